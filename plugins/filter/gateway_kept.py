@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 def gateway_kept(text: str, models: Sequence[Mapping[str, Any]]) -> str:
     """Return the file for the servers of these models."""
-    from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import kept
+    from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import server_state_file
 
     where = {
         f"{model['backend']}/{server['name']}": str(server["address"])
         for model in models
         for server in model["servers"]
     }
-    return kept.move_servers(text, where)
+    return server_state_file.move_servers(text, where)
 
 
 class FilterModule:

@@ -90,10 +90,10 @@ def gateway_plan(
     gateways: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for an inventory that cannot be served."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import routing
 
     try:
-        return _gateway.plan_gateway(hosts, gateway, settings, gateways)
+        return routing.plan_gateway(hosts, gateway, settings, gateways)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

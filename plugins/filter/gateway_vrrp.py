@@ -84,10 +84,10 @@ def gateway_vrrp(
     gateways: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return what keepalived needs; raises AnsibleFilterError, with a sentence, for what cannot be shared."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import shared_address
 
     try:
-        return _gateway_pair.plan_vrrp(interfaces, gateway, settings, gateways)
+        return shared_address.plan_vrrp(interfaces, gateway, settings, gateways)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

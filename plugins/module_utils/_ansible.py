@@ -12,7 +12,7 @@ from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
-from ._notation.parameters import validate_option_value
+from ._notation.option_values import validate_option_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
-from ._notation.parameters import validate_option_value
+from ._notation.option_values import validate_option_value
 from ._redfish.connection.client import Access, Client
 from ._redfish.connection.responses import BmcError
 

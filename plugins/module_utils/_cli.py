@@ -143,7 +143,7 @@ def run_benchmark(arguments: Sequence[str]) -> int:
     """Measure an instance, by the archive that llama_benchmark puts beside this engine."""
     from importlib import import_module
 
-    from ._io.sources import BENCH, BENCH_PACKAGE
+    from ._io.module_sources import BENCH, BENCH_PACKAGE
 
     sys.path.insert(0, BENCH)
     try:

@@ -24,7 +24,7 @@ import sys
 import time
 
 from ._errors import BadRequest, TuningError
-from ._notation.addresses import format_endpoint, parse_endpoint
+from ._notation.ip_addresses import format_endpoint, parse_endpoint
 from ._notation.printable import escape_lines
 
 TYPE_CHECKING = False

@@ -119,12 +119,11 @@ diff:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import AgentUnits, plan_housekeeping_cpus
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
-    INTERVAL,
-    HostTool,
-    parse_time_span,
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import (
+    AgentUnits,
+    plan_housekeeping_cpus,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import INTERVAL, HostTool, parse_time_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import (
     parse_endpoint,
     require_private_address,
 )

@@ -13,11 +13,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import speculation_kinds
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway, _served_instances
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import routing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,14 +41,14 @@ def targets(
     found: dict[str, Any] = {"llama": [], "gateway": [], "host": [], "remarks": []}
     for host in hosts:
         name = str(host["inventory_hostname"])
-        address = "127.0.0.1" if name == monitor else str(_gateway.host_address(host) or name)
+        address = "127.0.0.1" if name == monitor else str(routing.host_address(host) or name)
         served = [raw for raw in _served_instances.served_instances_of(host) if not raw.get("vllm")]
         for raw in served:
             where = f"{name}/{raw['name']}"
             if name != monitor and str(raw.get("host") or FIELDS["host"].default) in LOOPBACK:
                 found["remarks"].append(f"{where} is not scraped: it listens on the loopback. Set host to an address.")
                 continue
-            place = f"{_gateway.address_for_gateway(where, host, raw, monitor)}:{parse_port(raw['port'])}"
+            place = f"{routing.address_for_gateway(where, host, raw, monitor)}:{parse_port(raw['port'])}"
             if raw.get("models"):
                 if str(raw.get("models_loaded") or len(raw["models"])) != str(len(raw["models"])):
                     found["remarks"].append(f"{where} is not scraped: its models come and go, as models_loaded says.")
@@ -65,7 +66,7 @@ def targets(
                     f"The gateway {name} is not scraped: gateway_metrics_bind is on the loopback. Set it to an address."
                 )
             else:
-                bound = _bracketed(address) if bound.strip("[]") in ("*", "", *_gateway.EVERYWHERE) else bound
+                bound = _bracketed(address) if bound.strip("[]") in ("*", "", *routing.EVERYWHERE) else bound
                 found["gateway"].append(_target(f"{bound}:{gate_port}", name))
         if served or name in gateways:
             if not HOST.match(address):

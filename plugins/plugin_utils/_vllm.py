@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import format_endpoint
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import format_endpoint
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import format_bytes_short
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.systemd import format_command_line, quote_word
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.unit_syntax import (
+    format_command_line,
+    quote_word,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.files import ANYWHERE
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables

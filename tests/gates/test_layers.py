@@ -170,7 +170,7 @@ def upward_in_a_package(copy: Path) -> bool:
 def round_about(copy: Path) -> bool:
     append(copy / "_notation/sizes.py", "from .masks import GRAMMAR\n")
     return (
-        set(circle(copy, ENGINE.prefix)) == {"_notation.sizes", "_notation.masks"}
+        set(circle(copy, ENGINE.prefix)) == {"_notation.sizes", "_notation.cache_masks"}
         and upward_imports(ENGINE._replace(folder=copy)) == []
     )
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Root opens, renames and hands over files of others through one door, _io/untrusted.py, and by no name past it.
+"""Root opens, renames and hands over files of others through one door, _io/safe_open.py, and by no name past it.
 
 Whoever owns a folder can put another file in the place of any name in it at any moment.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOOR = "plugins/module_utils/_io/untrusted.py"
+DOOR = "plugins/module_utils/_io/safe_open.py"
 #: Calls that take a path and open it, or change what has that name.
 CALLS = {
     "open",
@@ -34,7 +34,7 @@ KNOWN = {
         6,
         "kernel files, and folders that are locked only",
     ),
-    "plugins/module_utils/_io/freeze.py": (1, "the folders of boot loaders"),
+    "plugins/module_utils/_io/disk_flush.py": (1, "the folders of boot loaders"),
     "plugins/module_utils/_io/sandbox.py": (2, "a folder in /run that only root can enter"),
     "plugins/module_utils/_io/store.py": (1, "the store, which is refused unless it is root's alone"),
     "plugins/module_utils/_io/textfile.py": (

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .._io import textfile
 from .._io.paths import UNIT_FOLDER
 from .._knobs.catalogue import RESTART
-from .._notation.systemd import format_command_line
+from .._notation.unit_syntax import format_command_line
 from .arm_switch import Variant, environment, service_lines
 
 TYPE_CHECKING = False

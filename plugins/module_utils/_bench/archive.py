@@ -14,9 +14,9 @@ import io
 import os
 import zipfile
 
-from .._io import sources, textfile
+from .._io import module_sources, textfile
+from .._io.module_sources import BENCH, BENCH_PACKAGE, PACKAGE
 from .._io.paths import HOST_TOOL
-from .._io.sources import BENCH, BENCH_PACKAGE, PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def differing(root: str = "/") -> list[str]:
 
 def _own() -> Iterator[tuple[str, str]]:
     top = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    return sources.list_module_sources(top.__path__, LEFT_OUT)
+    return module_sources.list_module_sources(top.__path__, LEFT_OUT)
 
 
 def _zipped() -> bytes:

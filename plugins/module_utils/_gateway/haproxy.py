@@ -12,7 +12,7 @@ Source: management.txt of HAProxy, "show servers state", "show stat", "set serve
 from __future__ import annotations
 
 from .._errors import Absent, TuningError
-from .._io import local_socket
+from .._io import unix_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Haproxy:
     def list_servers(self) -> list[Server]:
         """Return all servers."""
         try:
-            text = local_socket.query_socket(self.socket, "show servers state")
+            text = unix_socket.query_socket(self.socket, "show servers state")
         except Absent as error:
             raise Absent(
                 f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group gateway on"
@@ -91,7 +91,7 @@ class Haproxy:
 
     def read_loads(self) -> dict[str, ServerLoad]:
         """Return what each server has to do for the worker that takes requests now, by its address."""
-        return dict(_parse_loads(local_socket.query_socket(self.socket, COUNTERS)))
+        return dict(_parse_loads(unix_socket.query_socket(self.socket, COUNTERS)))
 
     def count_requests(self, servers: Iterable[str]) -> int:
         """Return on how many requests these servers work, or are to work, also for workers before a reload."""
@@ -102,7 +102,7 @@ class Haproxy:
     def set_server_state(self, server: str, state: str) -> None:
         """Set the administrative state of a server."""
         command = f"set server {server} state {state}"
-        said = local_socket.query_socket(self.socket, command).strip()
+        said = unix_socket.query_socket(self.socket, command).strip()
         if said:
             raise TuningError(f"HAProxy refuses '{command}'. It says: {said}")
         # One before a reload may still have requests in its queue. It ends by itself, and may just have.
@@ -113,11 +113,11 @@ class Haproxy:
         answers = []
         try:
             listed = (
-                local_socket.query_socket(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
+                unix_socket.query_socket(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
             )
             for line in listed.splitlines():
                 if line[:1].isdecimal():
-                    answers.append(local_socket.query_socket(self.master, f"@!{line.split()[0]} {command}"))
+                    answers.append(unix_socket.query_socket(self.master, f"@!{line.split()[0]} {command}"))
         except Absent:
             return answers
         return answers

@@ -15,7 +15,7 @@ import time
 
 from .._errors import BadRequest, NotApplied, TuningError
 from .._io import textfile
-from . import kept
+from . import server_state_file
 from .haproxy import DRAIN, MAINT
 
 TYPE_CHECKING = False
@@ -117,9 +117,11 @@ class GatewayMember:
     def _set_states(self, servers: Sequence[Server], state: str) -> None:
         """Set the state of servers; the file comes first, because HAProxy may be reloaded at any time."""
         text = textfile.read_text(self.file)
-        lines = {one.command_name: kept.format_line(one, STATES[state]) for one in servers if state != "ready"}
-        made = kept.replace_servers(text, [one.command_name for one in servers], lines)
-        if servers and made != (text or kept.HEAD):
+        lines = {
+            one.command_name: server_state_file.format_line(one, STATES[state]) for one in servers if state != "ready"
+        }
+        made = server_state_file.replace_servers(text, [one.command_name for one in servers], lines)
+        if servers and made != (text or server_state_file.HEAD):
             textfile.write_file(self.file, made)
         for one in servers:
             self.haproxy.set_server_state(one.command_name, state)

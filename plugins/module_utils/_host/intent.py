@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._notation.masks import CacheAmount
+from .._notation.cache_masks import CacheAmount
 from .._notation.numbers import parse_whole
 
 TYPE_CHECKING = False

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._kernel.lockdown import READ_ONLY
+from .._notation.cache_masks import allocate_masks, count_ways
 from .._notation.cpulist import format_cpulist
-from .._notation.masks import allocate_masks, count_ways
 from .._notation.sizes import format_bytes
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .._notation.masks import CacheAmount
+    from .._notation.cache_masks import CacheAmount
     from .ccds import L3Domain
     from .intent import Intent, RolePlacement
     from .topology import Topology

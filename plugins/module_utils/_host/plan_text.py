@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
+from .._notation.cache_masks import count_ways
 from .._notation.cpulist import format_cpulist
-from .._notation.masks import count_ways
 from .._notation.sizes import format_bytes
 from .topology import format_l3_sizes
 

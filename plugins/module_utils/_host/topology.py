@@ -251,10 +251,10 @@ def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
     if not top.offline:
         return
     # Imported here, as most hosts have no CPU offline.
-    from . import layout
+    from . import cpu_layout
 
     threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
-    here = layout.infer_layout(
+    here = cpu_layout.infer_layout(
         tuple(sorted({*top.online, *top.offline})),
         [(domain.id, domain.cpus) for domain in top.l3],
         top.cores,
@@ -264,7 +264,7 @@ def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
     if here is None:
         return
     top.present_cores = tuple(here.cores)
-    top.domains = layout.add_offline_domains(top.l3, here.domains, len(top.sockets))
+    top.domains = cpu_layout.add_offline_domains(top.l3, here.domains, len(top.sockets))
     for domain in top.domains:
         if domain.node is None:
             nodes = (_read_node_of_cpu(fs, cpu) for cpu in domain.present)

@@ -10,7 +10,7 @@ import hashlib
 import os
 
 from .._errors import BadRequest, TuningError
-from .untrusted import open_file
+from .safe_open import open_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

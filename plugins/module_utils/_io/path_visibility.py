@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 
-from .untrusted import MOST_LINKS
+from .safe_open import MOST_LINKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

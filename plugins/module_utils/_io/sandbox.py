@@ -19,7 +19,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 
 from .._errors import TuningError
-from .._notation import systemd
+from .._notation import unit_syntax
 from . import command, textfile
 from .command import CommandResult
 from .path_visibility import folders_to_show
@@ -178,7 +178,7 @@ def writable_folder_settings(path: str, shown_path: str) -> list[str]:
 
 def _quote_path(path: str) -> str:
     """Return a path as it stands in BindPaths= and its like, where a colon begins the next path."""
-    return systemd.quote_word(path, escape_variables=False).replace(":", "\\:")
+    return unit_syntax.quote_word(path, escape_variables=False).replace(":", "\\:")
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def _transient_unit(
     lines = [
         "[Unit]\nDescription=A program of llama.cpp, run once behind walls\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
-        f"ExecStart={systemd.format_command_line(command_line[0], command_line[1:])}",
+        f"ExecStart={unit_syntax.format_command_line(command_line[0], command_line[1:])}",
         f"TimeoutStartSec={'infinity' if timeout is None else format(timeout, 'g')}",
         *LIMITS,
         *hardening,

@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from .._errors import Absent, Damaged, TuningError
 from . import textfile
 from .kernelfs import hold_file_lock
-from .untrusted import is_private
+from .safe_open import is_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

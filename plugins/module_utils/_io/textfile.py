@@ -15,7 +15,7 @@ import stat
 from contextlib import suppress
 
 from .._errors import TuningError
-from .untrusted import OpenFolder, open_file, open_folder
+from .safe_open import OpenFolder, open_file, open_folder
 
 
 def path_in_tree(root: str, path: str) -> str:

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 
 from .._errors import TuningError
 from .._io.paths import NODES
-from .._io.untrusted import open_file
+from .._io.safe_open import open_file
 from .._notation.sizes import UNITS
-from . import memory
+from . import memory_calls
 from .hugepages import SMALL
 
 TYPE_CHECKING = False
@@ -57,9 +57,9 @@ def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int
             )
         if not size:
             return {}
-        with memory.map_file(fd, size) as address:
-            cached = [page for page in pages if memory.is_page_cached(address + page * SMALL)]
-            places = memory.read_nodes_of_pages(address + page * SMALL for page in cached)
+        with memory_calls.map_file(fd, size) as address:
+            cached = [page for page in pages if memory_calls.is_page_cached(address + page * SMALL)]
+            places = memory_calls.read_nodes_of_pages(address + page * SMALL for page in cached)
         return {page: node for page, node in zip(cached, places) if node is not None}
 
 

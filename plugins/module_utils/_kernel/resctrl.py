@@ -10,7 +10,7 @@ Architecture Programmer's Manual, volume 3.
 
 from __future__ import annotations
 
-from .._notation.masks import parse_cache_mask
+from .._notation.cache_masks import parse_cache_mask
 from . import cpuid
 
 TYPE_CHECKING = False

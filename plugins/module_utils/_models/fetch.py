@@ -16,9 +16,9 @@ from contextlib import suppress
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM, compute_sha256, mismatch_message, server_mismatch_message
-from .._io.download import Download, require_disk_space
-from .._io.http import ServedFile, fetch_file_headers, is_encrypted_or_local
-from .._io.untrusted import open_folder
+from .._io.safe_open import open_folder
+from .._io.web.download import Download, require_disk_space
+from .._io.web.http import ServedFile, fetch_file_headers, is_encrypted_or_local
 from .._notation.sizes import format_bytes_short
 from . import gguf
 from .file_request import files_of, missing_checksum_message

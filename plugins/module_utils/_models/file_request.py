@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import parse_checksum
-from .._io.http import AUTHORIZATION, is_encrypted_or_local, validate_url
+from .._io.web.http import AUTHORIZATION, is_encrypted_or_local, validate_url
 from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
 

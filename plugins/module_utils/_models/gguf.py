@@ -17,7 +17,7 @@ import struct
 from math import prod
 
 from .._errors import BadRequest
-from .._io.untrusted import open_file
+from .._io.safe_open import open_file
 from .._notation.sizes import format_bytes_short
 from .tensor_types import IK_TYPES, TENSOR_TYPES
 

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .._errors import BadRequest
 from .._io.checksum import ALGORITHM, parse_checksum
-from .._io.http import validate_url
-from .._io.remote_file import RemoteFile
+from .._io.web.http import validate_url
+from .._io.web.remote_file import RemoteFile
 from .._notation.gguf_parts import list_gguf_parts
 from . import model as gguf_model
 from .gguf import read_header

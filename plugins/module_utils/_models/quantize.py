@@ -21,10 +21,10 @@ from contextlib import ExitStack
 
 from .._errors import BadRequest, TuningError
 from .._io import sandbox
-from .._io.download import require_disk_space
 from .._io.kernelfs import hold_file_lock
 from .._io.path_visibility import find_access_barrier
-from .._io.untrusted import OpenFolder, make_private_folder, open_folder
+from .._io.safe_open import OpenFolder, make_private_folder, open_folder
+from .._io.web.download import require_disk_space
 from .._notation.numbers import require_whole
 from .._notation.sizes import parse_bytes
 from . import gguf

@@ -9,7 +9,7 @@ A BMC alone can only claim: that a setting is in force is proven by the kernel, 
 
 from __future__ import annotations
 
-from .._notation.columns import format_columns
+from .._notation.text_table import format_columns
 from .attributes.catalogue import KNOBS
 from .attributes.resolve import attribute_of, meaning_of
 

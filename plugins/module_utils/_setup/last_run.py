@@ -27,8 +27,8 @@ from .._host import plan
 from .._host.intent import Intent
 from .._io import textfile
 from .._io.paths import BOOT_SERVICE, HOST_TOOL, HOST_TOOL_FOLDER, UNIT_FOLDER
+from .._io.safe_open import open_file
 from .._io.store import ANY
-from .._io.untrusted import open_file
 from .._knobs import managed_units as systemd_units
 from .._knobs.boot.knob import PREFIX
 from .._knobs.protocol import stored_requests

@@ -17,11 +17,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import STARTED_BY, HostTool
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import STARTED_BY, HostTool
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
-MODULE = f"{engine.PACKAGE}/_knobs/protocol/knob.py"
+MODULE = f"{host_tool_files.PACKAGE}/_knobs/protocol/knob.py"
 TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 
 
@@ -36,7 +36,7 @@ def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Have another version of the engine to install; the launcher is the same in all."""
-    monkeypatch.setattr(engine, "_file_texts", lambda: {MODULE: text, engine.HOST_TOOL: "launch"})
+    monkeypatch.setattr(host_tool_files, "_file_texts", lambda: {MODULE: text, host_tool_files.HOST_TOOL: "launch"})
 
 
 def run(systemd: Systemd, present: bool = True, check: bool = False, **options: Any) -> Outcome:

@@ -16,7 +16,7 @@ import hashlib
 import json
 
 from ..._errors import BadRequest
-from ..._io.untrusted import open_file
+from ..._io.safe_open import open_file
 from .built_in_prompts import TEXTS
 
 TYPE_CHECKING = False

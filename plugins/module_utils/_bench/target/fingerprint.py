@@ -14,8 +14,8 @@ import os
 
 from ..._drift.judge import survey
 from ..._drift.verdict import has_place
+from ..._io.safe_open import open_file
 from ..._io.store import Store
-from ..._io.untrusted import open_file
 from ..._knobs.protocol.stored_requests import stored
 from ..load import prompts as all_prompts
 

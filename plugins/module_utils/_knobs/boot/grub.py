@@ -17,7 +17,7 @@ GRUB_CMDLINE_LINUX_RECOVERY itself, so that nothing can be given back to that en
 from __future__ import annotations
 
 from ..._errors import NotApplied, TuningError
-from ..._io import command, freeze, textfile
+from ..._io import command, disk_flush, textfile
 from ..._notation import cmdline
 from .drop_in import DROP_IN, FOLDER, lost_lines, owned_by, text_of
 
@@ -54,7 +54,7 @@ class Grub:
         self,
         root: str = "/",
         run: Callable[[Sequence[str]], str] = command.run_command,
-        settle: Callable[[Sequence[str]], str | None] = freeze.flush_to_disk,
+        settle: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
     ) -> None:
         self.root = root
         self.run = run
@@ -156,7 +156,7 @@ class Grub:
 
     def _not_for_good(self) -> list[str]:
         why = self.settle([textfile.path_in_tree(self.root, RESULT)])
-        return [freeze.unflushed_message(RESULT, why)] if why else []
+        return [disk_flush.unflushed_message(RESULT, why)] if why else []
 
     def _prove(self, wanted: Mapping[str, str | None]) -> None:
         """Compare the files and grub.cfg with what was written, and name the file that prevents it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest, NotApplied
 from ..._io import command as host_command
-from ..._io import freeze
+from ..._io import disk_flush
 from ..._notation import cmdline
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ class Grubby:
     def __init__(
         self,
         run: Callable[[Sequence[str]], str] = host_command.run_command,
-        settle: Callable[[Sequence[str]], str | None] = freeze.flush_to_disk,
+        settle: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
     ) -> None:
         self.run = run
         self.settle = settle
@@ -66,7 +66,7 @@ class Grubby:
                     "--info=ALL' shows."
                 )
         why = self.settle(WRITES)
-        return [freeze.unflushed_message(WRITES[0], why)] if why else []
+        return [disk_flush.unflushed_message(WRITES[0], why)] if why else []
 
 
 def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, format_address, split_address
+from ..._notation.cache_masks import allocate_masks, count_ways, find_overlapping_masks, parse_cache_mask
 from ..._notation.cpulist import format_cpulist, parse_cpulist
-from ..._notation.masks import allocate_masks, count_ways, find_overlapping_masks, parse_cache_mask
 from .request import L3_OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._host.topology import Topology
     from ..._kernel.resctrl import ResctrlFeatures
-    from ..._notation.masks import CacheAmount
+    from ..._notation.cache_masks import CacheAmount
     from ..protocol.knob import Settings
     from .request import GroupRequest, Request
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from ..._errors import Absent, BadRequest, Refused
 from ..._kernel import resctrl
 from ..._kernel.resctrl import format_address, split_address
+from ..._notation.cache_masks import parse_cache_mask
 from ..._notation.cpulist import format_cpulist, parse_cpulist
-from ..._notation.masks import parse_cache_mask
 from ..protocol.knob import L3_DOMAIN, Change, Knob
 from . import obsolete, saved_threads
 from .expand import PRESENT, Expansion

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.resctrl import FIXED, STEPS_PER_GBPS
+from ..._notation.cache_masks import CacheAmount
 from ..._notation.cpulist import format_cpulist, parse_cpulist
-from ..._notation.masks import CacheAmount
 from ..._notation.numbers import parse_decimal
 
 TYPE_CHECKING = False

@@ -20,10 +20,10 @@ from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.checksum import ALGORITHM, parse_checksum
 from ..._io.command import try_command
-from ..._io.download import require_disk_space
 from ..._io.kernelfs import KernelFS, hold_file_lock
 from ..._io.paths import UNIT_FOLDER
-from ..._io.untrusted import find_shared_folder
+from ..._io.safe_open import find_shared_folder
+from ..._io.web.download import require_disk_space
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.numbers import require_whole

@@ -18,8 +18,8 @@ import zlib
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.checksum import compute_sha256, mismatch_message, server_mismatch_message
-from ..._io.download import Download
-from ..._io.http import validate_url
+from ..._io.web.download import Download
+from ..._io.web.http import validate_url
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from ..._errors import TuningError
-from ..._io.untrusted import open_file
+from ..._io.safe_open import open_file
 from ..._kernel.cgroups import list_processes
 from ..options.unit_names import key_path
 

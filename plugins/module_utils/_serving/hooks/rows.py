@@ -21,7 +21,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from ..._errors import TuningError
-from ..._kernel import memory, page_cache
+from ..._kernel import memory_calls, page_cache
 from ..._kernel.hugepages import SMALL
 from ..._models.weight_locality import look, matrices, pages_by_node, parts_at
 from ..._notation.sizes import format_bytes_short
@@ -108,7 +108,7 @@ def _read(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[
 
 def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: Progress) -> None:
     view = memoryview(bytearray(CHUNK))
-    with memory.memory_policy("bind", (node,)):
+    with memory_calls.memory_policy("bind", (node,)):
         for first, end in runs:
             at, stop = first * SMALL, min(end * SMALL, size)
             while at < stop:
@@ -120,4 +120,4 @@ def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[in
                     raise TuningError(f"{path} became shorter while it was read. Start it when it is complete.")
                 at += count
                 progress.add(count)
-            memory.move_file_to_node(fd, first * SMALL, (end - first) * SMALL, node)
+            memory_calls.move_file_to_node(fd, first * SMALL, (end - first) * SMALL, node)

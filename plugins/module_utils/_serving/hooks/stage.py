@@ -19,8 +19,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from ..._errors import Absent, BadRequest, NotApplied, TuningError
 from ..._io.kernelfs import hold_file_lock
-from ..._io.untrusted import OpenFolder, open_file, open_folder
-from ..._kernel import memory as page_memory
+from ..._io.safe_open import OpenFolder, open_file, open_folder
+from ..._kernel import memory_calls as page_memory
 from ..._kernel.hugepages import read_free_and_reserved_pages, read_free_pages
 from ..._kernel.numa_maps import EVEN, LARGEST_NUMA_MAPS, parse_numa_maps
 from ..._notation.cpulist import format_cpulist

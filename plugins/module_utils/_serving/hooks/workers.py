@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from ..._errors import TuningError
-from ..._notation.addresses import parse_endpoint
+from ..._notation.ip_addresses import parse_endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

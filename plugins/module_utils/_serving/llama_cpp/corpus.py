@@ -14,7 +14,7 @@ import json
 import os
 
 from ..._errors import BadRequest
-from ..._io.untrusted import open_file
+from ..._io.safe_open import open_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..._errors import BadRequest
 from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, INSTANCE_HEAD, UNIT_FOLDER
 from ..._knobs.protocol.knob import Knob
-from ..._notation.systemd import format_command_line
+from ..._notation.unit_syntax import format_command_line
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
 from ..plan.rpc_workers import addresses_of, options_of, plan_worker

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.addresses import format_endpoint, parse_endpoint
+from ..._notation.ip_addresses import format_endpoint, parse_endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

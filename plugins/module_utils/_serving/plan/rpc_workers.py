@@ -12,8 +12,8 @@ thread for each core.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.addresses import require_private_address
 from ..._notation.cpulist import format_cpulist
+from ..._notation.ip_addresses import require_private_address
 from ..._notation.sizes import format_bytes_short
 from ..options.options import Options
 from ..options.unit_names import WORKER_UNIT

@@ -11,7 +11,7 @@ from ..._host.host import Host
 from ..._host.plan import MOST_NODES
 from ..._host.topology import format_l3_sizes
 from ..._knobs.boot import bootloader
-from ..._notation.masks import count_ways
+from ..._notation.cache_masks import count_ways
 from ..._notation.sizes import format_bytes, format_bytes_short
 from .variables_file import Line, counted
 

@@ -14,7 +14,7 @@ import os
 import re
 
 from ..._errors import BadRequest
-from ..._io.download import require_disk_space
+from ..._io.web.download import require_disk_space
 from ..._models import model_source as sources
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS

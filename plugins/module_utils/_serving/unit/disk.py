@@ -13,7 +13,7 @@ import mmap
 import os
 import time
 
-from ..._io.untrusted import open_file
+from ..._io.safe_open import open_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

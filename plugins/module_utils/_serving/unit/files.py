@@ -14,7 +14,7 @@ import json
 from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, HOST_TOOL, INSTANCE_HEAD, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
-from ..._notation.systemd import format_command_line, quote_word
+from ..._notation.unit_syntax import format_command_line, quote_word
 from ..catalogue import LLAMA
 from ..options import unit_settings
 from ..options.option_table import LOOPBACK

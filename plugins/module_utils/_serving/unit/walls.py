@@ -10,7 +10,7 @@ Source: systemd.exec(5), systemd.resource-control(5).
 from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, visible_folder_settings
-from ..._notation.systemd import quote_word
+from ..._notation.unit_syntax import quote_word
 from ..options.option_table import LOOPBACK
 from ..options.unit_settings import lines
 

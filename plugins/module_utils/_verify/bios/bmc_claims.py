@@ -11,8 +11,8 @@ what the kernel does not show is wrong, and both are named.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.columns import format_columns
 from ..._notation.numbers import parse_whole
+from ..._notation.text_table import format_columns
 from ..checklist_items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False

@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_da
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import AgentUnits
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import AgentUnits
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import DEFAULTS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, llama_plans, odd_values
 

@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine, engine_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool, host_tool_files
 from ansible_collections.sovereign.epyc.plugins.modules import (
     epyc_drift,
     epyc_engine,
@@ -177,23 +177,28 @@ def test_the_engine_is_installed_replaced_and_removed(
 ) -> None:
     """Which files those are only a module that Ansible has sent knows; tests/lab installs the real ones.
 
-    The units are in test_engine_units.py; here none is asked for, and nobody says anything of one.
+    The units are in test_host_tool.py; here none is asked for, and nobody says anything of one.
     """
     home = tree.root / paths.HOST_TOOL_FOLDER.lstrip("/")
-    package, command = tree.root / engine.PACKAGE.lstrip("/"), tree.root / engine.HOST_TOOL.lstrip("/")
+    package, command = (
+        tree.root / host_tool_files.PACKAGE.lstrip("/"),
+        tree.root / paths.HOST_TOOL.lstrip("/"),
+    )
     command.parent.mkdir(parents=True)
     package.mkdir(parents=True)
     monkeypatch.setattr(
-        engine, "_file_texts", lambda: {f"{engine.PACKAGE}/_knob.py": "new", engine.HOST_TOOL: "#!/bin/sh\n"}
+        host_tool_files,
+        "_file_texts",
+        lambda: {f"{host_tool_files.PACKAGE}/_knob.py": "new", paths.HOST_TOOL: "#!/bin/sh\n"},
     )
-    monkeypatch.setattr(engine_units, "SERVICES", {})
+    monkeypatch.setattr(host_tool, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")
     assert run(epyc_engine)["changed"] is True
     assert [path.name for path in package.iterdir()] == ["_knob.py"]
     assert (command.read_text(), command.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
     assert run(epyc_engine)["changed"] is False
     (package / "_knob.py").write_text("edited")
-    assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{engine.PACKAGE}/_knob.py"]
+    assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{host_tool_files.PACKAGE}/_knob.py"]
     assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
     monkeypatch.setattr(managed_units.command, "run", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True

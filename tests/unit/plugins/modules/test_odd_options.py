@@ -34,7 +34,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import HOME as POLICIES
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq.policy import PSTATE_STATUS
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
 from ansible_collections.sovereign.epyc.tests.unit.fakes import (
     bmcs,
     cpufreq_drivers,
@@ -181,7 +181,7 @@ def closed(tree: RuledFS, monkeypatch: pytest.MonkeyPatch) -> None:
                 if hasattr(module, word):
                     monkeypatch.setattr(module, word, lambda *dummy, made=made, **more: made)
     # Reading the files of the collection, or the certificates of this machine, hundreds of times takes seconds.
-    monkeypatch.setattr(engine, "_file_texts", dict)
+    monkeypatch.setattr(host_tool_files, "_file_texts", dict)
     monkeypatch.setattr(ssl, "_create_default_https_context", functools.cache(ssl.create_default_context))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(subprocess, "run", refuse)

@@ -14,13 +14,13 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _catalogue,
-    _gateway,
     _group,
     _monitoring,
     _served_instances,
     _tuned,
     _vllm,
 )
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import routing
 
 CHAT = {"name": "chat", "alias": "m", "model": "/m.gguf", "host": "10.0.0.1", "port": 8080}
 SETTINGS = {
@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 def _of_gateway(**variables: Any) -> Any:
-    return _gateway.plan_gateway([{"inventory_hostname": "epyc-07", **variables}], "gw", SETTINGS)
+    return routing.plan_gateway([{"inventory_hostname": "epyc-07", **variables}], "gw", SETTINGS)
 
 
 def _of_monitoring(**variables: Any) -> Any:
@@ -152,7 +152,7 @@ def test_a_gateway_that_prometheus_could_not_ask_is_refused() -> None:
 )
 def test_settings_of_the_gateway_are_of_their_kind(setting: str, value: Any, words: str) -> None:
     host = {"inventory_hostname": "epyc-07", "llama_instances": [CHAT]}
-    said = refusal(_gateway.plan_gateway, [host], "gw", {**SETTINGS, setting: value})
+    said = refusal(routing.plan_gateway, [host], "gw", {**SETTINGS, setting: value})
     assert said.startswith(words)
 
 

@@ -18,13 +18,13 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import archive, command_line
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.sources import BENCH, PACKAGE
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.module_sources import BENCH, PACKAGE
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import bare, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
-ENGINE_SOURCES = engine._file_texts
+ENGINE_SOURCES = host_tool_files._file_texts
 QUICK = ("--rounds", "1", "--tokens", "8", "--kinds", "prose", "--streams", "")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Absent, BadRequest, NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import kept
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway import server_state_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import PAUSE, GatewayMember
 from ansible_collections.sovereign.epyc.plugins.modules import gateway_member
@@ -83,7 +83,7 @@ def test_all_servers_of_the_host_go_and_come_back(gateway: Gateway) -> None:
     assert not again["changed"] and again["out"]
     back = gateway.bring("ready")
     assert back["changed"] and not back["out"] and gateway.states == [0, 0, 0, 0]
-    assert gateway.file.read_text() == kept.HEAD
+    assert gateway.file.read_text() == server_state_file.HEAD
     assert not gateway.bring("ready")["changed"]
 
 
@@ -119,7 +119,7 @@ def test_work_that_does_not_end_has_it_put_back(gateway: Gateway) -> None:
     with pytest.raises(TuningError, match=r"still works on 1 request after 10 seconds") as error:
         gateway.bring("maint")
     assert str(error.value).endswith("It was put back into service.") and error.value.details == {"in_work": 1}
-    assert gateway.states == [0, 0, 0, 0] and gateway.file.read_text() == kept.HEAD
+    assert gateway.states == [0, 0, 0, 0] and gateway.file.read_text() == server_state_file.HEAD
     assert gateway.bring("maint", seconds=0)["in_work"] == {"before": 1, "after": 1}
     with pytest.raises(TuningError, match=r"It was out of service before, and stays so"):
         gateway.bring("maint")
@@ -140,7 +140,7 @@ def test_an_agent_that_says_ready_is_found_out(gateway: Gateway) -> None:
     gateway.haproxy.agent_undoes = True
     with pytest.raises(NotApplied, match=r"is ready: something else sets it, too. An agent"):
         gateway.bring("maint")
-    assert gateway.file.read_text() == kept.HEAD
+    assert gateway.file.read_text() == server_state_file.HEAD
     gateway.haproxy.agent_undoes = False
     chat = gateway.haproxy.servers["model_chat/h1:a"]
     with pytest.raises(NotApplied, match=r"is ready"):
@@ -190,6 +190,6 @@ def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> No
 
 def test_the_file_follows_a_new_configuration() -> None:
     other = LINE.replace("h1:a", "h2:a")
-    text = f"{kept.HEAD}{LINE}\n{other}\nno line at all\n"
-    moved = kept.move_servers(text, {"model_chat/h1:a": "[fd00::1]:9000"})
-    assert moved == kept.HEAD + LINE.replace("10.9.0.1", "fd00::1").replace("8081", "9000") + "\n"
+    text = f"{server_state_file.HEAD}{LINE}\n{other}\nno line at all\n"
+    moved = server_state_file.move_servers(text, {"model_chat/h1:a": "[fd00::1]:9000"})
+    assert moved == server_state_file.HEAD + LINE.replace("10.9.0.1", "fd00::1").replace("8081", "9000") + "\n"

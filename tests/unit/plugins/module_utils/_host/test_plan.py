@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.plan import Plan
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import count_ways
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import count_ways
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.cpu_plans import (
     FULL,

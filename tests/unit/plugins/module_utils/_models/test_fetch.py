@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import fetch as model_fetch
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import Progress
 from ansible_collections.sovereign.epyc.tests.unit.fakes.mirrors import (

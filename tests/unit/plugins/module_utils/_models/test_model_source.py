@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import download
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import download
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model_source
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend import recommend as recommending
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend

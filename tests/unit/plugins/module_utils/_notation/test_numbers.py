@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import numbers, sizes
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import CacheAmount
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import CacheAmount
 
 #: What Python's int or float takes, and no person means, or no kernel holds.
 NO_NUMBERS = ["", "+5", "1_000", "\u0663", "\uff15", "\u00b2", "5 ", "1e3", "inf", "nan", "9" * 400, "9" * 5000]

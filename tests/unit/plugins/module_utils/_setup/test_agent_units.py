@@ -21,8 +21,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent import STARTED_BY, AgentUnits
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent_units
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import STARTED_BY, AgentUnits
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import files
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
@@ -148,9 +148,9 @@ def test_it_runs_on_the_cpus_for_the_system(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
     store = Store(str(tmp_path))
     intent = {"housekeeping": {"cores": 1, "per": "node"}}
-    given = agent.plan_housekeeping_cpus(Host(tree.fs, intent), store, intent)
+    given = agent_units.plan_housekeeping_cpus(Host(tree.fs, intent), store, intent)
     assert given
     store.save_document("desired.json", {"intent": intent, "requests": {}})
-    assert agent.plan_housekeeping_cpus(Host(tree.fs), store, None) == given
+    assert agent_units.plan_housekeeping_cpus(Host(tree.fs), store, None) == given
     store.save_document("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
-    assert agent.plan_housekeeping_cpus(Host(tree.fs), store, None) == ""
+    assert agent_units.plan_housekeeping_cpus(Host(tree.fs), store, None) == ""

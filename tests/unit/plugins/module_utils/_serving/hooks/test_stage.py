@@ -20,7 +20,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, NotApplied, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.untrusted import open_folder
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.safe_open import open_folder
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import stage as staging
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation import addresses
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation import ip_addresses
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import workers
 
 
@@ -35,7 +35,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addresses, "PRIVATE", ("127.0.0.0/8",))
+    monkeypatch.setattr(ip_addresses, "PRIVATE", ("127.0.0.0/8",))
 
 
 @pytest.fixture

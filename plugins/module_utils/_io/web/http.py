@@ -17,8 +17,8 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
-from .._errors import BadRequest, TuningError
-from .._notation.numbers import parse_whole
+from ..._errors import BadRequest, TuningError
+from ..._notation.numbers import parse_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

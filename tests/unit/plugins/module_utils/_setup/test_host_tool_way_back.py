@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import BOOT, TIMER, WATCH
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import BOOT, TIMER, WATCH
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import (
     TEXTFILE,
     bare,

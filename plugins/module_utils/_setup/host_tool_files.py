@@ -14,9 +14,9 @@ import shutil
 import sys
 
 from .._errors import TuningError
-from .._io import command, sources, textfile
+from .._io import command, module_sources, textfile
+from .._io.module_sources import PACKAGE
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER
-from .._io.sources import PACKAGE
 from .._knobs.managed_files import Files
 
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ def _file_texts() -> dict[str, str]:
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
     texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=choose_interpreter())}
     texts.update(
-        (f"{PACKAGE}/{path}", text) for path, text in sources.list_module_sources(root.__path__, NOT_INSTALLED)
+        (f"{PACKAGE}/{path}", text) for path, text in module_sources.list_module_sources(root.__path__, NOT_INSTALLED)
     )
     if f"{PACKAGE}/_cli.py" not in texts:
         raise RuntimeError("the module did not bring the engine along")

@@ -25,8 +25,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import paths
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile as textfiles
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HOME, REQUESTS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.engine_units import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import (
     BOOT,
     CHECK,
     TIMER,
@@ -65,7 +65,7 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     assert systemd.active == {WATCH: "active"}, "the boot service waits for the next boot"
     assert (systemd.state(BOOT), systemd.state(WATCH)) == ("enabled", "enabled")
     boot = systemd.file(BOOT).read_text()
-    assert f"ExecStart={engine.HOST_TOOL} apply --retry\n" in boot
+    assert f"ExecStart={host_tool_files.HOST_TOOL} apply --retry\n" in boot
     assert [line for line in boot.splitlines() if line.startswith("Condition")] == [
         f"ConditionPathExists=|{HOME}/{REQUESTS}",
         f"ConditionPathIsSymbolicLink=|{HOME}",
@@ -75,7 +75,7 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
         f"engine:{UNIT_FOLDER}/{WATCH}",
         f"engine:{UNIT_FOLDER}/{BOOT}",
         f"engine:{MODULE}",
-        f"engine:{engine.HOST_TOOL}",
+        f"engine:{host_tool_files.HOST_TOOL}",
         f"engine:{WATCH}/active",
         f"engine:{WATCH}/enabled",
         f"engine:{BOOT}/enabled",
@@ -170,7 +170,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
         real(path, *rest, **more)
         modes.add(os.stat(path).st_mode & 0o022)
 
-    monkeypatch.setattr(engine.textfile, "replace", replace)
+    monkeypatch.setattr(host_tool_files.textfile, "replace", replace)
     systemd.refuses = "enable"
     with pytest.raises(TuningError, match="was put back"):
         run(systemd)
@@ -270,17 +270,17 @@ def test_a_file_that_a_unit_cannot_name(textfile: str) -> None:
 
 def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Systemd) -> None:
     run(systemd)
-    package = systemd.root / engine.PACKAGE.lstrip("/")
+    package = systemd.root / host_tool_files.PACKAGE.lstrip("/")
     for name in ("_old/__pycache__/a.pyc", "_old/a.py", "_flat.py", "_knobs/__pycache__/knob.pyc"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("")
-    assert addresses(run(systemd)) == [f"engine:{engine.PACKAGE}/{name}" for name in ("_flat.py", "_old/a.py")]
+    assert addresses(run(systemd)) == [f"engine:{host_tool_files.PACKAGE}/{name}" for name in ("_flat.py", "_old/a.py")]
     assert sorted(path.name for path in package.rglob("*")) == ["__pycache__", "_knobs", "knob.py", "knob.pyc"]
 
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
     """Also where a module is imported only when it is needed, which loading the engine would not show."""
-    sources = {path[len(engine.PACKAGE) + 1 :]: text for path, text in engine._file_texts().items()}
+    sources = {path[len(host_tool_files.PACKAGE) + 1 :]: text for path, text in host_tool_files._file_texts().items()}
     modules = {path[: -len(".py")].removesuffix("/__init__").replace("/", "."): text for path, text in sources.items()}
     assert len(modules) > 60
     for name, text in modules.items():
@@ -297,7 +297,7 @@ def test_a_command_that_does_not_run_is_not_left_there(systemd: Systemd) -> None
     systemd.no_interpreter = True
     with pytest.raises(TuningError, match=r"which .*python.* is to run, does not start: .*No such file"):
         run(systemd)
-    assert not (systemd.root / engine.HOST_TOOL.lstrip("/")).exists()
+    assert not (systemd.root / host_tool_files.HOST_TOOL.lstrip("/")).exists()
     assert not any(call.startswith(("enable", "restart")) for call in systemd.asked())
 
 
@@ -308,8 +308,8 @@ def test_the_command_is_for_the_python_that_installs_it(
     usual = tmp_path / "python3"
     if is_the_usual:
         usual.symlink_to(sys.executable)
-    monkeypatch.setattr(engine, "PYTHON", str(usual))
-    launcher = engine._file_texts()[engine.HOST_TOOL]
+    monkeypatch.setattr(host_tool_files, "PYTHON", str(usual))
+    launcher = host_tool_files._file_texts()[host_tool_files.HOST_TOOL]
     assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable} -IS"
 
 
@@ -319,7 +319,9 @@ def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path:
     (tmp_path / f"{brought}.py").write_text("raise SystemExit('not ours')")
     launcher = tmp_path / "sovereign-epyc"
     launcher.write_text(
-        engine._file_texts()[engine.HOST_TOOL].replace(engine.HOST_TOOL_FOLDER, str(tmp_path / "engine"))
+        host_tool_files._file_texts()[host_tool_files.HOST_TOOL].replace(
+            host_tool_files.HOST_TOOL_FOLDER, str(tmp_path / "engine")
+        )
     )
     launcher.chmod(0o755)
     package = tmp_path / "engine/sovereign_epyc"

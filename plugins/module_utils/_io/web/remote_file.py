@@ -15,7 +15,7 @@ import http.client
 import os
 from contextlib import suppress
 
-from .._errors import BadRequest, TuningError
+from ..._errors import BadRequest, TuningError
 from .http import (
     Redirects,
     ServedFile,

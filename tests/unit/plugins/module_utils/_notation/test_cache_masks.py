@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.masks import (
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import (
     CacheAmount,
     allocate_masks,
     count_ways,

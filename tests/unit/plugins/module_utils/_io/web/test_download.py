@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.download import Download
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web.download import Download
 from ansible_collections.sovereign.epyc.tests.unit.fakes.mirrors import (
     MIB,
     ONE,

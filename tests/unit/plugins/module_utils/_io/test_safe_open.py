@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile, untrusted
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import safe_open, textfile
 
 NOBODY = 65534
 
@@ -56,12 +56,12 @@ def test_links_are_followed_as_the_kernel_does(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp").chmod(0o1777)
     (tmp_path / "tmp/ours").symlink_to("../up")
-    with untrusted.open_folder(str(tmp_path / "tmp/ours")) as folder:
+    with safe_open.open_folder(str(tmp_path / "tmp/ours")) as folder:
         assert os.fstat(folder.descriptor).st_ino == (tmp_path / "a/b").stat().st_ino
-    with pytest.raises(OSError, match="Too many levels"), untrusted.open_folder(str(tmp_path / "loop")):
+    with pytest.raises(OSError, match="Too many levels"), safe_open.open_folder(str(tmp_path / "loop")):
         pass
     os.lchown(tmp_path / "tmp/ours", NOBODY, NOBODY)
-    with pytest.raises(OSError, match="ours is a link"), untrusted.open_folder(str(tmp_path / "tmp/ours")):
+    with pytest.raises(OSError, match="ours is a link"), safe_open.open_folder(str(tmp_path / "tmp/ours")):
         pass
 
 
@@ -85,10 +85,10 @@ def test_a_masked_unit_is_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_folders_that_others_may_write(tmp_path: Path, shared: Path) -> None:
-    assert untrusted.find_shared_folder(str(tmp_path / "new/builds")) is None
-    assert untrusted.find_shared_folder(str(shared / "new/builds")) == str(shared)
+    assert safe_open.find_shared_folder(str(tmp_path / "new/builds")) is None
+    assert safe_open.find_shared_folder(str(shared / "new/builds")) == str(shared)
     os.chown(shared, 0, 0)
     shared.chmod(0o775)
-    assert untrusted.find_shared_folder(str(shared)) == str(shared)
+    assert safe_open.find_shared_folder(str(shared)) == str(shared)
     shared.chmod(0o1777)
-    assert untrusted.find_shared_folder(str(shared / "builds")) is None
+    assert safe_open.find_shared_folder(str(shared / "builds")) is None

@@ -15,12 +15,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _gateway_pair, _served_instances, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import shared_address
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def plan_gateway(
     one. BadRequest for what cannot be served, or not safely.
     """
     _validate_safety(settings)
-    peers = _gateway_pair.list_peers(gateway, settings["peers_bind"], gateways)
+    peers = shared_address.list_peers(gateway, settings["peers_bind"], gateways)
     size = parse_bytes(settings["max_body"], "gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
@@ -74,7 +75,7 @@ def plan_gateway(
         "listing": _render_model_list(models),
         "tenants": _parse_tenants(settings["tenants"]),
         "max_body": size,
-        "peer": _gateway_pair.haproxy_name(gateway),
+        "peer": shared_address.haproxy_name(gateway),
         "peers": peers,
     }
 

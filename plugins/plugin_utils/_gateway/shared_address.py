@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.addresses import parse_port
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 
 if TYPE_CHECKING:

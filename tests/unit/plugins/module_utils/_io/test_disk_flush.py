@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import command, freeze
+from ansible_collections.sovereign.epyc.plugins.module_utils._io import command, disk_flush
 
-NAMES = {freeze.FIFREEZE: "freeze", freeze.FITHAW: "thaw"}
+NAMES = {disk_flush.FIFREEZE: "freeze", disk_flush.FITHAW: "thaw"}
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             lines.write(f"{words[0]}\n")
         return ""
 
-    monkeypatch.setattr(freeze.fcntl, "ioctl", ioctl)
+    monkeypatch.setattr(disk_flush.fcntl, "ioctl", ioctl)
     monkeypatch.setattr(command, "run_command", run)
     return path
 
@@ -57,7 +57,7 @@ def test_each_file_system_is_synced_frozen_and_thawed_once(log: Path, tmp_path: 
     paths = [tmp_path / name for name in ("grub.cfg", "grubenv")]
     for path in paths:
         path.touch()
-    assert freeze.flush_to_disk([*map(str, paths), str(tmp_path / "not there")]) is None
+    assert disk_flush.flush_to_disk([*map(str, paths), str(tmp_path / "not there")]) is None
     assert log.read_text().split() == ["sync", "freeze", "thaw"]
 
 
@@ -69,28 +69,28 @@ def test_a_file_system_that_is_not_frozen_is_not_thawed(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, why: str | None
 ) -> None:
     """Another program may have frozen it. One that knows no freezing has nothing that freezing would write."""
-    monkeypatch.setattr(freeze.fcntl, "ioctl", failing(freeze.fcntl.ioctl, number))
-    assert freeze.flush_to_disk([str(tmp_path)]) == why
+    monkeypatch.setattr(disk_flush.fcntl, "ioctl", failing(disk_flush.fcntl.ioctl, number))
+    assert disk_flush.flush_to_disk([str(tmp_path)]) == why
     assert log.read_text().split() == ["sync", "freeze"]
 
 
 def test_it_is_thawed_when_the_process_is_killed_in_between(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = freeze.fcntl.ioctl
+    real = disk_flush.fcntl.ioctl
 
     def fatal(file: int, request: int, argument: int = 0) -> int:
         real(file, request, argument)
-        if request == freeze.FIFREEZE:
+        if request == disk_flush.FIFREEZE:
             os.kill(os.getpid(), signal.SIGKILL)
         return 0
 
-    monkeypatch.setattr(freeze.fcntl, "ioctl", fatal)
+    monkeypatch.setattr(disk_flush.fcntl, "ioctl", fatal)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        freeze.flush_to_disk([str(tmp_path)])
+        disk_flush.flush_to_disk([str(tmp_path)])
         os._exit(0)
     os.close(writing)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -103,7 +103,7 @@ def test_what_cannot_be_flushed_is_told(log: Path, tmp_path: Path, monkeypatch: 
     def full(path: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(freeze.textfile, "flush", full)
-    why = freeze.flush_to_disk([str(tmp_path)])
+    monkeypatch.setattr(disk_flush.textfile, "flush", full)
+    why = disk_flush.flush_to_disk([str(tmp_path)])
     assert why == "Input/output error"
-    assert "if the power fails within the next minute" in freeze.unflushed_message("/boot/grub/grub.cfg", why)
+    assert "if the power fails within the next minute" in disk_flush.unflushed_message("/boot/grub/grub.cfg", why)

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup import engine
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
 from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import bare, files, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
@@ -25,7 +25,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd) -> None:
     run(systemd)
     unit = systemd.file("llama-chat.service")
-    unit.write_text(f"[Service]\nExecStartPre=+{engine.HOST_TOOL} llama place\n")
+    unit.write_text(f"[Service]\nExecStartPre=+{host_tool_files.HOST_TOOL} llama place\n")
     before = files(systemd)
     for check in (True, False):
         with pytest.raises(BadRequest, match=r"llama-chat\.service calls .*epyc_restore_instances=true"):
@@ -38,9 +38,9 @@ def test_the_command_is_not_taken_away_from_units_that_call_it(systemd: Systemd)
 def test_units_of_instances_that_are_removed_before_it_do_not_keep_the_command(systemd: Systemd) -> None:
     run(systemd)
     unit = systemd.file("llama-chat.service")
-    unit.write_text(f"{INSTANCE_HEAD}[Service]\nExecStartPre=+{engine.HOST_TOOL} llama place\n")
+    unit.write_text(f"{INSTANCE_HEAD}[Service]\nExecStartPre=+{host_tool_files.HOST_TOOL} llama place\n")
     assert run(systemd, present=False, check=True, instances_leave=True).changes
     other = systemd.file("backup.service")
-    other.write_text(f"[Service]\nExecStart={engine.HOST_TOOL} check\n")
+    other.write_text(f"[Service]\nExecStart={host_tool_files.HOST_TOOL} check\n")
     with pytest.raises(BadRequest, match=r"^backup\.service calls "):
         run(systemd, present=False, check=True, instances_leave=True)

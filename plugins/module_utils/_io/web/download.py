@@ -19,12 +19,12 @@ import time
 import urllib.error
 from contextlib import contextmanager
 
-from .._errors import BadRequest, TuningError
-from .._notation.numbers import parse_whole
-from .._notation.sizes import format_bytes_short
-from . import textfile
+from ..._errors import BadRequest, TuningError
+from ..._notation.numbers import parse_whole
+from ..._notation.sizes import format_bytes_short
+from .. import textfile
+from ..safe_open import open_folder
 from .http import ServedFile, error_reason, is_untrusted_certificate, open_url, parse_content_range, permanent_error
-from .untrusted import open_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._io import remote_file
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.http import parse_sha256_header
-from ansible_collections.sovereign.epyc.plugins.module_utils._io.remote_file import CHUNK, RemoteFile
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web import remote_file
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web.http import parse_sha256_header
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web.remote_file import CHUNK, RemoteFile
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import Server, say, serving
 
 KIB, MIB = 1 << 10, 1 << 20

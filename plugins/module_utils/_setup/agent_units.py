@@ -4,7 +4,7 @@
 
 """The agent's socket and service: systemd listens, and starts the service when a gateway asks.
 
-Addresses as in engine_units.py. One service answers all questions that come within a minute of each other: a service
+Addresses as in host_tool.py. One service answers all questions that come within a minute of each other: a service
 for each question would cost systemd a new control group and two records in the audit log every time.
 Source: systemd.socket(5), systemd.exec(5), systemd.resource-control(5).
 """
@@ -26,7 +26,7 @@ from .._knobs.managed_files import Files
 from .._knobs.managed_units import WithUnits, state
 from .._knobs.protocol.stored_requests import stored
 from .._notation.cpulist import format_cpulist
-from .engine import choose_interpreter
+from .host_tool_files import choose_interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from .._io import textfile as textfiles
 from .._io.paths import BOOT_SERVICE as BOOT
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
 from .._knobs.managed_units import WithUnits, state
-from .engine import HostToolFiles
+from .host_tool_files import HostToolFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

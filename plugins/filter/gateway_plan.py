@@ -90,7 +90,7 @@ def gateway_plan(
     gateways: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for an inventory that cannot be served."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import routing
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
     try:
         return routing.plan_gateway(hosts, gateway, settings, gateways)

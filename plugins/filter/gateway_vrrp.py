@@ -84,7 +84,7 @@ def gateway_vrrp(
     gateways: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return what keepalived needs; raises AnsibleFilterError, with a sentence, for what cannot be shared."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import shared_address
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 
     try:
         return shared_address.plan_vrrp(interfaces, gateway, settings, gateways)

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options im
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import routing
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

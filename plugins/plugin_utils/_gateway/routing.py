@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes imp
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances, _vllm_options
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import shared_address
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
 
 if TYPE_CHECKING:

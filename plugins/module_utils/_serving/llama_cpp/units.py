@@ -12,7 +12,7 @@ from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, HOST_TOOL, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
-from ..._notation.systemd import format_command_line, quote_word
+from ..._notation.unit_syntax import format_command_line, quote_word
 from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.option_table import LOOPBACK

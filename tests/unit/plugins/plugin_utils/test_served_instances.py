@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _tuned,
     _vllm,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway.routing import routing
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
 CHAT = {"name": "chat", "alias": "m", "model": "/m.gguf", "host": "10.0.0.1", "port": 8080}
 SETTINGS = {

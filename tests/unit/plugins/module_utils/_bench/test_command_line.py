@@ -87,8 +87,8 @@ def test_the_command_of_the_host_runs_the_archive_alone(tmp_path: Path, monkeypa
     archive.put(str(tmp_path))
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / PACKAGE.lstrip('/')).rpartition('/')[0]!r})\n"
-        "from sovereign_epyc import _cli\nfrom sovereign_epyc._io import sources\n"
-        f"sources.BENCH = {str(there)!r}\ncode = _cli.main(sys.argv[1:])\n"
+        "from sovereign_epyc import _cli\nfrom sovereign_epyc._io import module_sources\n"
+        f"module_sources.BENCH = {str(there)!r}\ncode = _cli.main(sys.argv[1:])\n"
         "mixed = [name for name in sys.modules if name.startswith('sovereign_epyc_bench') and "
         f"not sys.modules[name].__file__.startswith({str(there)!r})]\n"
         "print(mixed); sys.exit(code)"

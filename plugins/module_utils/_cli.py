@@ -183,27 +183,30 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
         fs = KernelFS(read_only=True)
         survey = drift.of_host(fs)
         new_interrupts.keep_to_housekeeping(survey.host)
-        found = survey.findings()
+        found = survey.list_findings()
         more = {
             **host_metrics.families(fs),
             **service_metrics.families(survey.host),
             **repair.families(Store(read_only=True), found),
         }
         texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
-        textfiles.write_file(textfile, metrics.of_host(found, survey.coverage(), more, texts))
+        textfiles.write_file(textfile, metrics.render_host_metrics(found, survey.count_by_layer(), more, texts))
     except TuningError:
-        textfiles.write_file(textfile, metrics.of_failure())
+        textfiles.write_file(textfile, metrics.render_failed_check())
         raise
     return _print_findings(survey, as_json)
 
 
 def _print_findings(survey: Survey, as_json: bool) -> int:
-    findings = [finding.to_dict() for finding in survey.findings()]
+    findings = [finding.to_dict() for finding in survey.list_findings()]
     if as_json:
         settings = [verdict.to_dict() for verdict in survey.verdicts]
-        print_json({"settings": settings, "findings": findings, "coverage": survey.coverage()})
+        print_json({"settings": settings, "findings": findings, "coverage": survey.count_by_layer()})
     else:
-        print_lines(*map(drift_words.line, findings), drift_words.counted(survey.settings()))
+        print_lines(
+            *map(drift_words.format_finding_with_step, findings),
+            drift_words.settings_checked_message(survey.count_by_status()),
+        )
     return 2 if findings else 0
 
 

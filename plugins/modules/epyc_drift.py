@@ -193,15 +193,18 @@ if TYPE_CHECKING:
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the verdicts as the module's result."""
-    survey = drift.of_host(fs, params["requests"], params["intent"], **requested.read_option(params))
-    findings = [finding.to_dict() for finding in survey.findings()]
+    survey = drift.of_host(fs, params["requests"], params["intent"], **requested.parse_requested_option(params))
+    findings = [finding.to_dict() for finding in survey.list_findings()]
     result = {
-        "clean": survey.clean,
+        "clean": survey.is_clean,
         "findings": findings,
-        "coverage": survey.coverage(),
-        "lines": [*map(words.line, findings), words.counted(survey.settings())],
+        "coverage": survey.count_by_layer(),
+        "lines": [
+            *map(words.format_finding_with_step, findings),
+            words.settings_checked_message(survey.count_by_status()),
+        ],
     }
-    if not survey.clean:
+    if not survey.is_clean:
         result["map"] = _map(survey.host)
     if params["detail"] == "settings":
         result["settings"] = [verdict.to_dict() for verdict in survey.verdicts]
@@ -217,7 +220,7 @@ def _map(host: Host) -> dict[str, Any] | None:
 
 def main() -> None:
     detail = dict(type="str", choices=["settings", "findings"], default="settings")
-    asked = requested.OPTION
+    asked = requested.REQUESTED_OPTION
     run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), read)
 
 

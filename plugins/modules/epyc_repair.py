@@ -119,7 +119,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     """Repair, and return the module's result."""
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
-    look = partial(drift.of_host, **requested.read_option(params))
+    look = partial(drift.of_host, **requested.parse_requested_option(params))
     outcome = repair(KernelFS(read_only=check), store, params["roles"], params["most"], check, look=look)
     return {
         "changed": bool(outcome.changes or (check and outcome.repaired)),
@@ -138,7 +138,7 @@ def main() -> None:
     spec = dict(
         roles=dict(type="list", elements="str", choices=list(ROLES), default=list(ROLES)),
         most=dict(type="int", default=MOST),
-        asked=requested.OPTION,
+        asked=requested.REQUESTED_OPTION,
     )
     run_writer(spec, write, KNOBS)
 

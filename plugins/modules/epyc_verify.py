@@ -220,7 +220,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     items = expected.check(survey, boot_run)
     more, services = verify.check(survey.host) if params["services"] else ([], {})
     items += more
-    counted = [words.counted(survey.settings())] if params["tuned"] else []
+    counted = [words.settings_checked_message(survey.count_by_status())] if params["tuned"] else []
     return {
         "clean": all(item.clean for item in items),
         "checklist": [item.to_dict() for item in items],
@@ -239,11 +239,15 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 def _survey(params: dict[str, Any], fs: KernelFS) -> Survey:
     """Check the host; where it need not be tuned, only what is stored, also while a trial goes on."""
     if params["tuned"]:
-        return drift.of_host(fs, **requested.read_option(params))
+        return drift.of_host(fs, **requested.parse_requested_option(params))
     store = Store(read_only=True)
     intent, requests = stored(store)
     host = Host(fs, intent, stored=True)
-    return Survey(host, [*judge.survey(host, store, requests), *judge.away(host)], judge.why_not_at_boot(host))
+    return Survey(
+        host,
+        [*judge.judge_requests(host, store, requests), *judge.judge_offline_roles(host)],
+        judge.not_applied_at_boot_reason(host),
+    )
 
 
 def main() -> None:
@@ -258,7 +262,7 @@ def main() -> None:
         services=dict(type="bool", default=True),
         allow_pending_reboot=dict(type="bool", default=False),
         tuned=dict(type="bool", default=False),
-        asked=requested.OPTION,
+        asked=requested.REQUESTED_OPTION,
     )
     run_reader(spec, read)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import REQUESTS, WITHOUT_REQUESTS
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import REQUESTS_OF_LAYER, WITHOUT_REQUESTS
 from ansible_collections.sovereign.epyc.tests.unit.fakes import plays
 
 from .conftest import ROOT
@@ -82,8 +82,8 @@ def test_it_knows_the_layers_and_their_defaults() -> None:
     variables = yaml.safe_load(VARIABLES.read_text())
     (site,) = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
     assert variables["asked_default"] == site["vars"]["site_layers"] == [*variables["asked_roles"]]
-    assert {*variables["asked_default"]} == {*REQUESTS, *WITHOUT_REQUESTS}
-    for layer in REQUESTS:
+    assert {*variables["asked_default"]} == {*REQUESTS_OF_LAYER, *WITHOUT_REQUESTS}
+    for layer in REQUESTS_OF_LAYER:
         defaults = yaml.safe_load((ROOT / f"roles/{layer}/defaults/main.yml").read_text())
         assert defaults[f"{layer}_persistent"] is True
         for role in ("draft", "verify", "housekeeping"):

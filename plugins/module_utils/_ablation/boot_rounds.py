@@ -23,7 +23,7 @@ from .._bench.sampling.meter import Meter, step_aside
 from .._bench.target import fingerprint
 from .._bench.target.measured_instance import find
 from .._bench.verdicts.setting_verdicts import Judgement
-from .._drift.judge import survey
+from .._drift.judge import judge_requests
 from .._errors import BadRequest, TuningError
 from .._io import command
 from .._knobs import apply_stored, trial
@@ -210,14 +210,14 @@ class Boots:
         ``tuned`` says that this boot was for that.
         """
         left = apply_stored.settle(self.store, self.host.fs).failures
-        verdicts = survey(self.host, self.store, stored(self.store)[1])
+        verdicts = judge_requests(self.host, self.store, stored(self.store)[1])
         found = fingerprint.settings(self.host)
         unlike = " ".join(left) or _unlike(found, self.tuned)
         if not tuned and any(
             found.get(one) != self.tuned[one] for one in self.tuned if one.startswith(BOOT_PARAMETERS)
         ):
             return False
-        drifted = [one.address for one in verdicts if one.supported and not one.clean]
+        drifted = [one.address for one in verdicts if one.supported and not one.is_clean]
         if not unlike and drifted:
             unlike = f"{drifted[0]} is not as it was configured."
         if unlike:

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from .._bench.rounds import schedule
-from .._drift.judge import survey, waits
-from .._drift.verdict import has_place
+from .._drift.judge import judge_requests, waits_for_reboot
+from .._drift.verdict import is_single_setting
 from .._errors import BadRequest
 from .._knobs.catalogue import REBOOT, row_of
 from .._knobs.protocol.ledger import Ledger
@@ -33,12 +33,12 @@ def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[
     originals = Ledger(store, host.fs).originals()
     knobs: dict[str, dict[str, Any]] = {}
     untested: dict[str, str] = {}
-    for verdict in survey(host, store, stored(store)[1]):
+    for verdict in judge_requests(host, store, stored(store)[1]):
         row = row_of(verdict.address)
-        if not verdict.clean and not waits(verdict) and verdict.supported:
+        if not verdict.is_clean and not waits_for_reboot(verdict) and verdict.supported:
             what = verdict.reason or f"it is {verdict.found}, and should be {verdict.wanted}"
             raise BadRequest(f"This host is not as it was configured: {verdict.address}: {what}. Run site.yml first.")
-        if row is None or not has_place(verdict.address) or verdict.address not in originals:
+        if row is None or not is_single_setting(verdict.address) or verdict.address not in originals:
             continue
         original = originals[verdict.address]
         if original == verdict.wanted:
@@ -50,7 +50,7 @@ def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[
         if when == REBOOT and not (reboots and row.needs_reboot):
             untested[name] = NEEDS_REBOOT
             continue
-        if when == REBOOT and waits(verdict):
+        if when == REBOOT and waits_for_reboot(verdict):
             raise BadRequest(
                 f"{verdict.address} waits for a reboot, and the tuned state is not there to compare with: run "
                 "reboot.yml first."

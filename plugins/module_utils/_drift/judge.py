@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares every requested setting with the host: one verdict for each address."""
+"""Compares every requested setting with the host, and makes a verdict for each address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._io.paths import BOOT_SERVICE, BOOT_SERVICE_LINK, HOST_TOOL
 from .._knobs.catalogue import KNOBS, in_order, row_of
 from .._knobs.protocol.stored_requests import stored
 from .._notation.cpulist import format_cpulist
-from .verdict import DRIFT, OK, PLAN, Verdict, has_place, unknown
+from .verdict import DRIFT, OK, PLAN, Verdict, is_single_setting, unknown_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,54 +22,59 @@ if TYPE_CHECKING:
     from .._io.store import Store
     from .._knobs.protocol.knob import Knob
 
+NOT_STORED = "the request is not stored on the host, or stored differently; set persistent"
 
-def survey(
+
+def judge_requests(
     host: Host, store: Store, requests: Mapping[str, Mapping[str, Any]], remarks: list[str] | None = None
 ) -> list[Verdict]:
-    """Return a verdict per address that the requests (by "KNOB/LABEL") want; a later request wins over an earlier.
+    """Return a verdict for each address that the requests, by "KNOB/LABEL", set; the last request of an address counts.
 
-    To ``remarks``, where it is given, is added what the knobs remark in a run that changes nothing.
+    The remarks of the knobs are appended to ``remarks``, where it is given.
     """
     by_address: dict[tuple[str, str], Verdict] = {}
-    boot = why_not_at_boot(host)
-    kept = stored(store)[1]
+    boot = not_applied_at_boot_reason(host)
+    stored_requests = stored(store)[1]
     for name, label, options in in_order(requests):
         request = f"{name}/{label}"
-        reason = boot
-        if kept.get(request) != dict(options):
-            reason = "the request is not stored on the host, or stored differently; set persistent"
-        for verdict in _of_request(host, name, request, options, reason, remarks):
-            # What is said of a whole request replaces nothing.
-            which = "" if has_place(verdict.address) else f"{request}: {verdict.reason}"
-            by_address[which, verdict.address] = verdict
+        is_stored = stored_requests.get(request) == dict(options)
+        reason = boot if is_stored else NOT_STORED
+        for verdict in _judge_request(host, name, request, options, reason, remarks):
+            verdict.lost_with_service = verdict.lost_with_service and is_stored
+            # A verdict on a whole request replaces no other verdict.
+            subject = "" if is_single_setting(verdict.address) else f"{request}: {verdict.reason}"
+            by_address[subject, verdict.address] = verdict
     return list(by_address.values())
 
 
-def away(host: Host) -> list[Verdict]:
-    """Return a verdict on each role without CPUs, as these are offline; all settings are as planned then."""
+def judge_offline_roles(host: Host) -> list[Verdict]:
+    """Return a drift verdict on each role that lacks CPUs because they are offline.
+
+    The settings themselves are as planned then, since the plan gives no offline CPU to a role.
+    """
     try:
-        meant = host.plan.cpus_if_all_online if host.topology.offline else {}
+        cpus_by_role = host.plan.cpus_if_all_online if host.topology.offline else {}
     except TuningError:
-        return []  # The requests that need the plan report what is wrong with it.
+        return []  # Requests that need the plan have verdicts with the reason.
     verdicts = []
-    for role, cpus in meant.items():
+    for role, cpus in cpus_by_role.items():
         verdict = Verdict("", f"{PLAN}:{role}", format_cpulist(cpus))
         verdict.found, verdict.at_boot = format_cpulist(getattr(host.plan, role)), verdict.wanted
         verdict.live, verdict.persistent = DRIFT, OK
-        verdict.reason = next(remark for remark in host.plan.remarks if remark.startswith(f"{role} is without CPU"))
+        verdict.reason = host.plan.offline_reasons[role]
         verdicts.append(verdict)
     return verdicts
 
 
-def waits(verdict: Verdict) -> bool:
-    """Return whether a setting waits for a reboot. Not all that lasts does: a daemon is just restarted."""
+def waits_for_reboot(verdict: Verdict) -> bool:
+    """Return True if only a reboot puts a setting in force; a daemon, for example, is restarted instead."""
     row = row_of(verdict.address)
     return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
-def why_not_at_boot(host: Host) -> str:
-    """Return why nothing will be applied at the next boot, or an empty text."""
-    # The unit file of a masked one leads to /dev/null.
+def not_applied_at_boot_reason(host: Host) -> str:
+    """Return why the boot service will apply nothing at the next boot; "" if it will."""
+    # The link of a masked service leads to /dev/null, which reads as empty.
     if not host.fs.read_if_present(BOOT_SERVICE_LINK):
         return f"{BOOT_SERVICE} is not enabled; the role sovereign.epyc.base installs it"
     line = (host.fs.read_if_present(HOST_TOOL) or "").partition("\n")[0]
@@ -79,36 +84,36 @@ def why_not_at_boot(host: Host) -> str:
     return ""
 
 
-def _of_request(
+def _judge_request(
     host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
 ) -> Iterable[Verdict]:
     whole = f"{name}:"
     if name not in KNOBS:
-        return [unknown(request, whole, f"this version of the collection has no knob {name}")]
+        return [unknown_verdict(request, whole, f"this version of the collection has no knob {name}")]
     verdicts: list[Verdict] = []
     try:
         for knob in KNOBS[name].build(host, options):
             try:
-                verdicts += _of_knob(knob, request, boot)
+                verdicts += _judge_knob(knob, request, boot)
                 if remarks is not None:
                     remarks += knob.remarks()
             except BadRequest:
                 raise
             except TuningError as error:
-                verdicts.append(unknown(request, whole, str(error)))
+                verdicts.append(unknown_verdict(request, whole, str(error)))
     except BadRequest as error:
-        # A run makes all of a request or nothing of it, so this is told once, and instead of all else.
-        refused = unknown(request, whole, str(error))
+        # A run applies a request as a whole, so a refused request has one verdict in place of those on its settings.
+        refused = unknown_verdict(request, whole, str(error))
         refused.supported = False
         return [refused]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Only a file that was edited holds such options: those of a module are checked before they are stored.
+        # Only an edited file has such options, because modules check options before they store them.
         reason = f"the stored options cannot be used ({type(error).__name__}: {error}); site.yml stores them anew"
-        return [unknown(request, whole, reason)]
+        return [unknown_verdict(request, whole, reason)]
     return verdicts
 
 
-def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
+def _judge_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
     wanted = knob.wanted()
     live = knob.live(wanted)
     configured = knob.read(wanted) if knob.lasting else {}
@@ -116,9 +121,9 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
     for address, value in wanted.items():
         verdict = Verdict(request, address, value)
         verdicts.append(verdict)
-        gone = knob.gone(address)
-        if gone:
-            verdict.reason = gone
+        unreachable = knob.gone(address)
+        if unreachable:
+            verdict.reason = unreachable
             continue
         verdict.found = live.get(address)
         verdict.live = OK if knob.in_force(address, value, verdict.found) else DRIFT
@@ -132,4 +137,5 @@ def _of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
             verdict.at_boot = None if boot else value
             verdict.persistent = DRIFT if boot else OK
             verdict.reason = boot
+            verdict.lost_with_service = bool(boot)
     return verdicts

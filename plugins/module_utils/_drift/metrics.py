@@ -26,24 +26,27 @@ HELP = {
     "sovereign_epyc_hosts": "Hosts by state.",
     "sovereign_epyc_host_state": "The state of a host: unreachable, failed, drift, unknown or clean.",
 }
-#: What becomes a label of a finding. Values do not: a label that changes makes a new series each time.
-LABELS = ("layer", "what", "where", "status", "live", "persistent", "role")
+#: The fields of a finding that become labels. Values are no labels, because each new value would start a new series.
+FINDING_LABELS = ("layer", "what", "where", "status", "live", "persistent", "role")
 
 Sample = tuple["Mapping[str, str]", float]
 
 
-def render(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] | None = None) -> str:
-    """Return metrics by name, each a list of labels and value, in the order given; ``texts`` says what each is."""
+def render_metrics(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] | None = None) -> str:
+    """Return the text of metrics, each a name with samples of labels and value, in the order given.
+
+    ``texts`` has the help text of each metric; without it, HELP is used.
+    """
     lines = []
     for name, samples in families.items():
         kind = "counter" if name.endswith("_total") else "gauge"
         lines += [f"# HELP {name} {(texts or HELP)[name]}", f"# TYPE {name} {kind}"]
-        lines += [f"{name}{_labels(labels)} {number}" for labels, number in samples]
+        lines += [f"{name}{_format_labels(labels)} {number}" for labels, number in samples]
     return "\n".join(lines) + "\n"
 
 
-def settings(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sample]:
-    """Return a sample for each layer and status."""
+def make_settings_samples(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sample]:
+    """Return a sample for each layer and status, with further labels in ``more``."""
     return [
         ({**more, "layer": layer, "status": status}, count)
         for layer, counts in coverage.items()
@@ -51,45 +54,45 @@ def settings(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sam
     ]
 
 
-def drift(finding: Mapping[str, object], **more: str) -> Sample:
-    """Return the sample of a finding."""
+def make_finding_sample(finding: Mapping[str, object], **more: str) -> Sample:
+    """Return the sample of a finding, with further labels in ``more``."""
     pending = str(finding["pending_reboot"]).lower()
-    return {**more, **{name: str(finding[name]) for name in LABELS}, "pending_reboot": pending}, 1
+    return {**more, **{name: str(finding[name]) for name in FINDING_LABELS}, "pending_reboot": pending}, 1
 
 
-def of_host(
+def render_host_metrics(
     findings: Sequence[Finding],
     coverage: Mapping[str, Mapping[str, int]],
     more: Mapping[str, Sequence[Sample]],
     texts: Mapping[str, str],
 ) -> str:
-    """Return the metrics that a host reports about itself, with ``more`` of which ``texts`` says what they are."""
-    return render(
+    """Return the text of the metrics of one host; ``more`` are further metrics, with their help in ``texts``."""
+    return render_metrics(
         {
             "sovereign_epyc_check_success": [({}, 1)],
-            SETTINGS: settings(coverage),
-            DRIFT: [drift(finding.to_dict()) for finding in findings],
+            SETTINGS: make_settings_samples(coverage),
+            DRIFT: [make_finding_sample(finding.to_dict()) for finding in findings],
             **more,
         },
         {**HELP, **texts},
     )
 
 
-def of_failure() -> str:
-    """Return the metrics of a host whose check could not be made."""
-    return render({"sovereign_epyc_check_success": [({}, 0)]})
+def render_failed_check() -> str:
+    """Return the text of the metrics of a host whose check failed."""
+    return render_metrics({"sovereign_epyc_check_success": [({}, 0)]})
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def _format_labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{_escape_label(text)}"' for name, text in labels.items()) + "}"
 
 
 def _escape_label(text: str) -> str:
-    """Return the value of a label as the format writes it.
+    """Return the value of a label, escaped.
 
-    The format has escapes for a backslash, a quote and a newline only. Other characters that are not printable are
-    written as the text of their escape, so that no reader takes one for the end of a line.
+    The format has escapes for a backslash, a quote and a newline only. Other unprintable characters are replaced by a
+    readable escape, since some readers take one for the end of a line.
     """
     return escape_lines(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

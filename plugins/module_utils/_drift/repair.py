@@ -21,7 +21,7 @@ from .._knobs.catalogue import KNOBS
 from .._knobs.history import history_file
 from . import survey as surveys
 from . import words
-from .verdict import DRIFT, has_place
+from .verdict import DRIFT, is_single_setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Repair:
             for one in self.given_up
         ]
         lines += [f"{_named(one)}: left, it is {one.found} and should be {one.wanted}" for one in self.left]
-        lines += [f"Left alone: {words.line(one.to_dict())}" for one in self.left_alone]
+        lines += [f"Left alone: {words.format_finding_with_step(one.to_dict())}" for one in self.left_alone]
         return [*lines, *self.remarks] or ["Nothing was to be repaired."]
 
 
@@ -111,7 +111,7 @@ def repair(
     alone, and named. BadRequest for a role whose settings are not repaired so. A setting is repaired ``most`` times
     within a day.
     """
-    look = look or surveys.of_host
+    look = look or surveys.check_host
     if other := sorted(set(roles) - set(ROLES)):
         raise BadRequest(
             f"{other[0]} is not repaired by itself; {', '.join(ROLES)} are. What needs a reboot or a restart, and what "
@@ -123,7 +123,7 @@ def repair(
             outcome.remarks.append(f"Nothing is repaired while {surveys.UNDER_TRIAL}.")
             return outcome
         survey = look(fs, store=store)
-        found, outcome.coverage = survey.findings(), survey.coverage()
+        found, outcome.coverage = survey.list_findings(), survey.count_by_layer()
         wrong = [one for one in found if _can_repair(one, roles)]
         outcome.left_alone = [one for one in found if one not in wrong]
         past = _past(store, clock.time())
@@ -164,7 +164,7 @@ def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
         and finding.live == DRIFT
         and not finding.pending_reboot
         and not KNOBS[finding.layer].needs_reboot
-        and all(map(has_place, finding.addresses))
+        and all(map(is_single_setting, finding.addresses))
     )
 
 
@@ -174,7 +174,7 @@ def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, 
     work.run()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
     try:
-        found = look(fs, store=store).findings()
+        found = look(fs, store=store).list_findings()
         still = {address for one in found if _can_repair(one, roles) for address in one.addresses}
     except TuningError as error:
         outcome.remarks.append(f"{len(work.changes)} settings were changed, and cannot be looked at again: {error}")

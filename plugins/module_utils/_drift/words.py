@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses and values in words for people: what a setting is, where it is, and what its value means.
+"""Addresses, values and findings in words for people.
 
 ``msr:0xc0000108[1]/cpu16`` with the value 1 is "prefetcher l1_stride", "CPU" 16, "disabled".
 """
@@ -16,7 +16,7 @@ from .._knobs.address_kinds import NOTHING, format_places, format_plural
 from .._knobs.catalogue import row_of
 from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist
-from .next_step import as_sentence, describe_step
+from .next_step import describe_step, step_to_sentence
 from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED
 
 TYPE_CHECKING = False
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from .._knobs.address_kinds import Place
     from .._knobs.protocol.knob import Words
 
-#: A number of ASCII digits, or one other character.
+#: A number of ASCII digits, or a single other character.
 NUMBERS = re.compile(r"([0-9]+)|([^0-9])", re.DOTALL)
 STATUS_WORDS = {OK: "ok", UNSUPPORTED: NOT_SUPPORTED, UNKNOWN: "unknown", DRIFT: "drift"}
-#: What all that is asked of a layer is called.
+#: The name of all settings of a layer together.
 ALL_SETTINGS = "all settings"
 
 
-def describe(address: str) -> Words:
-    """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
+def describe_address(address: str) -> Words:
+    """Return the name of a setting, the unit of its place such as "CPU", and its place.
+
+    An unknown address is returned as the name.
+    """
     rest = address.partition(":")[2]
     if not rest:
         kind = address_kinds.find_kind(address)
@@ -44,13 +47,13 @@ def describe(address: str) -> Words:
     return row.describe(rest) if row else address_kinds.describe_address(address)
 
 
-def title(finding: Mapping[str, Any]) -> str:
-    """Return what a finding is about, with its place."""
+def format_title(finding: Mapping[str, Any]) -> str:
+    """Return the name of the setting of a finding, with its place."""
     return f"{finding['what']}, {finding['where']}" if finding["where"] else str(finding["what"])
 
 
-def values(finding: Mapping[str, Any]) -> str:
-    """Return what was found and what is wanted; where nothing was compared, why. Empty where the title says all."""
+def format_values(finding: Mapping[str, Any]) -> str:
+    """Return the found and the wanted value of a finding, or the reason where nothing was compared; may be empty."""
     if finding["status"] != DRIFT:
         return f"{STATUS_WORDS[finding['status']]}: {finding['reason']}"
     found, wanted, at_boot = finding["found"], finding["wanted"], finding["at_boot"]
@@ -65,52 +68,52 @@ def values(finding: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def sentence(finding: Mapping[str, Any]) -> str:
-    """Return a finding in one line without a full stop at its end: what it is about, the values, and the reason."""
-    subject = title(finding)
+def format_finding(finding: Mapping[str, Any]) -> str:
+    """Return a finding in one line without a full stop: its title, its values, and the reason."""
+    subject = format_title(finding)
     if finding["what"] == ALL_SETTINGS:
         row = row_of(finding["addresses"][0])
         subject = row.title if row else finding["addresses"][0].rstrip(":")
     reason = str(finding["reason"]) if finding["status"] == DRIFT else ""
-    told = "; ".join(part for part in (values(finding), reason) if part)
-    return (f"{subject}: {told}" if told else subject).rstrip(".")
+    details = "; ".join(part for part in (format_values(finding), reason) if part)
+    return (f"{subject}: {details}" if details else subject).rstrip(".")
 
 
-def next_step(finding: Mapping[str, Any]) -> str:
-    """Return the one thing to do about a finding, such as "run site.yml --tags cat"; empty where its reason says it."""
+def choose_next_step(finding: Mapping[str, Any]) -> str:
+    """Return what to do about a finding, such as "run site.yml --tags cat"; "" where its reason says it."""
     if step := describe_step(str(finding["repair"])):
         return step
     return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding.get("status") == UNSUPPORTED else ""
 
 
-def line(finding: Mapping[str, Any]) -> str:
-    """Return a finding in one line, with what to do about it."""
-    return f"{sentence(finding)}. {instruction(finding)}".rstrip()
+def format_finding_with_step(finding: Mapping[str, Any]) -> str:
+    """Return a finding in one line, followed by the sentence with its next step."""
+    return f"{format_finding(finding)}. {next_step_sentence(finding)}".rstrip()
 
 
-def instruction(finding: Mapping[str, Any]) -> str:
-    """Return the one thing to do about a finding as a sentence; empty where there is none."""
-    return as_sentence(next_step(finding))
+def next_step_sentence(finding: Mapping[str, Any]) -> str:
+    """Return what to do about a finding as a sentence; "" where there is nothing to do."""
+    return step_to_sentence(choose_next_step(finding))
 
 
-def instructions(findings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what to do about findings as sentences, each thing once, the first finding's first."""
-    return [step for step in dict.fromkeys(map(instruction, findings)) if step]
+def list_next_steps(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the next steps of findings as sentences, each step once, in the order of the findings."""
+    return [step for step in dict.fromkeys(map(next_step_sentence, findings)) if step]
 
 
-def counted(settings: Mapping[str, int]) -> str:
-    """Return in words how many settings were checked, and how many are not as configured."""
+def settings_checked_message(settings: Mapping[str, int]) -> str:
+    """Return the text that counts the checked settings, and those that are not as configured."""
     total = sum(settings.values())
-    return f"{total} setting{'' if total == 1 else 's'} checked, {count_wrong(settings)}"
+    return f"{total} setting{'' if total == 1 else 's'} checked, {not_as_configured_message(settings)}"
 
 
-def count_wrong(settings: Mapping[str, int]) -> str:
-    """Return in words how many of the checked settings are not as configured."""
+def not_as_configured_message(settings: Mapping[str, int]) -> str:
+    """Return the text that counts the settings that are not as configured."""
     return f"{sum(settings.values()) - settings[OK]} not as configured"
 
 
-def value(address: str, text: str | None) -> str:
-    """Return what a value means, for people."""
+def format_value(address: str, text: str | None) -> str:
+    """Return a value of an address in words, such as "disabled" for a bit that is 1."""
     if text is None:
         return NOTHING
     if address_kinds.has_opaque_value(address):
@@ -126,21 +129,23 @@ def value(address: str, text: str | None) -> str:
     return text or "''"
 
 
-def where(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = None) -> str:
-    """Return places as text, L3 domains with the CCDs that they are on."""
+def format_location(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = None) -> str:
+    """Return places as a text; L3 domains with their CCDs, where ``ccds`` has these by domain."""
     places = list(places)
     text = format_places(unit, places)
     if unit == L3_DOMAIN and ccds:
-        on = sorted({ccds[place] for place in places if isinstance(place, int) and place in ccds})
-        text += f" ({format_plural('CCD', len(on))} {format_cpulist(on)})" if on else ""
+        ccds_of_places = sorted({ccds[place] for place in places if isinstance(place, int) and place in ccds})
+        text += (
+            f" ({format_plural('CCD', len(ccds_of_places))} {format_cpulist(ccds_of_places)})" if ccds_of_places else ""
+        )
     return text
 
 
-def natural(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
+def natural_sort_key(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
     """Return a key that sorts numbers in texts by their value; different texts have different keys.
 
-    A number of more digits is larger, and numbers of equally many compare as texts. Python would make no number of
-    thousands of digits, and a host can send any text.
+    Numbers are compared by their count of digits and then as texts. They are not converted, because Python refuses to
+    convert thousands of digits, which a host could send.
     """
     key: list[tuple[int, str]] = []
     for number, char in NUMBERS.findall(text):

@@ -57,7 +57,8 @@ class ResctrlGroup:
 class Plan:
     """The result: CPUs per role, resctrl groups, remarks, and the reason for each layer that is impossible here.
 
-    ``meant`` has what a role would have if none of its CPUs were offline, for roles of which some are.
+    ``cpus_if_all_online`` has the CPUs that a role would have if none were offline, for roles with offline CPUs, and
+    ``offline_reasons`` the sentence about the CPUs that such a role lacks.
     """
 
     def __init__(self) -> None:
@@ -68,6 +69,7 @@ class Plan:
         self.groups: list[ResctrlGroup] = []
         self.default = ResctrlGroup("default", (), (), None)
         self.cpus_if_all_online: dict[str, tuple[int, ...]] = {}
+        self.offline_reasons: dict[str, str] = {}
         self.remarks: list[str] = []
         self.cannot: dict[str, str] = {}
 
@@ -148,10 +150,11 @@ def _remark_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology)
     if offline:
         result.cpus_if_all_online[role] = tuple(sorted(cpus))
         first = offline[0]
-        result.remarks.append(
+        result.offline_reasons[role] = (
             f"{role} is without CPU {format_cpulist(offline)}, which is offline. Bring each back with 'echo 1 "
             f">/sys/devices/system/cpu/cpu{first}/online', unless somebody took it away for a reason."
         )
+        result.remarks.append(result.offline_reasons[role])
 
 
 def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ import stat
 
 from .._drift import findings
 from .._drift import survey as surveys
-from .._drift.judge import waits
+from .._drift.judge import waits_for_reboot
 from .._drift.verdict import DRIFT, OK
 from .._host import plan
 from .._host.intent import Intent
@@ -109,9 +109,9 @@ class LastRunCheck:
 
     def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
         """Count what waits for a reboot as what it is to a run: nothing that would be changed."""
-        counts = survey.coverage()
+        counts = survey.count_by_layer()
         for one in self.waiting_for_reboot:
-            row = counts[findings.layer_of(one.address)]
+            row = counts[findings.layer_of_address(one.address)]
             row[DRIFT] -= 1
             row[OK] += 1
         return counts
@@ -164,9 +164,9 @@ def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[s
         return LastRunCheck(DIFFERENCE_REASONS[INPUTS])
     seen = LastRunCheck("")
     seen.intent = kept.get(INTENT, {})
-    survey = seen.survey = surveys.of_host(fs, store=store, remarks=seen.remarks)
-    seen.waiting_for_reboot = [one for one in survey.verdicts if waits(one)]
-    if not all(one.clean or waits(one) for one in survey.verdicts):
+    survey = seen.survey = surveys.check_host(fs, store=store, remarks=seen.remarks)
+    seen.waiting_for_reboot = [one for one in survey.verdicts if waits_for_reboot(one)]
+    if not all(one.is_clean or waits_for_reboot(one) for one in survey.verdicts):
         seen.reason = DRIFTED
         return seen
     found = read_state(survey.host, store, inputs)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .._drift import words
 from .._drift.findings import SERVICE_ENABLED
-from .._drift.judge import waits
+from .._drift.judge import waits_for_reboot
 from .._drift.verdict import PLAN
 from .._errors import BadRequest
 from .._io.paths import BOOT_SERVICE, REBOOT_PENDING_FILE
@@ -77,13 +77,13 @@ class Checklist:
 
     def check(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
         """Return all items, in the order of the recipe. ``boot_run`` is the state that the boot service had first."""
-        host, found = survey.host, survey.findings()
+        host, found = survey.host, survey.list_findings()
         items = self._of_host(found) if self.tuned else []
         items += bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
         for name in KNOBS:
             mine = [one for one in found if one.layer == name and not _is_plan(one)]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
-            items.append(self._layer(name, mine, number, survey.boot))
+            items.append(self._layer(name, mine, number, survey.boot_failure))
         items += [Item("cpus", "CPUs of the plan", WRONG, _line([one])) for one in found if _is_plan(one)]
         items.append(_isolation(host.fs, survey.verdicts))
         items.append(_service(*boot_run, any(verdict.request for verdict in survey.verdicts)))
@@ -138,7 +138,7 @@ def describe_waiting(verdict: Verdict) -> str:
 
 def waiting(verdicts: Sequence[Verdict]) -> list[str]:
     """Return in sentences which boot parameters wait for a reboot."""
-    return [describe_waiting(verdict) for verdict in verdicts if waits(verdict)]
+    return [describe_waiting(verdict) for verdict in verdicts if waits_for_reboot(verdict)]
 
 
 def _is_plan(finding: Finding) -> bool:
@@ -160,7 +160,7 @@ def _line(found: Sequence[Finding]) -> str:
     """Return findings in sentences, the first ones named and the others counted, with what to do about them."""
     rows = [one.to_dict() for one in found]
     more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    return " ".join([f"{'; '.join(map(words.sentence, rows[:NAMED]))}{more}.", *words.instructions(rows)])
+    return " ".join([f"{'; '.join(map(words.format_finding, rows[:NAMED]))}{more}.", *words.list_next_steps(rows)])
 
 
 def _text(value: str | None) -> str:

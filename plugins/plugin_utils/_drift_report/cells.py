@@ -51,7 +51,7 @@ def _build_row(finding: Document, layer: str, document: Document) -> FindingCell
     return FindingCells(
         number=str(finding["id"]),
         layer=layer,
-        setting=wording.title(finding),
+        setting=wording.format_title(finding),
         status=wording.format_status(finding, document),
         hosts=format_host_group(finding),
         change=wording.format_values(finding, check),

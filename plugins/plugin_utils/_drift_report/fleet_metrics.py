@@ -22,15 +22,17 @@ def render_fleet_metrics(document: Document) -> str:
     counts = document["summary"]["states"]
     rows = document["hosts"]
     findings = {finding["id"]: finding for finding in document["findings"]}
-    return metrics.render(
+    return metrics.render_metrics(
         {
             "sovereign_epyc_hosts": [({"state": state}, counts[state]) for state in STATES],
             "sovereign_epyc_host_state": [({"host": row["name"], "state": row["state"]}, 1) for row in rows],
             metrics.SETTINGS: [
-                sample for row in rows for sample in metrics.settings(row["coverage"], host=row["name"])
+                sample for row in rows for sample in metrics.make_settings_samples(row["coverage"], host=row["name"])
             ],
             metrics.DRIFT: [
-                metrics.drift(findings[number], host=row["name"]) for row in rows for number in row["findings"]
+                metrics.make_finding_sample(findings[number], host=row["name"])
+                for row in rows
+                for number in row["findings"]
             ],
         }
     )

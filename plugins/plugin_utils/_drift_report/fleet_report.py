@@ -14,12 +14,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import (
+    LAYER_ORDER,
     LAYERS,
-    ORDER,
     STATUSES,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.next_step import PLAYBOOKS
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import schema, task_results
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping, map_schema
@@ -148,7 +148,7 @@ class ResultCollector:
         the report is about drift.
         """
         earlier = PreviousReport(previous, generated)
-        names = sorted(self.hosts, key=natural)
+        names = sorted(self.hosts, key=natural_sort_key)
         order = self._rank_findings(names)
         drawn = dict.fromkeys(row.map for row in map(self.hosts.__getitem__, names) if row.map is not None)
         maps = {text: number for number, text in enumerate(drawn)}
@@ -186,12 +186,13 @@ class ResultCollector:
             for number in self.hosts[name].findings:
                 hosts[number] += 1
         data = {number: json.loads(self._texts[number]) for number, count in enumerate(hosts) if count}
-        ranks = sorted(
-            data,
-            key=lambda n: (ORDER.index(data[n]["layer"]), -hosts[n], natural(f"{data[n]['what']} {data[n]['where']}"),
-                           self._texts[n]),
-        )  # fmt: skip
-        return {number: rank + 1 for rank, number in enumerate(ranks)}
+
+        def rank(number: int) -> tuple[object, ...]:
+            finding = data[number]
+            setting = natural_sort_key(f"{finding['what']} {finding['where']}")
+            return LAYER_ORDER.index(finding["layer"]), -hosts[number], setting, self._texts[number]
+
+        return {number: place for place, number in enumerate(sorted(data, key=rank), 1)}
 
     def _build_host_row(
         self, name: str, order: Mapping[int, int], earlier: PreviousReport, maps: Mapping[str, int]
@@ -308,7 +309,9 @@ class PreviousReport:
         result = [
             {"hosts": names, "label": fold_host_names(names), **json.loads(text)} for text, names in hosts.items()
         ]
-        return sorted(result, key=lambda one: (ORDER.index(one["layer"]), natural(one["label"]), one["what"]))
+        return sorted(
+            result, key=lambda one: (LAYER_ORDER.index(one["layer"]), natural_sort_key(one["label"]), one["what"])
+        )
 
 
 def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
@@ -363,7 +366,9 @@ def _group_equal_hosts(rows: Sequence[Document]) -> list[Document]:
             "findings": list(key[1]),
             **({"error": errors[key]} if errors[key] else {}),
         }
-        for key, names in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]), natural(item[1][0])))
+        for key, names in sorted(
+            groups.items(), key=lambda item: (item[0][0], -len(item[1]), natural_sort_key(item[1][0]))
+        )
     ]
 
 

@@ -185,19 +185,21 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         if row and row.outlives_boot(address.partition(":")[2]):
             # The values before and after are those of the next boot.
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
-            layer = drift_findings.layer_of(address)
+            layer = drift_findings.layer_of_address(address)
             if layer in (BOOT, LLAMA):
                 verdict.found, verdict.live = before.get(address), OK if layer == BOOT else DRIFT
         else:
             verdict.found, verdict.live = before.get(address), DRIFT
             verdict.at_boot = wanted
         verdicts.append(verdict)
-    findings = drift_findings.findings(verdicts)
+    findings = drift_findings.group_into_findings(verdicts)
     for finding in findings:
         finding.role = finding.role or role
         # The same run without --check makes the change.
         finding.repair = ""
-    coverage = _sum_coverages([{drift_findings.layer_of(v.address): {drift_findings.status(v): 1}} for v in verdicts])
+    coverage = _sum_coverages(
+        [{drift_findings.layer_of_address(v.address): {drift_findings.setting_status(v): 1}} for v in verdicts]
+    )
     return [finding.to_dict() for finding in findings], coverage
 
 

@@ -73,7 +73,7 @@ def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
         yield ""
         yield "Gone since the last report:"
         for finding in document["gone"]:
-            setting = f"{wording.title(finding)} ({titles[finding['layer']]})"
+            setting = f"{wording.format_title(finding)} ({titles[finding['layer']]})"
             yield f"  {finding['label']}: {setting}, was there since {finding['since']}"
     yield ""
     yield wording.format_coverage(document)

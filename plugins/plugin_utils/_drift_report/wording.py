@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import CHANGE_WHAT_IS_ASKED
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import STATUS_WORDS, title
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import STATUS_WORDS, format_title
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER, RUN
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
@@ -32,7 +32,7 @@ STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drif
 CHECK_WORDS = {**STATE_WORDS, "drift": "would change", CLEAN: "would not change"}
 #: Layers of the report that are no layers of site.yml, so that no host can lack them.
 NOT_CONFIGURABLE = (RUN, OTHER)
-__all__ = ["STATUS_WORDS", "title"]
+__all__ = ["STATUS_WORDS", "format_title"]
 #: Words for a layer without a status on a host.
 NO_STATUS_WORDS = {"": "not asked for", NOT_CHECKED: "not looked at"}
 
@@ -79,7 +79,7 @@ def format_coverage(document: Document) -> str:
     counts = document["summary"]["settings"]
     kinds = layer_status_words(document)
     parts = ", ".join(f"{counts[one]} {kinds[one]}" for one in STATUSES if one == "ok" or counts[one])
-    wrong = "" if document["check"] else f", {drift_words.count_wrong(counts)}"
+    wrong = "" if document["check"] else f", {drift_words.not_as_configured_message(counts)}"
     return f"{format_count(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 
@@ -89,7 +89,7 @@ def format_values(finding: Document, check: bool = False) -> str:
     With ``check``, the value before and the value that a run would set.
     """
     if not check or finding["status"] != "drift":
-        return drift_words.values(finding)
+        return drift_words.format_values(finding)
     before = finding["at_boot"] if finding["persistent"] == "drift" else finding["found"]
     if before != finding["wanted"]:
         return f"{before} -> {finding['wanted']}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ MOST_DIGITS = 18
 def fold_host_names(names: Iterable[str]) -> str:
     """Return the names in one text, with numbers at their ends folded into ranges."""
     families: dict[tuple[str, int, str], list[int]] = {}
-    for name in sorted(set(names), key=natural):
+    for name in sorted(set(names), key=natural_sort_key):
         start, digits, end = _split_at_last_number(name)
         # Numbers with leading zeros are folded with those of equal width only; other numbers fold with any width.
         width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0

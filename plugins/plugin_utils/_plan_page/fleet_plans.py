@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed, describe_error
@@ -94,6 +94,6 @@ class PlanCollector:
 
 
 def _fold_rows(rows: Mapping[str, list[str]]) -> list[Document]:
-    sorted_names = [(text, sorted(names, key=natural)) for text, names in rows.items()]
-    order = sorted(sorted_names, key=lambda row: (-len(row[1]), natural(row[1][0])))
+    sorted_names = [(text, sorted(names, key=natural_sort_key)) for text, names in rows.items()]
+    order = sorted(sorted_names, key=lambda row: (-len(row[1]), natural_sort_key(row[1][0])))
     return [{"hosts": names, "label": fold_host_names(names), **json.loads(text)} for text, names in order]

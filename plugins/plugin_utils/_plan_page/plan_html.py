@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
@@ -99,7 +99,7 @@ def _group_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Docume
 
 def _render_drawing(svg: Html, plans: Sequence[Document]) -> Html:
     data = plans[0]["map"]
-    names = sorted((name for plan in plans for name in plan["hosts"]), key=natural)
+    names = sorted((name for plan in plans for name in plan["hosts"]), key=natural_sort_key)
     group = {"hosts": names, "label": fold_host_names(names)}
     parts = element("span", data["parts"], class_="faint")
     return element(

@@ -62,7 +62,7 @@ def render(data: object, host: str = "") -> str:
     for name, labels, value in _figures(run):
         families.setdefault(name, []).append(({**common, **labels}, value))
     ratios = [({**common, **labels}, value) for labels, value in _ratios(run)]
-    return metrics.render({**families, **({RATIO: ratios} if ratios else {})}, HELP)
+    return metrics.render_metrics({**families, **({RATIO: ratios} if ratios else {})}, HELP)
 
 
 def _figures(run: Run) -> Iterator[tuple[str, dict[str, str], float]]:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 
-from ..._drift.judge import survey
-from ..._drift.verdict import has_place
+from ..._drift.judge import judge_requests
+from ..._drift.verdict import is_single_setting
 from ..._io.safe_open import open_file
 from ..._io.store import Store
 from ..._knobs.protocol.stored_requests import stored
@@ -64,8 +64,8 @@ def shape(top: Topology) -> str:
 def settings(host: Host) -> dict[str, str | None]:
     """Return what each stored setting of the collection holds now, by its address."""
     store = Store(host.fs.root, read_only=True)
-    verdicts = survey(host, store, stored(store)[1])
-    return {one.address: one.found for one in verdicts if has_place(one.address)}
+    verdicts = judge_requests(host, store, stored(store)[1])
+    return {one.address: one.found for one in verdicts if is_single_setting(one.address)}
 
 
 def digest(paths: Iterable[str], head: int | None = None) -> str | None:

@@ -14,7 +14,7 @@ Addresses: ``llama:UNIT/file``, ``llama:UNIT/drop-ins``, ``llama:UNIT/loaded``, 
 from __future__ import annotations
 
 from ..._drift import survey
-from ..._drift.verdict import DRIFT, OK, Verdict, unknown
+from ..._drift.verdict import DRIFT, OK, Verdict, unknown_verdict
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
@@ -63,7 +63,9 @@ def of_host(
     command sovereign-epyc, and by the metrics of its check the agent. ``layers`` are as for survey.of_host, and
     ``instances`` are the names of those that must be here, beside all that are.
     """
-    return survey.of_host(fs, requests, intent, store, more=verdicts(fs.root, instances or ()), layers=layers)
+    return survey.check_host(
+        fs, requests, intent, store, extra_verdicts=verdicts(fs.root, instances or ()), layers=layers
+    )
 
 
 def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
@@ -124,7 +126,7 @@ def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason
 def _file(unit: str, text: str) -> Verdict:
     whole = digest_matches(text)
     if whole is None:
-        return unknown("", f"llama:{unit}/file", f"{UNMARKED}. {repair_message(unit)}")
+        return unknown_verdict("", f"llama:{unit}/file", f"{UNMARKED}. {repair_message(unit)}")
     return _verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", BY_HAND)
 
 
@@ -135,7 +137,9 @@ def _drop_ins(unit: str, root: str) -> Verdict:
 def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
     plan = plan_of(text) if other is None else {}
     if plan is None:
-        return unknown("", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {repair_message(unit)}")
+        return unknown_verdict(
+            "", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {repair_message(unit)}"
+        )
     other = replaced_files(plan) if other is None else other
     reason = "replaced or removed since it was planned; it may still run with the old ones"
     return _verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
@@ -144,9 +148,9 @@ def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
 def _state(unit: str, kind: str, word: str, why: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
     if not word:
-        return unknown("", address, why or "systemd does not know it")
+        return unknown_verdict("", address, why or "systemd does not know it")
     if word in BETWEEN_STATES:
-        verdict = unknown("", address, BETWEEN)
+        verdict = unknown_verdict("", address, BETWEEN)
         verdict.found = word
         return verdict
     lasting = kind == "enabled"

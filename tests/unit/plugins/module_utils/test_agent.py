@@ -51,7 +51,7 @@ class Host:
     def checked(self, *findings: Finding, age: float = 0) -> None:
         """Have checked itself so many seconds ago."""
         path = self.root / "epyc.prom"
-        path.write_text(metrics.of_host(findings, {}, {}, {}))
+        path.write_text(metrics.render_host_metrics(findings, {}, {}, {}))
         os.utime(path, (time.time() - age,) * 2)
 
 
@@ -114,7 +114,7 @@ def test_what_is_in_force_or_waits_for_a_reboot_costs_nothing(host: Host) -> Non
     ("break_it", "why"),
     [
         (lambda host: host.checked(finding("x"), age=3600), "its last check is 60 minutes old"),
-        (lambda host: (host.root / "epyc.prom").write_text(metrics.of_failure()), "could not be made"),
+        (lambda host: (host.root / "epyc.prom").write_text(metrics.render_failed_check()), "could not be made"),
         (lambda host: (host.root / "epyc.prom").write_text(""), "could not be made"),
         (lambda host: (host.root / "epyc.prom").mkdir(), "cannot be read"),
         (lambda host: None, "it has not checked itself yet"),

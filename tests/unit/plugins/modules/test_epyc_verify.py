@@ -34,7 +34,7 @@ def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
 
     monkeypatch.setattr(epyc_verify.boot_service.command, "run", run)
     monkeypatch.setattr(epyc_verify, "stored", lambda store: (Intent.from_options({}), {}))
-    monkeypatch.setattr(epyc_verify.judge, "survey", survey)
+    monkeypatch.setattr(epyc_verify.judge, "judge_requests", survey)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
     host.put("/proc/sys/kernel/random/boot_id", "1")

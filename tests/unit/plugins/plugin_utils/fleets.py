@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import count_by_layer, group_into_findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     FAILED,
@@ -56,7 +56,7 @@ def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]
     # A boot parameter needs no service.
     for row in rows[:-1] if boot else []:
         row.reason, row.persistent, row.at_boot = boot, "drift", None
-    return [one.to_dict() for one in findings(rows, boot)], coverage(rows, boot)
+    return [one.to_dict() for one in group_into_findings(rows, boot)], count_by_layer(rows, boot)
 
 
 def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None = None) -> ResultCollector:

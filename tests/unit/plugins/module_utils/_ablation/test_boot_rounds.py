@@ -61,7 +61,7 @@ class Booting:
         patch.setattr(trial, "started", lambda fs, process: "9")
         patch.setattr(boot_rounds, "hold", self.hold)
         patch.setattr(boot_rounds.fingerprint, "settings", lambda host: dict(self.running))
-        patch.setattr(boot_rounds, "survey", lambda host, store, requests: [])
+        patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])
         patch.setattr(boot_rounds.application, "settle", lambda store, fs: self.settle())
         patch.setattr(boot_rounds.command, "attempt", lambda words, seconds=None: None)
         patch.setattr(boot_rounds.command, "run", self.unit_starts)

@@ -180,5 +180,5 @@ def test_a_damaged_journal_does_not_stand_in_the_way(machine: Machine) -> None:
 
 def test_the_drift_check_says_that_it_goes_on(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.journal()
-    (one,) = survey.of_host(machine.fs, store=machine.store).verdicts
-    assert not one.clean and one.reason == survey.UNDER_TRIAL
+    (one,) = survey.check_host(machine.fs, store=machine.store).verdicts
+    assert not one.is_clean and one.reason == survey.UNDER_TRIAL

@@ -33,7 +33,7 @@ def tree(tmp_path: Path) -> hosts.Host:
 def verdicts(tree: hosts.Host, knob: Knob, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, bool]:
     """The verdicts on the only setting of a knob: now, at boot, and whether a reboot is pending."""
     monkeypatch.setattr(KNOBS["irq"], "build", lambda host, options: [knob])
-    (one,) = judge.survey(Host(tree.fs), Store(str(tree.root), read_only=True), REQUEST)
+    (one,) = judge.judge_requests(Host(tree.fs), Store(str(tree.root), read_only=True), REQUEST)
     return one.live, one.persistent, one.pending_reboot
 
 
@@ -95,7 +95,7 @@ OFF = {"settings": [{"cpus": "all", "prefetch_control": {"l1_stream": "disabled"
 
 def survey(small: hosts.Host, **requests: dict[str, object]) -> list[tuple[str, str, bool]]:
     """What is said of requests, by the name of the knob: address, reason, and whether the host could have it."""
-    found = judge.survey(
+    found = judge.judge_requests(
         Host(small.fs),
         Store(str(small.root), read_only=True),
         {f"{name.partition('_')[0]}/{name}": options for name, options in requests.items()},
@@ -133,7 +133,7 @@ def test_of_two_requests_for_one_address_the_later_one_is_judged(small: hosts.Ho
     """They are applied in the order of their labels, so the kernel has the value of the last one."""
     small.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
     requests = {"sysfs/two": {"thp": "madvise"}, "sysfs/one": {"thp": "always"}}
-    (verdict,) = judge.survey(Host(small.fs), Store(str(small.root), read_only=True), requests)
+    (verdict,) = judge.judge_requests(Host(small.fs), Store(str(small.root), read_only=True), requests)
     assert (verdict.request, verdict.wanted, verdict.live) == ("sysfs/two", "madvise", "ok")
 
 

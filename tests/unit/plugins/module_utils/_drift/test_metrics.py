@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics, survey
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import coverage, findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import count_by_layer, group_into_findings
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -45,11 +45,11 @@ class Found(survey.Survey):
         self.verdicts = [verdict]
         self.host = Host(KernelFS(str(Path(__file__).parent), read_only=True))
 
-    def findings(self) -> list[object]:  # type: ignore[override]
-        return list(findings(self.verdicts))
+    def list_findings(self) -> list[object]:  # type: ignore[override]
+        return list(group_into_findings(self.verdicts))
 
-    def coverage(self) -> dict[str, dict[str, int]]:
-        return coverage(self.verdicts)
+    def count_by_layer(self) -> dict[str, dict[str, int]]:
+        return count_by_layer(self.verdicts)
 
 
 def test_the_hosts_own_check_tells_node_exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_other_uses_are_refused(words: list[str], capsys: pytest.CaptureFixture[
 
 
 def test_labels_are_escaped() -> None:
-    text = metrics.render({metrics.DRIFT: [({"what": 'a "b"\\\n'}, 1)]})
+    text = metrics.render_metrics({metrics.DRIFT: [({"what": 'a "b"\\\n'}, 1)]})
     assert text.splitlines()[-1] == 'sovereign_epyc_drift{what="a \\"b\\"\\\\\\n"} 1'
 
 
@@ -96,5 +96,5 @@ def test_labels_are_escaped() -> None:
 )
 def test_a_label_holds_nothing_that_ends_a_line_or_that_a_terminal_obeys(char: str, shown: str) -> None:
     """The format has no escape for these, so that their escapes are text to it."""
-    text = metrics.render({metrics.DRIFT: [({"what": f"\u4e2da{char}b"}, 1)]})
+    text = metrics.render_metrics({metrics.DRIFT: [({"what": f"\u4e2da{char}b"}, 1)]})
     assert text.splitlines()[2:] == [f'sovereign_epyc_drift{{what="\u4e2da{shown}b"}} 1']

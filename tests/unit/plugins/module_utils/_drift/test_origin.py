@@ -68,16 +68,16 @@ def test_every_request_that_our_roles_store_is_known() -> None:
     ],
 )
 def test_the_variable_that_decides(request_: str, address: str, variable: str) -> None:
-    assert origin.variable(request_, address, "x", role_of) == variable
+    assert origin.deciding_variable(request_, address, "x", role_of) == variable
     specs = "".join(file.read_text() for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"))
     assert f"\n      {variable}:\n" in specs, "no role has it"
 
 
 def test_what_no_variable_of_ours_decides_on() -> None:
-    assert origin.variable("cmdline/cmdline", "cmdline:quiet", None) == "grub_params_remove"
-    assert origin.variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
-    assert origin.variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
-    assert origin.variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
-    assert origin.variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
-    assert origin.variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
+    assert origin.deciding_variable("cmdline/cmdline", "cmdline:quiet", None) == "grub_params_remove"
+    assert origin.deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
+    assert origin.deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
+    assert origin.deciding_variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
+    assert origin.deciding_variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
+    assert origin.deciding_variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
     assert (ROLES.get("sysfs/mine", ""), ROLES.get("msr/msr", "")) == ("", "prefetch")

@@ -66,7 +66,7 @@ class Machine:
         return self.fs.read(BALANCING)
 
     def metrics(self) -> dict[str, Any]:
-        found = surveys.of_host(self.fs, store=self.store).findings()
+        found = surveys.check_host(self.fs, store=self.store).list_findings()
         return families(self.store, found, self.clock)
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
         unit = Verdict("", "llama:llama-chat.service/active", "active")
         unit.found, unit.live, unit.persistent = "failed", "drift", "ok"
         unit.reason = "'journalctl -u llama-chat.service' says why"
-        return surveys.of_host(fs, store=store, more=[unit], layers={"numa": [], "cat": []})
+        return surveys.check_host(fs, store=store, extra_verdicts=[unit], layers={"numa": [], "cat": []})
 
     machine.fight()
     assert machine.repair(look=look)[1:] == [
@@ -212,12 +212,12 @@ def test_a_second_look_that_fails_is_told_with_what_was_done(machine: Machine, m
 
     def write(fs: KernelFS, path: str, text: str) -> None:
         real(fs, path, text)
-        monkeypatch.setattr(surveys, "of_host", lambda *dummy, **more: machine.fail())
+        monkeypatch.setattr(surveys, "check_host", lambda *dummy, **more: machine.fail())
 
     monkeypatch.setattr(KernelFS, "write", write)
 
     def look(*given: Any, **more: Any) -> surveys.Survey:
-        return surveys.of_host(*given, **more)
+        return surveys.check_host(*given, **more)
 
     done = repair(machine.fs, machine.store, ROLES, clock=machine.clock, look=look)
     assert len(done.changes) == len(done.left) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import read_option
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import parse_requested_option
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -41,7 +41,7 @@ class Machine:
         self.store.save_document("desired.json", {"intent": {**INTENT, **intent}, "requests": requests})
 
     def look(self, **asked: Any) -> list[Finding]:
-        return surveys.of_host(self.tree.fs, store=self.store, **asked).findings()
+        return surveys.check_host(self.tree.fs, store=self.store, **asked).list_findings()
 
     def missing(self, **layers: list[str]) -> list[tuple[str, str]]:
         """Layer and repair of each finding, where these layers are asked for."""
@@ -59,7 +59,12 @@ def test_a_layer_without_a_stored_request_is_drift(machine: Machine) -> None:
     assert (one.layer, one.status, one.role, one.live, one.persistent) == ("resctrl", "drift", "cat", "drift", "drift")
     assert (one.found, one.wanted, one.repair) == ("nothing", "stored", "sovereign.epyc.site --tags cat")
     assert one.reason == "the layer cat is asked for, and nothing is stored for it on this host"
-    assert surveys.of_host(machine.tree.fs, store=machine.store, layers={"cat": []}).coverage()["resctrl"]["drift"] == 1
+    assert (
+        surveys.check_host(machine.tree.fs, store=machine.store, layers={"cat": []}).count_by_layer()["resctrl"][
+            "drift"
+        ]
+        == 1
+    )
 
 
 def test_one_of_the_requests_of_a_layer_is_enough(machine: Machine) -> None:
@@ -93,7 +98,7 @@ def test_of_an_untuned_host_one_thing_is_said(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     store = Store(str(tmp_path), read_only=True)
     for layers in (None, {"numa": [], "cat": [], "base": []}):
-        (one,) = surveys.of_host(host.fs, store=store, layers=layers).findings()
+        (one,) = surveys.check_host(host.fs, store=store, layers=layers).list_findings()
         assert (one.status, one.repair) == ("unknown", "sovereign.epyc.site")
         assert one.reason.startswith("nothing is stored on this host")
 
@@ -119,5 +124,5 @@ def test_malformed_options_are_refused(machine: Machine) -> None:
     with pytest.raises(BadRequest, match="There is no layer cta: the layers of site"):
         machine.look(layers={"cta": []})
     with pytest.raises(BadRequest, match="asked: cat is no list of roles of CPUs"):
-        read_option({"asked": {"layers": {"cat": "draft"}}})
-    assert read_option({"asked": None}) == {"layers": None, "instances": None}
+        parse_requested_option({"asked": {"layers": {"cat": "draft"}}})
+    assert parse_requested_option({"asked": None}) == {"layers": None, "instances": None}

@@ -42,30 +42,30 @@ def store(tree: hosts.Host) -> Store:
 
 
 def survey(tree: hosts.Host, **given: Any) -> surveys.Survey:
-    return surveys.of_host(tree.fs, store=Store(str(tree.root), read_only=True), **given)
+    return surveys.check_host(tree.fs, store=Store(str(tree.root), read_only=True), **given)
 
 
 def test_a_tuned_host_is_clean(tree: hosts.Host) -> None:
     found = survey(tree)
-    assert (found.clean, found.findings()) == (True, []), [one.to_dict() for one in found.findings()]
+    assert (found.is_clean, found.list_findings()) == (True, []), [one.to_dict() for one in found.list_findings()]
     assert len(found.verdicts) == 2
 
 
 def test_a_host_on_which_nothing_is_stored_is_unknown(tmp_path: Path) -> None:
     found = survey(hosts.small(tmp_path))
-    (one,) = found.findings()
-    assert (found.clean, one.status, one.repair) == (False, "unknown", "sovereign.epyc.site")
+    (one,) = found.list_findings()
+    assert (found.is_clean, one.status, one.repair) == (False, "unknown", "sovereign.epyc.site")
     assert one.reason.startswith("nothing is stored on this host")
 
 
 def test_an_intent_that_asks_for_the_same_is_no_drift(tree: hosts.Host) -> None:
-    assert survey(tree, intent=INTENT).clean
-    assert survey(tree, intent={"draft": {"ccds": 1, "l3": "8192KiB", "l3_domains": None}, "verify": {}}).clean
+    assert survey(tree, intent=INTENT).is_clean
+    assert survey(tree, intent={"draft": {"ccds": 1, "l3": "8192KiB", "l3_domains": None}, "verify": {}}).is_clean
 
 
 def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
     found = survey(tree, intent={**INTENT, "housekeeping": {"cores": 1, "per": "host"}})
-    work, intent = found.findings()
+    work, intent = found.list_findings()
     assert (work.what, work.live, work.wanted, work.found) == (
         "CPUs of unbound kernel work", "drift", "0", "0,4,8,12"
     )  # fmt: skip
@@ -78,11 +78,11 @@ def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
     intent = {**INTENT, "draft": {"ccds": 1}}
     store.save_document("desired.json", {**store.load_document("desired.json"), "intent": intent})
-    assert survey(tree).clean
+    assert survey(tree).is_clean
     tree.offline("5-7")
     found = survey(tree)
-    assert not found.clean
-    (one,) = [one for one in found.findings() if one.addresses == ["plan:draft"]]
+    assert not found.is_clean
+    (one,) = [one for one in found.list_findings() if one.addresses == ["plan:draft"]]
     assert (one.what, one.wanted, one.found, one.at_boot) == ("CPUs of the role draft", "1-3,5-7", "1-3", "1-3,5-7")
     assert (one.layer, one.status, one.repair) == ("sysfs", "drift", "chcpu --enable 5-7"), "no run brings them back"
     assert one.reason.startswith("draft is without CPU 5-7, which is offline. Bring each back with ")
@@ -90,7 +90,7 @@ def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
 
 def test_an_intent_that_makes_no_sense_is_not_supported(tree: hosts.Host) -> None:
     found = survey(tree, intent={"housekeeping": {"cores": "many"}})
-    assert [(one.layer, one.status) for one in found.findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
+    assert [(one.layer, one.status) for one in found.list_findings()] == [("sysfs", "unsupported"), ("boot", "drift")]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -100,7 +100,7 @@ def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
         tree.put(BOOT_SERVICE_LINK, "")
     else:
         tree.drop(BOOT_SERVICE_LINK)
-    (one,) = survey(tree).findings()
+    (one,) = survey(tree).list_findings()
     assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
     assert one.reason == (
         "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it. Without it, 2 settings will "
@@ -139,7 +139,7 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
     store(host).save_document("desired.json", {"intent": INTENT, "requests": requests})
     found = [
         (one.what, one.where, one.found, one.wanted, one.variables, one.live, one.persistent)
-        for one in survey(host).findings()
+        for one in survey(host).list_findings()
     ]
     assert found == [
         ("huge pages of 2 MiB", "node 1", "3", "8", ["numa_hugepages"], "drift", "ok"),
@@ -152,7 +152,7 @@ def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path
 def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: list[int], repair: str) -> None:
     for turn in which:
         (tree.root / "var/lib/sovereign-epyc" / FILES[turn]).write_text("[]")
-    (one,) = survey(tree).findings()
+    (one,) = survey(tree).list_findings()
     assert (one.layer, one.what, one.status, one.repair) == (
         "boot", "record of what was there before", "unknown", repair
     )  # fmt: skip
@@ -162,7 +162,9 @@ def test_a_damaged_ledger_shows_before_it_is_needed(tree: hosts.Host, which: lis
 @pytest.mark.parametrize("options", ["", " -IS"])
 def test_a_command_without_its_python_will_not_run_at_boot(tree: hosts.Host, options: str) -> None:
     tree.put(HOST_TOOL, f"#!{tree.root}/bin/sh{options}\n")
-    assert survey(tree).boot.startswith(f"{HOST_TOOL} needs {tree.root}/bin/sh, which is not on this host any more")
+    assert survey(tree).boot_failure.startswith(
+        f"{HOST_TOOL} needs {tree.root}/bin/sh, which is not on this host any more"
+    )
     tree.put(HOST_TOOL, f"#!/bin/sh{options}\n")
     tree.put("/bin/sh", "")
-    assert survey(tree).clean
+    assert survey(tree).is_clean

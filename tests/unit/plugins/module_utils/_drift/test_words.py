@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import group_into_findings
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import verdict
 
 
@@ -61,7 +61,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
     ],
 )
 def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
-    assert drift_words.describe(address) == words
+    assert drift_words.describe_address(address) == words
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
     ],
 )
 def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
-    assert drift_words.value(address, text) == words
+    assert drift_words.format_value(address, text) == words
 
 
 def finding(address: str = "sysfs:thp/enabled", **changes: Any) -> dict[str, Any]:
     """A finding on one address, as a check has it."""
     one = verdict("x/x", address, **{"wanted": "never", "found": None, **changes})
-    (found,) = findings([one])
+    (found,) = group_into_findings([one])
     return found.to_dict()
 
 
@@ -119,7 +119,7 @@ def finding(address: str = "sysfs:thp/enabled", **changes: Any) -> dict[str, Any
     ],
 )
 def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, changes: dict[str, Any], line: str) -> None:
-    assert drift_words.sentence(finding(address, **changes)) == line
+    assert drift_words.format_finding(finding(address, **changes)) == line
 
 
 @pytest.mark.parametrize(
@@ -132,41 +132,44 @@ def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, chang
     ],
 )
 def test_what_to_do_next(repair: str, step: str) -> None:
-    assert drift_words.next_step({**finding(), "repair": repair}) == step
+    assert drift_words.choose_next_step({**finding(), "repair": repair}) == step
     sentence = f"{step[:1].upper()}{step[1:]}."
-    assert drift_words.instructions([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
+    assert drift_words.list_next_steps([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
 
 
 def test_a_count() -> None:
     counts = {"ok": 335, "unsupported": 0, "unknown": 1, "drift": 1}
-    assert drift_words.counted(counts) == "337 settings checked, 2 not as configured"
-    assert drift_words.counted({**counts, "ok": 0, "unknown": 0}) == "1 setting checked, 1 not as configured"
+    assert drift_words.settings_checked_message(counts) == "337 settings checked, 2 not as configured"
+    assert (
+        drift_words.settings_checked_message({**counts, "ok": 0, "unknown": 0})
+        == "1 setting checked, 1 not as configured"
+    )
 
 
 def test_places() -> None:
-    assert drift_words.where("CPU", [3, 1, 2, 8]) == "CPUs 1-3,8"
-    assert drift_words.where("policy", [0, 1]) == "policies 0-1"
-    assert drift_words.where("node", [2]) == "node 2"
-    assert drift_words.where("L3 domain", [6, 7], {6: 3, 7: 3}) == "L3 domains 6-7 (CCD 3)"
-    assert drift_words.where("L3 domain", [0, 8], {0: 0, 8: 4}) == "L3 domains 0,8 (CCDs 0,4)"
-    assert drift_words.where("L3 domain", [6]) == "L3 domain 6"
-    assert drift_words.where("", ["isolcpus", "nohz_full"]) == "isolcpus, nohz_full"
-    assert drift_words.where("", []) == ""
-    assert drift_words.where("file", ["a", "b"]) == "2 files"
+    assert drift_words.format_location("CPU", [3, 1, 2, 8]) == "CPUs 1-3,8"
+    assert drift_words.format_location("policy", [0, 1]) == "policies 0-1"
+    assert drift_words.format_location("node", [2]) == "node 2"
+    assert drift_words.format_location("L3 domain", [6, 7], {6: 3, 7: 3}) == "L3 domains 6-7 (CCD 3)"
+    assert drift_words.format_location("L3 domain", [0, 8], {0: 0, 8: 4}) == "L3 domains 0,8 (CCDs 0,4)"
+    assert drift_words.format_location("L3 domain", [6]) == "L3 domain 6"
+    assert drift_words.format_location("", ["isolcpus", "nohz_full"]) == "isolcpus, nohz_full"
+    assert drift_words.format_location("", []) == ""
+    assert drift_words.format_location("file", ["a", "b"]) == "2 files"
 
 
 def test_natural_order() -> None:
-    assert sorted(["host10", "host9", "host", "host9b"], key=drift_words.natural) == [
+    assert sorted(["host10", "host9", "host", "host9b"], key=drift_words.natural_sort_key) == [
         "host",
         "host9",
         "host9b",
         "host10",
     ]
-    assert sorted(["host1", "host01"], key=drift_words.natural) == ["host01", "host1"]
-    assert sorted(["0b", "00a", "1", "a"], key=drift_words.natural) == ["a", "00a", "0b", "1"]
+    assert sorted(["host1", "host01"], key=drift_words.natural_sort_key) == ["host01", "host1"]
+    assert sorted(["0b", "00a", "1", "a"], key=drift_words.natural_sort_key) == ["a", "00a", "0b", "1"]
 
 
 def test_natural_order_takes_any_text() -> None:
     """Python makes no number of more than 4300 digits, and digits of other scripts are letters here."""
     long, longer = f"a{'9' * 5000}", f"a1{'0' * 5000}"
-    assert sorted([longer, long, "a\u0663", "a4"], key=drift_words.natural) == ["a\u0663", "a4", long, longer]
+    assert sorted([longer, long, "a\u0663", "a4"], key=drift_words.natural_sort_key) == ["a\u0663", "a4", long, longer]

@@ -64,7 +64,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
 def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[str, Item]:
     rules = {"bios": {}, "layers": [], "units": {}, "allow_pending_reboot": False, **expected}
     run, host = boot_service.state(tree.fs), Host(tree.fs)
-    survey = Survey(host, [*verdicts, *judge.away(host)])
+    survey = Survey(host, [*verdicts, *judge.judge_offline_roles(host)])
     return {item.name: item for item in checklist.Checklist(**rules).check(survey, run)}
 
 
@@ -168,7 +168,7 @@ def test_waiting_excuses_no_drift(tree: hosts.Host) -> None:
 
 
 def test_only_a_boot_parameter_waits_for_a_reboot() -> None:
-    assert not judge.waits(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
+    assert not judge.waits_for_reboot(verdict("irq:irqbalance/banned", "1", "2", pending_reboot=True))
 
 
 @pytest.mark.parametrize(

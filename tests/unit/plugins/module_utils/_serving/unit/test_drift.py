@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding, findings
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import line
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding, group_into_findings
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import format_finding_with_step
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
@@ -43,7 +43,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 
 def wrong(systemd: Systemd) -> list[Finding]:
-    return findings(drift.verdicts(str(systemd.root)))
+    return group_into_findings(drift.verdicts(str(systemd.root)))
 
 
 def only(systemd: Systemd) -> Finding:
@@ -53,7 +53,7 @@ def only(systemd: Systemd) -> Finding:
 
 def test_as_they_were_left(systemd: Systemd) -> None:
     found = drift.verdicts(str(systemd.root))
-    assert [one.address for one in found if not one.clean] == []
+    assert [one.address for one in found if not one.is_clean] == []
     assert [one.address for one in found] == [
         *(f"llama:{MAIN}/{kind}" for kind in ("file", "drop-ins", "loaded", "enabled", "active")),
         *(f"llama:{RPC}/{kind}" for kind in ("file", "drop-ins", "active")),
@@ -172,14 +172,14 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
         "files of the RPC worker", str(program), "group", "sovereign.epyc.group",
     )  # fmt: skip
     systemd.active[WORKER] = "inactive"
-    assert line(wrong(systemd)[1].to_dict()) == (
+    assert format_finding_with_step(wrong(systemd)[1].to_dict()) == (
         f"run of the RPC worker: found inactive, wanted active; 'journalctl -u {WORKER}' says why. Run group.yml."
     )
 
 
 def test_an_instance_that_the_inventory_asks_for_and_that_is_not_there(systemd: Systemd) -> None:
     root = str(systemd.root)
-    assert findings(drift.verdicts(root, ["chat"])) == []
-    (one,) = findings(drift.verdicts(root, ["chat", "embed"]))
+    assert group_into_findings(drift.verdicts(root, ["chat"])) == []
+    (one,) = group_into_findings(drift.verdicts(root, ["chat", "embed"]))
     assert (one.what, one.found, one.status) == ("unit of instance embed", "nothing", "drift")
     assert (one.reason, one.repair) == (drift.MISSING, "sovereign.epyc.site --tags llama")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.metrics import render
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.metrics import render_metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import metrics
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import events
@@ -45,7 +45,7 @@ class Told(Instances):
 
     def told(self) -> dict[str, list[tuple[dict[str, str], float]]]:
         found = metrics.families(Host(self.service.tree.fs))
-        assert render(found, metrics.HELP).count("# HELP") == len(found)
+        assert render_metrics(found, metrics.HELP).count("# HELP") == len(found)
         return {name: [(dict(labels), value) for labels, value in samples] for name, samples in found.items()}
 
 

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addres
     require_private_address,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.unit_names import unit_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.unit_names import instance_unit
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances, _vllm, _vllm_options
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _part(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unit(group: Group) -> str:
     name = str(group.raw["name"])
-    return unit_of(name) if group.engine == LLAMA else _vllm.unit_of(name)
+    return instance_unit(name) if group.engine == LLAMA else _vllm.unit_of(name)
 
 
 def _groups(known: Hosts) -> list[Group]:

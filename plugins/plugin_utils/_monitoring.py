@@ -92,7 +92,8 @@ def _labels(where: str, raw: Mapping[str, Any]) -> dict[str, str]:
     model = str(raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).stem)
     try:
         speculation = (
-            ",".join(speculation_kinds.read(raw.get("speculation") or FIELDS["speculation"].default)) or "none"
+            ",".join(speculation_kinds.parse_speculation(raw.get("speculation") or FIELDS["speculation"].default))
+            or "none"
         )
     except BadRequest as error:
         raise BadRequest(f"{where}: {error}") from None

@@ -16,8 +16,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.timing import start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, machine
@@ -120,14 +120,14 @@ def written(path: Path, architecture: str, numbers: dict[str, int], tensors: Ten
     return gguf_model.read(str(path))
 
 
-def planned(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> Service:
+def planned(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> InstancePlan:
     """Plan the instance of a group on four nodes that have so much memory each."""
     (raw,) = yaml.safe_load((EXAMPLE / f"{group}.yml").read_text())["llama_instances"]
     options = Options.parse({"binary": "/opt/llama-server", **raw})
-    draft = ggufs.written(folder / "draft.gguf", 8 * GIB // 10) if options.drafts else None
+    draft = ggufs.written(folder / "draft.gguf", 8 * GIB // 10) if options.uses_draft else None
     host = machine("9754")
     free = FreeMemory({node.id: gib_of_node * GIB for node in host.topology.nodes})
-    return plan_service(options, host, NEW, model, draft, free)
+    return plan_instance(options, host, NEW, model, draft, free)
 
 
 CASES: list[Any] = [
@@ -145,7 +145,7 @@ def test_it_fits_on_the_host_that_has_it(
     weights = sum(part.data for part in model.parts) / GIB
     assert gib[0] < weights < gib[1]
     assert found.placement.policy == "interleave" and found.placement.nodes == (0, 1, 2, 3)
-    assert found.wants["load"] == "dio" and found.expect["hugepages"] == {
+    assert found.parameters["load"] == "dio" and found.expect["hugepages"] == {
         "thp": f"{found.need.weights * 80 // 100 >> 20}MiB"
     }
     # A disk that reads 1 GB a second is a slow one.

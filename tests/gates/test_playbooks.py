@@ -21,7 +21,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
@@ -62,7 +62,7 @@ def test_the_examples_of_several_instances_can_be_had(
     tmp_path.chmod(0o755)
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
     monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
-    services: list[Service] = []
+    services: list[InstancePlan] = []
     asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["llama_instances"]
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
@@ -74,7 +74,7 @@ def test_the_examples_of_several_instances_can_be_had(
 def test_the_instances_of_the_example_can_be_asked_for() -> None:
     files = [yaml.safe_load(path.read_text()) for path in EXAMPLES.iterdir()]
     instances = [one for file in files for one in file.get("llama_instances", ())]
-    kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).guesses_by for one in instances}
+    kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).speculation_text for one in instances}
     assert kinds >= {"ngram", "ngram,draft"}
 
 

@@ -14,7 +14,10 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import BASE, need
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.memory_need import (
+    PROCESS_BYTES,
+    estimate_memory_need,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs, llama_servers
 
 pytestmark = pytest.mark.slow
@@ -96,7 +99,7 @@ def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, na
     asked = {**CHAT, "binary": service_host.binary, "context": 40000, "slots": 3}
     options = Options.parse({**asked, "model": str(architectures.write(tmp_path / "m.gguf", name))})
     model = gguf_model.read(options.model)
-    counted, dummy, remarks = need(options, llama_servers.server("b11434"), model)
+    counted, dummy, remarks = estimate_memory_need(options, llama_servers.server("b11434"), model)
     header = Path(options.model).read_bytes()[: -model.parts[0].data or None]
     path = f"/var/lib/{name}.gguf"
     service_host.run(
@@ -107,7 +110,7 @@ def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, na
     caches = sum(float(size) for size in re.findall(r"(?:kv_cache|recurrent): size = +([\d.]+) MiB", said))
     (buffers,) = re.findall(r"compute buffer size = +([\d.]+) MiB", said)
     assert remarks == [] and counted.kv_cache / MIB == pytest.approx(caches, abs=0.05), said
-    assert float(buffers) < counted.compute / MIB < 4 * float(buffers) + BASE / MIB, said
+    assert float(buffers) < counted.compute / MIB < 4 * float(buffers) + PROCESS_BYTES / MIB, said
 
 
 def test_a_truncated_model(service_host):

@@ -76,13 +76,15 @@ def compute(figures: Figures, shares: dict[float, float]) -> None:
     draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
         top = Host(hosts.standing(machine).fs).topology
-        box = draft_estimate.box_of(top, top.online, [node.id for node in top.nodes])
+        box = draft_estimate.find_compute_resources(top, top.online, [node.id for node in top.nodes])
         for size, (gigabytes, billions) in SIZES.items():
             for temperature, share in shares.items():
-                start = draft_estimate.start(Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share)
+                start = draft_estimate.estimate_best_draft(
+                    Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share
+                )
                 name = f"{machine}_{size}_t{temperature:g}"
                 figures.print_figure(f"length_{name}", start.draft_max, "tokens")
-                figures.print_figure(f"gain_{name}", start.rate / start.plain, "x")
+                figures.print_figure(f"gain_{name}", start.rate / start.rate_without_draft, "x")
 
 
 def main() -> int:

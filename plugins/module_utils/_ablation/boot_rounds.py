@@ -28,7 +28,7 @@ from .._errors import BadRequest, TuningError
 from .._io import command
 from .._knobs import apply_stored, trial
 from .._knobs.protocol.stored_requests import stored
-from .._serving.options.unit_names import unit_of
+from .._serving.options.unit_names import instance_unit
 from . import restore_guard
 from .arm_switch import digest_of, hold
 from .round_runner import HOPELESS, line, refuse_less
@@ -125,10 +125,10 @@ class Boots:
         # What starts in the same boot would be seen as other programs. It may never end, and then is seen.
         with suppress(TuningError):
             command.try_command(["systemctl", "is-system-running", "--wait"], PATIENCE)
-        command.run_command(["systemctl", "start", unit_of(name)])
+        command.run_command(["systemctl", "start", instance_unit(name)])
         target = find(self.host, name, self.asked.limit, self.clock)
         if target.arguments != self.document["fingerprint"]["arguments"]:
-            raise TuningError(f"{unit_of(name)} was started with other arguments than the run began with.")
+            raise TuningError(f"{instance_unit(name)} was started with other arguments than the run began with.")
         wanted = {**self.tuned, **arm["settings"]}
         settings = fingerprint.settings(self.host)
         unlike = _unlike(settings, wanted)
@@ -195,7 +195,7 @@ class Boots:
         """Have the next boot be that of an arm; the journal is on the disk before anything is written."""
         if not arm["settings"]:
             return
-        restore_guard.note(self.store, self.host.fs, unit_of(self.document["instance"]))
+        restore_guard.note(self.store, self.host.fs, instance_unit(self.document["instance"]))
         try:
             hold(self.store, self.host, arm["settings"])
         except TuningError:

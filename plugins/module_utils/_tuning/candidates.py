@@ -19,8 +19,8 @@ from .._serving.llama_cpp import arguments as server_arguments
 from .._serving.llama_cpp import probe
 from .._serving.llama_cpp.engine import LlamaEngine
 from .._serving.options import speculation_kinds
-from .._serving.options.options import idle_with
-from .._serving.options.unit_names import unit_of
+from .._serving.options.options import options_without_effect
+from .._serving.options.unit_names import instance_unit
 from .._serving.unit import instances
 from .._serving.unit.installed import SECTION, installed_units, plan_of
 from .._serving.unit.instance import Instance, restarts
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .._bench.target.measured_instance import Target
     from .._host.host import Host
     from .._serving.llama_cpp.capabilities import Capabilities
-    from .._serving.plan.instance_plan import Service
+    from .._serving.plan.instance_plan import InstancePlan
 
 #: What an empty value does not take back, and the value that does.
 BACK = {"NUMAPolicy": "default"}
@@ -49,12 +49,12 @@ class Candidates:
         self._host = host
         self._engine = LlamaEngine()
         self._raw = {"binary": _program(there), **{key: value for key, value in raw.items() if value is not None}}
-        self._path = f"{UNIT_FOLDER}/{unit_of(target.name)}"
+        self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
         self.own = Variant(None, target.arguments)
         self.service, self._files = self._planned({})
         self._server: Capabilities = probe.capabilities(self.service.options.binary, of_trial(self.service.options, []))
         self._known = {self._files[self._path]: "the default"}
-        said = server_arguments.arguments(self.service.wants, self._server)
+        said = server_arguments.arguments(self.service.parameters, self._server)
         #: What stands before the arguments of the process: its program, of a script that of the interpreter too.
         self._before = target.arguments[: -len(said)]
         if restarts(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
@@ -74,16 +74,20 @@ class Candidates:
             raise BadRequest(f"It is the same as {same}.")
         return Variant(drop_in(self._files[self._path], text), self._arguments(service), plan=plan_of(text))
 
-    def _planned(self, options: Mapping[str, Any]) -> tuple[Service, dict[str, str]]:
+    def _planned(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
         """Return the plan with these options, and the texts of its units by path."""
         # What the instance has for the kinds that are left out goes with them.
-        idle = idle_with(speculation_kinds.read(options["speculation"])) if "speculation" in options else []
+        idle = (
+            options_without_effect(speculation_kinds.parse_speculation(options["speculation"]))
+            if "speculation" in options
+            else []
+        )
         raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
         knobs = instances.knobs_of(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
         return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
 
-    def _arguments(self, service: Service) -> list[str]:
-        return [*self._before, *server_arguments.arguments(service.wants, self._server)]
+    def _arguments(self, service: InstancePlan) -> list[str]:
+        return [*self._before, *server_arguments.arguments(service.parameters, self._server)]
 
 
 def drop_in(before: str, after: str) -> str | None:

@@ -11,8 +11,8 @@ sense depends on the host and on the instance; what a value cannot be beside oth
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .._serving.options.options import MEMORY
-from .._serving.plan.cpu_assignment import busy_cpus, first_of_each_core
+from .._serving.options.options import MEMORY_POLICIES
+from .._serving.plan.cpu_assignment import choose_compute_cpus, first_cpu_of_each_core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .._serving.plan.instance_plan import Service
+    from .._serving.plan.instance_plan import InstancePlan
 
 #: Shares of the cores: memory is often saturated before all of them read it.
 SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
@@ -29,7 +29,7 @@ NGRAM_LOOKUP, NGRAM_MAX = (3, 4, 6, 8, 12), (2, 4, 6, 8, 12, 16, 24, 32)
 UBATCH = (128, 256, 512, 1024, 2048)
 #: What llama-server takes where nothing is said.
 USUAL_UBATCH = 512
-POLICIES = ("local", *(one for one in MEMORY if one != "local"))
+POLICIES = ("local", *(one for one in MEMORY_POLICIES if one != "local"))
 
 
 class Space:
@@ -60,16 +60,16 @@ class Space:
         self.default = {option: self.default[option] for option in self.values}
 
 
-def space(service: Service, host: Host) -> Space:
+def space(service: InstancePlan, host: Host) -> Space:
     """Return what may be tried for an instance that is planned."""
-    options, wants, found = service.options, service.wants, Space()
-    cores = len(first_of_each_core(host.topology, busy_cpus(options, host)))
+    options, wants, found = service.options, service.parameters, Space()
+    cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
     for option in ("threads", "threads_batch"):
         found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in SHARES}))
-    if options.speculates or not options.speculation:
-        kind = options.drafting or ("draft" if options.draft_model else "")
+    if options.can_speculate or not options.speculation:
+        kind = options.drafting_kind or ("draft" if options.draft_model else "")
         with_draft = (kind, f"ngram,{kind}") if kind else ()
-        found.add("speculation", options.guesses_by, ("none", "ngram", "ngram_mod", *with_draft))
+        found.add("speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft))
     if wants.get("draft_max"):
         found.add("draft_max", wants["draft_max"], DRAFT_MAX)
         found.add("draft_p_min", wants["draft_p_min"], DRAFT_P_MIN)

@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist i
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 GB = 10**9
@@ -72,7 +72,7 @@ def planned(
     moe: bool = False,
     projector: gguf_model.Model | None = None,
     **raw: Any,
-) -> Service:
+) -> InstancePlan:
     if "draft" in raw.get("speculation", "") or raw.get("speculation") == "cascade":
         raw.setdefault("draft_model", "/srv/small.gguf")
     if projector:
@@ -84,8 +84,8 @@ def planned(
         nodes = [node.id for node in machine.topology.nodes]
         free = FreeMemory(dict.fromkeys(nodes, 200 * GB), {(node, 2048): 60000 for node in nodes}, hugetlbfs_kb=2048)
     model = models.moe if moe else models.large
-    draft = models.small if options.drafts else None
-    return planner.plan_service(options, machine, capabilities, model, draft, free, projector)
+    draft = models.small if options.uses_draft else None
+    return planner.plan_instance(options, machine, capabilities, model, draft, free, projector)
 
 
 def refused(*positional: Any, **named: Any) -> str:

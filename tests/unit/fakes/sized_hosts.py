@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned, refusals
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
@@ -98,7 +98,7 @@ def check_text(text: str, variables: dict[str, Any]) -> None:
     assert re.search(r"(?i)\bcosts?\b", text)
 
 
-def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]:
+def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[InstancePlan]:
     """Plan the host and its instances from variables as plan.yml and site.yml do; each node must hold its part."""
     intent = {name: variables[f"plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
     host_plan = build_plan(Intent.from_options(intent), read_topology(fs))
@@ -106,7 +106,7 @@ def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Service]
     host = Host(fs, intent)
     options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["llama_instances"]]
     refusals.refuse_what_two_have(options)
-    services: list[Service] = []
+    services: list[InstancePlan] = []
     for one in options:
         services.append(planned.plan_beside(LlamaEngine(), host, one, NEW, [], services))
     there = free_memory.read_free_memory(host, options[0], []).available

@@ -15,7 +15,7 @@ import shutil
 from ..._errors import BadRequest, TuningError
 from ..._io import command
 from ..._notation.cpulist import format_cpulist
-from ..._serving.plan.draft_estimate import peak
+from ..._serving.plan.draft_estimate import socket_peak_bandwidth
 from . import likwid, memory_reader
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
 
 def paper(top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Sequence[str] = ()) -> Bandwidth:
     """Return what the memory of these nodes has on paper with all channels filled; not measured."""
-    socket = peak(top)
+    socket = socket_peak_bandwidth(top)
     if socket is None:
         return Bandwidth(cpus, nodes, None, "nothing", reasons)
     return Bandwidth(cpus, nodes, socket * max(1, len(top.sockets)) * len(nodes) / len(top.nodes), "paper", reasons)

@@ -17,7 +17,7 @@ from ..._notation.cpulist import parse_cpulist
 from ..._serving.hooks import http as server_http
 from ..._serving.hooks import stream
 from ..._serving.hooks.keys import key_of
-from ..._serving.options.unit_names import unit_of
+from ..._serving.options.unit_names import instance_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -78,7 +78,7 @@ class Target:
     def learn(self) -> None:
         """Fill in what depends on the engine, here llama-server."""
         plan = self.plan
-        self.units = [unit_of(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
+        self.units = [instance_unit(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self.told("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
         props = self.told("/props")
@@ -131,8 +131,8 @@ def find(
     item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    process, words = running(host, unit_of(name))
-    server = Server(plan["url"], key_of(host.fs, unit_of(name), plan["key_file"]), limit, clock)
+    process, words = running(host, instance_unit(name))
+    server = Server(plan["url"], key_of(host.fs, instance_unit(name), plan["key_file"]), limit, clock)
     return Target(name, plan, server, words, process)
 
 

@@ -16,7 +16,7 @@ import os
 from ..._errors import TuningError
 from ..._io.safe_open import open_file
 from ..._kernel.cgroups import list_processes
-from ..options.unit_names import key_path
+from ..options.unit_names import api_key_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def key_of(fs: KernelFS, unit: str, file: str | None) -> str | None:
         processes = list_processes(fs, unit)
     except TuningError:
         processes = []
-    return loaded_key(key_path(unit), processes) or read_keys(file)[0]
+    return loaded_key(api_key_path(unit), processes) or read_keys(file)[0]
 
 
 def has_comments(path: str) -> bool:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ..._host.host import Host
-    from ..plan.instance_plan import Service
-    from ..plan.placement import Capabilities as PlanCapabilities
+    from ..plan.instance_plan import InstancePlan
+    from ..plan.placement import ServerCapabilities as PlanCapabilities
     from ..unit.engine import Held
     from .capabilities import Capabilities
 
@@ -74,8 +74,8 @@ class LlamaEngine(Engine):
         options: Options,
         capabilities: PlanCapabilities,
         held: Sequence[Held],
-        before: Sequence[Service],
-    ) -> Service:
+        before: Sequence[InstancePlan],
+    ) -> InstancePlan:
         """Return the planned instance, with the files that it reads."""
         model, *more = [gguf_model.read(path) for path in options.paths]
         draft = gguf_model.read(options.draft_model) if options.drafts and options.draft_model else None
@@ -83,18 +83,18 @@ class LlamaEngine(Engine):
         adapters = [gguf_model.read(path) for path in options.adapters]
         weights = [weight for weight in (model, draft, *more) if weight]
         free = free_memory_beside(host, options, weights, held, before)
-        service = planner.plan_service(options, host, capabilities, model, draft, free, projector, adapters, more)
+        service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
         service.files.update(_read_other_files(options))
         return service
 
-    def arguments(self, service: Service, capabilities: Capabilities) -> list[str]:
+    def arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
         """Return the arguments of llama-server."""
-        return server_arguments.arguments(service.wants, capabilities)
+        return server_arguments.arguments(service.parameters, capabilities)
 
-    def program_files(self, service: Service, capabilities: Capabilities) -> dict[str, list[int]]:
+    def program_files(self, service: InstancePlan, capabilities: Capabilities) -> dict[str, list[int]]:
         """Return the files of the server, and of the program of a draft in a process of its own."""
         options = service.options
-        server_arguments.refuse_variables(options.extra_environment, service.wants, capabilities)
+        server_arguments.refuse_variables(options.extra_environment, service.parameters, capabilities)
         programs = dict(capabilities.files)
         if service.rpc:
             binary = units.rpc_binary(options)
@@ -106,13 +106,13 @@ class LlamaEngine(Engine):
         return keys_changed_at(options, capabilities.knows_comments, capabilities.name)
 
     def unit_files(
-        self, service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+        self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the units of the server, and of a draft in a process of its own."""
         return units.unit_files(service, arguments, programs, keys)
 
     def try_start(
-        self, host: Host, service: Service, capabilities: Capabilities, arguments: Sequence[str]
+        self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
     ) -> list[str]:
         """Try behind the walls of the unit that it reads its files, takes its arguments, and computes on this CPU.
 
@@ -120,7 +120,7 @@ class LlamaEngine(Engine):
         """
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
-            reach(rpc_endpoints.named(options.rpc_workers), WORKER_SECONDS)
+            reach(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
         behind = walls.of_trial(options, service.files)
         refuse_unreadable(options, list(service.files), service.staged, behind)
         probe.dry_run(options.binary, arguments, behind)

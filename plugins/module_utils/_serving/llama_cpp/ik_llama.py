@@ -12,7 +12,7 @@ speculation within --spec-type and refuse the flags of before.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..options.speculation_kinds import DRAFTING
+from ..options.speculation_kinds import DRAFTING_KINDS
 from . import reserved_flags
 from .flags import CHOOSING, SHORTEST_MOD, X, spelled
 from .server_parameters import NGRAM, check, of_kinds, to_say
@@ -79,9 +79,9 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
 }
 #: The settings within --spec-type of August 2026: of the draft, and of each kind of n-grams.
 SETTINGS = {
-    **{f"draft_max/{kind}": "n_max={}" for kind in DRAFTING},
-    **{f"draft_min/{kind}": "n_min={}" for kind in DRAFTING},
-    **{f"draft_p_min/{kind}": "p_min={}" for kind in DRAFTING},
+    **{f"draft_max/{kind}": "n_max={}" for kind in DRAFTING_KINDS},
+    **{f"draft_min/{kind}": "n_min={}" for kind in DRAFTING_KINDS},
+    **{f"draft_p_min/{kind}": "p_min={}" for kind in DRAFTING_KINDS},
     "ngram_lookup/ngram-simple": "ngram_size_n={}",
     "ngram_lookup/ngram-map-k": "ngram_size_n={}",
     "ngram_lookup/ngram-mod": "ngram_size_n={}",

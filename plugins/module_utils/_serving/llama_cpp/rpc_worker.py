@@ -20,7 +20,7 @@ from ..._knobs.protocol.knob import Knob
 from ..._notation.unit_syntax import format_command_line
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
-from ..plan.rpc_workers import addresses_of, options_of, plan_worker
+from ..plan.rpc_workers import parse_worker_addresses, parse_worker_options, plan_worker
 from ..unit import walls
 from ..unit.files import placement_lines
 from ..unit.installed import SECTION, TARGET, with_digest
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._knobs.protocol.knob import Settings
-    from ..plan.rpc_workers import Worker
+    from ..plan.rpc_workers import RpcWorker
 
 PATH = f"{UNIT_FOLDER}/{WORKER_UNIT}"
 #: Its folder for systemd, and where that is; the user that systemd makes for it has it below "private".
@@ -59,7 +59,7 @@ class WorkerPlan(Knob):
 
     remembered = recorded = False
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: RpcWorker) -> None:
         self.worker = worker
 
     def wanted(self) -> Settings:
@@ -82,8 +82,8 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
     missing = [key for key in ("binary", "address", "port") if asked[key] is None]
     if missing:
         raise BadRequest(f"{missing[0]} is missing, without which there is no worker. Set it.")
-    options = options_of(asked)
-    addresses_of(asked)
+    options = parse_worker_options(asked)
+    parse_worker_addresses(asked)
     behind = [
         *walls.user(options),
         *walls.network("127.0.0.1"),
@@ -107,7 +107,7 @@ def _refuse_another_program(binary: str, behind: Sequence[str]) -> None:
         )
 
 
-def unit_text(worker: Worker, programs: Mapping[str, list[int]]) -> str:
+def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
     """Return the unit; ``programs`` are its files, each with size and time of the last change."""
     binary = worker.options.binary
     plan = {"address": worker.address, "expect": worker.expect, "programs": dict(programs)}

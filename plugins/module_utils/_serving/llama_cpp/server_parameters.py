@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..options import sampling
-from ..options.speculation_kinds import DRAFTING
+from ..options.speculation_kinds import DRAFTING_KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: The kinds of speculation that need a file to draft with.
-OF_A_FILE = tuple(kind for kind in DRAFTING if kind != draft_compatibility.MTP)
+OF_A_FILE = tuple(kind for kind in DRAFTING_KINDS if kind != draft_compatibility.MTP)
 #: Needed with each of them, and of no effect without: a kind of speculation that drafts.
 DRAFT = (
     "draft_model",
@@ -89,7 +89,7 @@ def check(wants: Mapping[str, Any]) -> list[str]:
         raise BadRequest(
             "Speculation with a draft needs a draft model; name one, or take a kind of n-gram speculation."
         )
-    lost = [want for want in DRAFT if want in wants and not set(DRAFTING) & set(kinds)]
+    lost = [want for want in DRAFT if want in wants and not set(DRAFTING_KINDS) & set(kinds)]
     if lost:
         raise BadRequest(
             f"{lost[0]} is of no use without speculation of the kind draft: the server would load a draft and never "

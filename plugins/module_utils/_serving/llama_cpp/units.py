@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ..options.option_table import OptionTable
-    from ..plan.instance_plan import Placement, Rpc, Service
+    from ..plan.instance_plan import DraftProcess, InstancePlan, Placement
 
 RPC_SERVER = "ggml-rpc-server"
 #: A server ends at once when it is idle, and with a request in progress only at the second signal, which is systemd's
@@ -39,7 +39,10 @@ SECOND_SIGNAL = (
 
 
 def unit_files(
-    service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]] | None = None, keys: int | None = None
+    service: InstancePlan,
+    arguments: Sequence[str],
+    programs: Mapping[str, list[int]] | None = None,
+    keys: int | None = None,
 ) -> dict[str, str]:
     """Return the texts of the units of an instance by their paths: of its server, and of a draft in its own process."""
     texts = files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
@@ -53,7 +56,7 @@ def rpc_binary(options: OptionTable) -> str:
     return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
 
 
-def _server_parts(service: Service, arguments: Sequence[str]) -> files.UnitParts:
+def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> files.UnitParts:
     """Return what the unit of the server has beside the common lines."""
     options = service.options
     parts = files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
@@ -65,7 +68,7 @@ def _server_parts(service: Service, arguments: Sequence[str]) -> files.UnitParts
     parts.files = list(service.files)
     parts.needed_units = [service.rpc.unit] if service.rpc else []
     parts.needs_other_hosts = bool(options.rpc_workers)
-    parts.first = router.lines(options)
+    parts.first = router.format_credential_lines(options)
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.before = [
         *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _placing_commands(service)),
@@ -73,18 +76,21 @@ def _server_parts(service: Service, arguments: Sequence[str]) -> files.UnitParts
     ]
     # The server tells its health without a key, and the states of its models with one.
     keys = files.key_words(service) if options.models else []
-    parts.await_words = [*_models_words(router.first(options)), *keys]
+    parts.await_words = [*_models_words(router.models_loaded_at_start(options)), *keys]
     parts.await_as_root = bool(keys)
     parts.drain_words = _models_words(options.models)
     parts.after = _move_http_threads_lines(service.placement)
     parts.stop = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
-    parts.last = ["LimitMEMLOCK=infinity"] if service.wants["load"] == "mlock" else []
+    parts.last = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
     if options.host in LOOPBACK:
-        parts.peers = ["localhost", *(address for address, dummy in rpc_endpoints.endpoints(options.rpc_workers))]
+        parts.peers = [
+            "localhost",
+            *(address for address, dummy in rpc_endpoints.parse_worker_endpoints(options.rpc_workers)),
+        ]
     return parts
 
 
-def _draft_unit(service: Service, rpc: Rpc) -> str:
+def _draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     options = service.options
     binary = rpc_binary(options)
     unit = [
@@ -112,7 +118,7 @@ def _models_words(names: Collection[str]) -> list[str]:
     return ["--models", ",".join(names)] if names else []
 
 
-def _placing_commands(service: Service) -> list[list[str]]:
+def _placing_commands(service: InstancePlan) -> list[list[str]]:
     """Return the commands that bring the pages of the files to their nodes before the server reads them."""
     placement = service.placement
     nodes = format_cpulist(placement.nodes)
@@ -126,7 +132,7 @@ def _placing_commands(service: Service) -> list[list[str]]:
             for path in files
             if path in service.staged
         ]
-    if service.wants["load"] != "mmap":
+    if service.parameters["load"] != "mmap":
         return []
     if placement.policy == "rows":
         rows = service.expect["rows"]
@@ -136,12 +142,15 @@ def _placing_commands(service: Service) -> list[list[str]]:
     return [hook_words("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
-def _reach_lines(service: Service) -> list[str]:
+def _reach_lines(service: InstancePlan) -> list[str]:
     """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
     if not service.options.rpc_workers:
         return []
     reach = hook_words(
-        "reach", rpc_endpoints.named(service.options.rpc_workers), "--timeout", timing.start_timeout(service)
+        "reach",
+        rpc_endpoints.format_worker_endpoints(service.options.rpc_workers),
+        "--timeout",
+        timing.start_timeout(service),
     )
     return [f"ExecStartPre={format_command_line(HOST_TOOL, reach)}"]
 

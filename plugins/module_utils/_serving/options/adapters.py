@@ -24,16 +24,16 @@ SEPARATORS = ",:"
 LARGEST_SCALE = 100.0
 
 
-def read(value: object) -> dict[str, float]:
+def parse_adapters(value: object) -> dict[str, float]:
     """Return the scale of each file; BadRequest for what is none."""
     if not isinstance(value, dict):
         raise BadRequest(
             f"{KEY} must be a dictionary of files and their scales, as {{/srv/a.gguf: 1.0}}, not '{value}'."
         )
-    return {_path(path): _scale(path, scale) for path, scale in value.items()}
+    return {_parse_path(path): _parse_scale(path, scale) for path, scale in value.items()}
 
 
-def _path(path: object) -> str:
+def _parse_path(path: object) -> str:
     text = str(path)
     if not text.startswith("/") or not text.isprintable() or any(one in text for one in SEPARATORS):
         raise BadRequest(
@@ -43,14 +43,14 @@ def _path(path: object) -> str:
     return text
 
 
-def _scale(path: object, scale: object) -> float:
+def _parse_scale(path: object, scale: object) -> float:
     number = parse_decimal(scale)
     if number is None or abs(number) > LARGEST_SCALE:
         raise BadRequest(f"{KEY}: the scale of {path} is '{scale}'; say a number, of which 1 is the usual one.")
     return number
 
 
-def refuse_foreign(adapters: Sequence[Model], model: Model) -> None:
+def validate_adapters(adapters: Sequence[Model], model: Model) -> None:
     """Raise BadRequest for a file that is no adapter, or one for models of another architecture."""
     for one in adapters:
         if one.text("general.type") != "adapter" or one.text("adapter.type") != "lora":
@@ -65,6 +65,6 @@ def refuse_foreign(adapters: Sequence[Model], model: Model) -> None:
             )
 
 
-def in_words(scales: dict[str, float]) -> str:
+def format_adapters(scales: dict[str, float]) -> str:
     """Return them as the server takes them."""
     return ",".join(f"{path}:{scale:g}" for path, scale in scales.items())

@@ -93,7 +93,7 @@ class OptionTable:
 
     fields: Mapping[str, Field] = COMMON_FIELDS
     #: Functions that parse the values of options with a form of their own, by option.
-    value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": unit_settings.read}
+    value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": unit_settings.parse_unit_settings}
     #: The key of the engine in the catalogue.
     engine_key = ""
     adapters: Any = ()
@@ -175,18 +175,21 @@ class OptionTable:
                 raise BadRequest(f"{key} is '{value}'; say true or false.")
             return value
         if field.type in ("int", "float"):
-            return _number(key, field, value)
+            return _parse_number(key, field, value)
         if field.type == "list":
             if not isinstance(value, (list, tuple)) or isinstance(value, str):
                 raise BadRequest(f"{key} must be a list of words, as ['--top-k', '20'], not '{value}'.")
-            return tuple(_text(key, str(word)) for word in value)
+            return tuple(_require_unit_file_text(key, str(word)) for word in value)
         if field.type == "dict":
             if not isinstance(value, dict):
                 raise BadRequest(f"{key} must be a dictionary of names and values, not '{value}'.")
-            return {_variable(key, name): _text(key, str(text)) for name, text in value.items()}
+            return {
+                _require_variable_name(key, name): _require_unit_file_text(key, str(text))
+                for name, text in value.items()
+            }
         if key in ("cpus", "draft_cpus") and isinstance(value, (list, tuple)):
             value = ",".join(str(word) for word in value)
-        text = _text(key, str(value))
+        text = _require_unit_file_text(key, str(value))
         if not text:
             raise BadRequest(f"{key} is empty; leave it out where it shall not be said.")
         if field.choices and text not in field.choices:
@@ -196,7 +199,7 @@ class OptionTable:
         return text
 
 
-def _number(key: str, field: Field, value: object) -> float:
+def _parse_number(key: str, field: Field, value: object) -> float:
     number = (parse_whole if field.type == "int" else parse_decimal)(value)
     low, high = field.low, field.high
     if number is None or (low is not None and number < low) or (high is not None and number > high):
@@ -205,14 +208,14 @@ def _number(key: str, field: Field, value: object) -> float:
     return number
 
 
-def _text(key: str, text: str) -> str:
+def _require_unit_file_text(key: str, text: str) -> str:
     """Refuse text that a line of a unit file cannot hold."""
     if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text):
         raise BadRequest(f"{key} holds a control character in {text!r}; a unit file cannot carry it. Leave it out.")
     return text
 
 
-def _variable(key: str, name: object) -> str:
+def _require_variable_name(key: str, name: object) -> str:
     if not isinstance(name, str) or not VARIABLE.match(name):
         raise BadRequest(f"{key}: '{name}' is not a name of an environment variable.")
     return name

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 ENGINES = ("llama.cpp", "ik_llama.cpp")
 TASKS = ("completion", "embedding", "rerank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
-MEMORY = ("bind", "interleave", "distribute", "rows", "local")
+MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
 #: Those with which the server sends each thread to a node, and does not repack the weights.
-BY_THREAD = ("distribute", "rows")
+POLICIES_BY_THREAD = ("distribute", "rows")
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 
@@ -81,7 +81,7 @@ FIELDS = {
     "draft_l3_group": Field("str"),
     # Memory
     "nodes": Field("str"),
-    "memory": Field("str", None, MEMORY),
+    "memory": Field("str", None, MEMORY_POLICIES),
     "hugepages": Field("str", "none", HUGEPAGES),
     "hugetlbfs": Field("path", "/dev/hugepages"),
     "lock": Field("bool", False),
@@ -92,7 +92,7 @@ FIELDS = {
     "bandwidth": Field("float", low=1, high=10000),
 }
 #: Options that only have an effect with a draft model.
-OF_A_DRAFT = (
+DRAFT_OPTIONS = (
     "draft_model",
     "draft_max",
     "draft_p_min",
@@ -105,14 +105,14 @@ OF_A_DRAFT = (
     "rpc_binary",
 )
 #: Options of a kind of speculation, and what to say so that they have an effect.
-OF_A_KIND = {**dict.fromkeys(OF_A_DRAFT, "draft or cascade"), "suffix_corpus": "suffix"}
+KIND_NEEDED_BY_OPTION = {**dict.fromkeys(DRAFT_OPTIONS, "draft or cascade"), "suffix_corpus": "suffix"}
 #: Functions that parse the values of options with a form of their own, by option.
 PARSERS: dict[str, Callable[[object], Any]] = {
-    "adapters": adapters.read,
-    "models": router.read,
-    "sampling": sampling.read,
-    "speculation": speculation_kinds.read,
-    "unit_settings": unit_settings.read,
+    "adapters": adapters.parse_adapters,
+    "models": router.parse_models,
+    "sampling": sampling.parse_sampling,
+    "speculation": speculation_kinds.parse_speculation,
+    "unit_settings": unit_settings.parse_unit_settings,
 }
 
 
@@ -126,54 +126,54 @@ class Options(OptionTable):
     engine_key = "llama"
 
     @property
-    def paths(self) -> list[str]:
+    def model_paths(self) -> list[str]:
         """The files of its models, of each in several files the first."""
         return list(self.models.values()) if self.models else [self.model]
 
     @property
-    def drafts(self) -> bool:
+    def uses_draft(self) -> bool:
         """Whether a model or a head is asked for that drafts."""
-        return self.drafting is not None
+        return self.drafting_kind is not None
 
     @property
-    def drafting(self) -> str | None:
+    def drafting_kind(self) -> str | None:
         """The kind of speculation that drafts."""
-        return next((word for word in self.speculation if word in speculation_kinds.DRAFTING), None)
+        return next((word for word in self.speculation if word in speculation_kinds.DRAFTING_KINDS), None)
 
     @property
-    def guesses_by(self) -> str:
+    def speculation_text(self) -> str:
         """The kinds of speculation as one word of an inventory."""
         return ",".join(self.speculation) or "none"
 
     @property
-    def speculates(self) -> bool:
+    def can_speculate(self) -> bool:
         """Whether tokens may be guessed: not beside pictures, and only where a text is gone on with."""
-        return bool(self.speculation and self.completes and not self.projector)
+        return bool(self.speculation and self.generates_text and not self.projector)
 
     @property
-    def completes(self) -> bool:
+    def generates_text(self) -> bool:
         """Whether the server goes on with texts; else it turns them into vectors, or compares them."""
         return bool(self.task == "completion")
 
     @property
     def prompt_cache_mib(self) -> int:
         """MiB for prompts of earlier requests; only a text that is gone on with is worth keeping."""
-        return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.completes else 0
+        return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.generates_text else 0
 
     @property
-    def checkpoints_kept(self) -> int:
+    def checkpoints_per_slot(self) -> int:
         """Copies of the state of each slot."""
-        return int(self.checkpoints) if self.completes else 0
+        return int(self.checkpoints) if self.generates_text else 0
 
     def validate(self) -> None:
         super().validate()
         _refuse_conflicts(self)
 
 
-def idle_with(words: Sequence[str]) -> list[str]:
+def options_without_effect(words: Sequence[str]) -> list[str]:
     """Return the options that have no effect with these kinds of speculation, and are refused beside them."""
-    drafts = any(word in speculation_kinds.DRAFTING for word in words)
-    return [key for key in OF_A_KIND if not (drafts if key in OF_A_DRAFT else "suffix" in words)]
+    drafts = any(word in speculation_kinds.DRAFTING_KINDS for word in words)
+    return [key for key in KIND_NEEDED_BY_OPTION if not (drafts if key in DRAFT_OPTIONS else "suffix" in words)]
 
 
 def _refuse_conflicts(options: Options) -> None:
@@ -183,7 +183,7 @@ def _refuse_conflicts(options: Options) -> None:
             f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "
             "another name."
         )
-    router.check(options)
+    router.validate_router(options)
     if options.update_order == "start_first" and (options.hugepages == "hugetlbfs" or options.rpc_workers):
         other = "rpc_workers serve one server" if options.rpc_workers else "a hugetlbfs holds one copy"
         raise BadRequest(f"update_order start_first has the instance run twice, and {other}. Take stop_first.")
@@ -193,28 +193,28 @@ def _refuse_conflicts(options: Options) -> None:
             raise BadRequest(f"{key}: systemd runs no program with a $ in its path; rename the file.")
     if parse_bytes(options.prompt_cache, "prompt_cache") % UNITS["MiB"]:
         raise BadRequest(f"prompt_cache: '{options.prompt_cache}' is no whole number of MiB, in which a server counts.")
-    if options.drafts and not options.completes:
+    if options.uses_draft and not options.generates_text:
         raise BadRequest(f"task is {options.task}, which guesses no tokens: leave speculation out.")
-    if options.sampling and not options.completes:
+    if options.sampling and not options.generates_text:
         raise BadRequest(f"task is {options.task}, which chooses no tokens: leave sampling out.")
-    if options.chat_template and not options.completes:
+    if options.chat_template and not options.generates_text:
         raise BadRequest(f"task is {options.task}, which has no conversations: leave chat_template out.")
-    if options.projector and not options.completes:
+    if options.projector and not options.generates_text:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
-    if options.drafts and not options.draft_model and options.drafting != draft_compatibility.MTP:
-        raise BadRequest(f"speculation is {options.guesses_by}, which needs a draft_model; or say ngram.")
-    for key in idle_with(options.speculation):
+    if options.uses_draft and not options.draft_model and options.drafting_kind != draft_compatibility.MTP:
+        raise BadRequest(f"speculation is {options.speculation_text}, which needs a draft_model; or say ngram.")
+    for key in options_without_effect(options.speculation):
         if getattr(options, key) is not None:
             raise BadRequest(
-                f"{key} has no effect, because speculation is {options.guesses_by}: say {OF_A_KIND[key]}, or leave "
-                f"{key} out."
+                f"{key} has no effect, because speculation is {options.speculation_text}: say "
+                f"{KIND_NEEDED_BY_OPTION[key]}, or leave {key} out."
             )
     if "ngram" in options.speculation and options.ngram_max < options.ngram_lookup:
         raise BadRequest(
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
         )
-    if options.drafting in draft_compatibility.KINDS and options.draft_placement != "shared":
+    if options.drafting_kind in draft_compatibility.KINDS and options.draft_placement != "shared":
         raise BadRequest(
             f"draft_placement {options.draft_placement} is for a draft model: a head reads what the model computes, "
             "and runs where that runs. Leave it out."
@@ -224,23 +224,23 @@ def _refuse_conflicts(options: Options) -> None:
             "draft_cpus has no effect with draft_placement shared, where the draft has all CPUs: say own_ccd or "
             "first_ccd."
         )
-    rpc_endpoints.check(options)
-    if options.draft_placement == "own_ccd" and options.drafts and options.rpc_port in (None, options.port):
+    rpc_endpoints.validate_rpc_workers(options)
+    if options.draft_placement == "own_ccd" and options.uses_draft and options.rpc_port in (None, options.port):
         raise BadRequest("draft_placement own_ccd runs a second server; set rpc_port to its port.")
     if options.lock and options.hugepages in ("pool", "hugetlbfs"):
         raise BadRequest(f"lock: hugepages {options.hugepages} are never swapped out, so leave lock out.")
-    if options.memory in BY_THREAD and (options.hugepages != "none" or options.lock):
+    if options.memory in POLICIES_BY_THREAD and (options.hugepages != "none" or options.lock):
         raise BadRequest(
             f"memory {options.memory} has each part of the mapped file read on the node of its thread. With hugepages "
             "or lock something else reads it first: take interleave, or leave them out."
         )
-    if options.direct_io and (options.memory in BY_THREAD or options.hugepages == "hugetlbfs" or options.lock):
+    if options.direct_io and (options.memory in POLICIES_BY_THREAD or options.hugepages == "hugetlbfs" or options.lock):
         raise BadRequest(
             "direct_io reads the weights past the page cache into memory of the server's own: leave it out beside "
             "lock, hugepages hugetlbfs, and memory distribute or rows, which are about the file."
         )
     copied = options.hugepages == "hugetlbfs"
-    if options.repack and (options.memory in BY_THREAD or copied):
+    if options.repack and (options.memory in POLICIES_BY_THREAD or copied):
         other = "hugepages hugetlbfs" if copied else f"memory {options.memory}"
         raise BadRequest(
             f"repack copies the weights into memory of the server's own, and {other} is about the file. Leave one of "

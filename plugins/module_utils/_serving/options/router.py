@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
-from .unit_names import credential_path, unit_of
+from .unit_names import credential_path, instance_unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,11 +28,20 @@ COMMENTS = ";#"
 #: It wants a folder of files that it has fetched from a hub, to list them. There is none, nor will it fetch any.
 ENVIRONMENT = {"LLAMA_CACHE": "/nonexistent"}
 #: Options that are about one model; and values of others that are.
-OF_ONE = ("model", "alias", "draft_model", "projector", "adapters", "chat_template", "experts", "rpc_workers")
-OF_ONE_MODEL = {"memory": "rows", "hugepages": "hugetlbfs"}
+SINGLE_MODEL_OPTIONS = (
+    "model",
+    "alias",
+    "draft_model",
+    "projector",
+    "adapters",
+    "chat_template",
+    "experts",
+    "rpc_workers",
+)
+SINGLE_MODEL_VALUES = {"memory": "rows", "hugepages": "hugetlbfs"}
 
 
-def read(value: object) -> dict[str, str]:
+def parse_models(value: object) -> dict[str, str]:
     """Return the file of each model by its name; BadRequest for what a router cannot have."""
     if not isinstance(value, dict):
         raise BadRequest(f"models must be a dictionary of names and files, as {{qwen: /srv/q.gguf}}, not '{value}'.")
@@ -48,7 +57,7 @@ def read(value: object) -> dict[str, str]:
     return {name: str(path) for name, path in value.items()}
 
 
-def check(options: Any) -> None:
+def validate_router(options: Any) -> None:
     """Refuse what an instance of several models cannot have, and one of no model."""
     if not options.models:
         if not options.model:
@@ -56,15 +65,15 @@ def check(options: Any) -> None:
         if options.models_loaded is not None:
             raise BadRequest("models_loaded has no effect without models. Name them, or leave it out.")
         return
-    for key in OF_ONE:
+    for key in SINGLE_MODEL_OPTIONS:
         if getattr(options, key):
             raise BadRequest(f"{key} is about one model, and models names several. Give that model its own instance.")
-    for key, word in OF_ONE_MODEL.items():
+    for key, word in SINGLE_MODEL_VALUES.items():
         if getattr(options, key) == word:
             raise BadRequest(f"{key} {word} is about one file, and models names several. Take another {key}.")
-    if options.drafts:
+    if options.uses_draft:
         raise BadRequest(
-            f"speculation {options.guesses_by} needs a draft for one model, and models names several. Say ngram."
+            f"speculation {options.speculation_text} needs a draft for one model, and models names several. Say ngram."
         )
     if options.watchdog is not None:
         raise BadRequest("watchdog asks the server of one model, and models names several. Leave it out.")
@@ -72,34 +81,34 @@ def check(options: Any) -> None:
         raise BadRequest(f"models_loaded is {options.models_loaded}, and models names {len(options.models)}.")
 
 
-def loaded(options: Any) -> int:
+def most_models_in_memory(options: Any) -> int:
     """Return how many models are in memory at once at most."""
     return int(options.models_loaded or len(options.models))
 
 
-def wants(options: Any) -> dict[str, object]:
+def router_parameters(options: Any) -> dict[str, object]:
     """Return what is wanted of a server that shall be a router."""
-    path = credential_path(unit_of(options.name), CREDENTIAL)
-    return {"models": path, "models_loaded": loaded(options)}
+    path = credential_path(instance_unit(options.name), CREDENTIAL)
+    return {"models": path, "models_loaded": most_models_in_memory(options)}
 
 
-def lines(options: Any) -> list[str]:
+def format_credential_lines(options: Any) -> list[str]:
     """Return the setting of a unit with which systemd hands over the file; as many as fit are loaded at the start."""
     if not options.models:
         return []
     rows = ["version = 1"]
     for number, (name, path) in enumerate(options.models.items()):
         rows += [f"[{name}]", f"model = {path}", f"stop-timeout = {options.stop_timeout}"]
-        rows += ["load-on-startup = true"] if number < loaded(options) else []
+        rows += ["load-on-startup = true"] if number < most_models_in_memory(options) else []
     text = "".join(f"{row}\n" for row in rows)
-    return [f"SetCredential={CREDENTIAL}:{_escaped(text)}"]
+    return [f"SetCredential={CREDENTIAL}:{_escape_c_text(text)}"]
 
 
-def first(options: Any) -> list[str]:
+def models_loaded_at_start(options: Any) -> list[str]:
     """Return the names of the models that are loaded at the start."""
-    return list(options.models)[: loaded(options)] if options.models else []
+    return list(options.models)[: most_models_in_memory(options)] if options.models else []
 
 
-def _escaped(text: str) -> str:
+def _escape_c_text(text: str) -> str:
     """Return a text in C's escapes, which systemd resolves there; it does not look for specifiers."""
     return text.replace("\\", "\\\\").replace("\n", "\\n")

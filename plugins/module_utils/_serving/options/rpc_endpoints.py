@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
+def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
     """Return address and port of each worker; BadRequest for one that is not private, or is named twice."""
     found = [parse_endpoint(word, "rpc_workers") for word in words]
     for one in found:
@@ -24,17 +24,17 @@ def endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
     return found
 
 
-def check(options: Any) -> None:
+def validate_rpc_workers(options: Any) -> None:
     """Refuse what workers on other hosts cannot have."""
     if not options.rpc_workers:
         if options.rpc_layers is not None:
             raise BadRequest("rpc_layers has no effect without rpc_workers. Name them, or leave rpc_layers out.")
         return
-    endpoints(options.rpc_workers)
-    if options.drafts:
+    parse_worker_endpoints(options.rpc_workers)
+    if options.uses_draft:
         raise BadRequest(
-            f"speculation {options.guesses_by} with rpc_workers: each drafted token would wait for the network. Use "
-            "ngram or none."
+            f"speculation {options.speculation_text} with rpc_workers: each drafted token would wait for the network. "
+            "Use ngram or none."
         )
     if options.projector:
         raise BadRequest("projector has not been tried with rpc_workers. Leave one of them out.")
@@ -44,6 +44,6 @@ def check(options: Any) -> None:
         )
 
 
-def named(words: Sequence[str]) -> str:
+def format_worker_endpoints(words: Sequence[str]) -> str:
     """Return the workers as the server takes them."""
-    return ",".join(format_endpoint(*one) for one in endpoints(words))
+    return ",".join(format_endpoint(*one) for one in parse_worker_endpoints(words))

@@ -29,17 +29,17 @@ RANGES: dict[str, tuple[bool, float, float]] = {
 }
 
 
-def read(value: object) -> Sampling:
+def parse_sampling(value: object) -> Sampling:
     """Return the settings by name, in the order of the table; BadRequest for what is none."""
     if not isinstance(value, dict):
         raise BadRequest(f"sampling must be a dictionary, as {{temperature: 0.7, top_p: 0.8}}, not '{value}'.")
     for name in value:
         if name not in RANGES:
             raise BadRequest(f"sampling has no '{name}'; it takes {', '.join(RANGES)}.")
-    return {name: _number(name, value[name]) for name in RANGES if name in value}
+    return {name: _parse_number(name, value[name]) for name in RANGES if name in value}
 
 
-def _number(name: str, value: object) -> float:
+def _parse_number(name: str, value: object) -> float:
     whole, low, high = RANGES[name]
     number = (parse_whole if whole else parse_decimal)(value)
     if number is None or not low <= number <= high:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: By the word of an inventory, the kind as it is wanted of a server. llama.cpp asks them in this order.
-KINDS = {
+SERVER_KINDS = {
     "ngram": "ngram-simple",
     "ngram_map": "ngram-map-k",
     "ngram_mod": "ngram-mod",
@@ -23,13 +23,13 @@ KINDS = {
     **{kind: kind for kind in draft_compatibility.KINDS},
 }
 #: Those that draft with a model, or with a head of the model: a server has room for one.
-DRAFTING = ("draft", *draft_compatibility.KINDS)
+DRAFTING_KINDS = ("draft", *draft_compatibility.KINDS)
 #: Words that stand for others.
 ALIASES = {"none": (), "cascade": ("ngram", "draft")}
-WORDS = (*KINDS, *ALIASES)
+WORDS = (*SERVER_KINDS, *ALIASES)
 
 
-def read(value: object) -> tuple[str, ...]:
+def parse_speculation(value: object) -> tuple[str, ...]:
     """Return the words of KINDS that a list, or a text with commas, stands for; BadRequest for anything else."""
     words = [str(word).strip() for word in (value if isinstance(value, (list, tuple)) else str(value).split(","))]
     for word in words:
@@ -38,7 +38,7 @@ def read(value: object) -> tuple[str, ...]:
     found = [one for word in words for one in ALIASES.get(word, (word,))]
     if len(set(found)) < len(found) or ("none" in words and len(words) > 1):
         raise BadRequest(f"speculation is '{','.join(words)}': say each kind once, and none only by itself.")
-    drafting = [word for word in found if word in DRAFTING]
+    drafting = [word for word in found if word in DRAFTING_KINDS]
     if len(drafting) > 1:
         raise BadRequest(
             f"speculation is '{','.join(words)}': a server drafts with one model. Say one of {', '.join(drafting)}."
@@ -46,6 +46,6 @@ def read(value: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def in_order(words: Sequence[str]) -> list[str]:
+def sort_kinds(words: Sequence[str]) -> list[str]:
     """Return the words in the order in which llama.cpp asks."""
-    return [word for word in KINDS if word in words]
+    return [word for word in SERVER_KINDS if word in words]

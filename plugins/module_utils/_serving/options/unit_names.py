@@ -10,17 +10,17 @@ from __future__ import annotations
 WORKER_UNIT = "ggml-rpc-worker.service"
 
 
-def unit_of(name: str) -> str:
+def instance_unit(name: str) -> str:
     """Return the name of an instance's unit."""
     return f"llama-{name}.service"
 
 
-def rpc_unit_of(name: str) -> str:
+def draft_unit(name: str) -> str:
     """Return the name of the unit that drafts for an instance on a CCD of its own."""
     return f"llama-{name}-rpc.service"
 
 
-def watchdog_unit_of(name: str) -> str:
+def watchdog_unit(name: str) -> str:
     """Return the name of the unit that kills an instance which hangs; it has no file."""
     return f"sovereign-epyc-watchdog-{name}.service"
 
@@ -30,6 +30,6 @@ def credential_path(unit: str, name: str) -> str:
     return f"/run/credentials/{unit}/{name}"
 
 
-def key_path(unit: str) -> str:
+def api_key_path(unit: str) -> str:
     """Return where the server finds its API keys."""
     return credential_path(unit, "api-key")

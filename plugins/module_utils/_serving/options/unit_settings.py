@@ -19,9 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Settings = dict[str, list[str]]
 
-KEY = re.compile(r"[A-Z][A-Za-z0-9]+\Z")
+SETTING_NAME = re.compile(r"[A-Z][A-Za-z0-9]+\Z")
 #: What belongs to the section [Unit]; everything else is taken for a setting of [Service].
-OF_UNIT = re.compile(
+UNIT_SECTION = re.compile(
     r"(After|Before|Wants|Requires|Requisite|BindsTo|PartOf|Upholds|Conflicts|OnFailure|OnSuccess|OnFailureJobMode|"
     r"OnSuccessJobMode|PropagatesReloadTo|ReloadPropagatedFrom|PropagatesStopTo|StopPropagatedFrom|JoinsNamespaceOf|"
     r"RequiresMountsFor|WantsMountsFor|Documentation|Description|IgnoreOnIsolate|StopWhenUnneeded|RefuseManualStart|"
@@ -31,7 +31,7 @@ OF_UNIT = re.compile(
 )
 SECRETS = ("SetCredential", "SetCredentialEncrypted")
 #: What the plan decides or an option says, by that option.
-OWNED = {
+RESERVED = {
     "ExecStart": "binary and extra_arguments",
     "Type": "",
     "User": "user",
@@ -52,34 +52,34 @@ OWNED = {
 }
 
 
-def read(value: object) -> Settings:
+def parse_unit_settings(value: object) -> Settings:
     """Return the lines of each setting; BadRequest for what cannot be one, or what an option says."""
     if not isinstance(value, dict):
         raise BadRequest(f"unit_settings must be a dictionary of systemd's settings and values, not '{value}'.")
     settings = {}
     for key, found in value.items():
-        if not isinstance(key, str) or not KEY.match(key):
+        if not isinstance(key, str) or not SETTING_NAME.match(key):
             raise BadRequest(f"unit_settings: '{key}' is no name of a setting; write it as systemd does, as MemoryMax.")
         if key in SECRETS:
             raise BadRequest(
                 f"unit_settings: {key} would put a secret into a unit file that everyone on the host can read. Write "
                 "it to a file of root, and name that file with LoadCredential."
             )
-        if key in OWNED:
-            way = f"Leave it out, and use {OWNED[key]}." if OWNED[key] else "Leave it out."
+        if key in RESERVED:
+            way = f"Leave it out, and use {RESERVED[key]}." if RESERVED[key] else "Leave it out."
             raise BadRequest(f"unit_settings: {key} is said by the plan. {way}")
         words = found if isinstance(found, (list, tuple)) else [found]
-        settings[key] = [_text(key, word) for word in words]
+        settings[key] = [_format_value(key, word) for word in words]
     return settings
 
 
-def lines(settings: Settings, of_unit: bool) -> list[str]:
+def format_section_lines(settings: Settings, is_unit_section: bool) -> list[str]:
     """Return the lines of one of the two sections."""
-    keys = [key for key in settings if bool(OF_UNIT.match(key)) == of_unit]
+    keys = [key for key in settings if bool(UNIT_SECTION.match(key)) == is_unit_section]
     return [f"{key}={word}" for key in keys for word in settings[key]]
 
 
-def _text(key: str, word: object) -> str:
+def _format_value(key: str, word: object) -> str:
     if isinstance(word, bool):
         return "yes" if word else "no"
     if word is None:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
 
 
-def busy_cpus(options: OptionTable, host: Host) -> list[int]:
+def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
     """Return the CPUs to compute on, those of a draft among them."""
     top = host.topology
     if options.cpus:
-        busy = named(host, options.cpus)
+        busy = parse_cpus(host, options.cpus)
     else:
         nodes = hugepages.parse_nodes(host.fs, options.nodes, "nodes") if options.nodes else ()
         near = {cpu for node in top.nodes if node.id in nodes or not nodes for cpu in node.cpus}
@@ -43,29 +43,33 @@ def busy_cpus(options: OptionTable, host: Host) -> list[int]:
     return busy
 
 
-def named(host: Host, words: str) -> list[int]:
+def parse_cpus(host: Host, words: str) -> list[int]:
     """Return the CPUs that words with commas name: roles, places and numbers."""
-    return sorted({cpu for word in words.split(",") for cpu in _free_cpus(host, word.strip())})
+    return sorted({cpu for word in words.split(",") for cpu in _parse_cpu_word(host, word.strip())})
 
 
-def _free_cpus(host: Host, word: str) -> set[int]:
+def _parse_cpu_word(host: Host, word: str) -> set[int]:
     """Return the CPUs that a word names; without the housekeeping CPUs unless it is a role or numbers."""
     named = set(host.parse_cpus(word))
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
-def memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes for the memory of what computes on these CPUs."""
-    return tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes")) if options.nodes else near_nodes(host, busy)
+    return (
+        tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes"))
+        if options.nodes
+        else memory_nodes_of_cpus(host, busy)
+    )
 
 
-def near_nodes(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
+def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes of these CPUs, without those that have no memory where others have some."""
     own = [node for node in host.topology.nodes if set(node.cpus) & set(cpus)]
     return tuple([node.id for node in own if node.bytes] or [node.id for node in own])
 
 
-def remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
+def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
     """Return what speaks against these CPUs with memory on these nodes."""
     found = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]
@@ -83,20 +87,20 @@ MOST_NODES = 8
 MOST_CPUS = 512
 
 
-def first_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
+def first_cpu_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
     """Return one CPU of each core: two threads on one core slow each other down."""
     members = set(cpus)
     return sorted(min(members.intersection(core)) for core in top.cores if members.intersection(core))
 
 
-def round_robin(top: Topology, cpus: Sequence[int]) -> list[int]:
+def alternate_l3_domains(top: Topology, cpus: Sequence[int]) -> list[int]:
     """Return CPUs from each L3 domain in turn, so that even a few threads use the links of all CCDs."""
     rows = [[cpu for cpu in cpus if cpu in domain.cpus] for domain in top.l3] or [list(cpus)]
     longest = max(len(row) for row in rows)
     return [row[at] for at in range(longest) for row in rows if at < len(row)]
 
 
-def method(
+def choose_pinning(
     pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
 ) -> str:
     """Choose how the threads are pinned. Raises BadRequest where they would all run on one CPU."""
@@ -118,14 +122,14 @@ def method(
     return CPUSET
 
 
-def spread_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
+def most_threads_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
     """Return how many threads --numa distribute may have: thread i runs on any CPU of node i % nodes.
 
     ``memory`` is the option that asks for it, for the sentence of BadRequest.
     """
     numbers = [node.id for node in top.nodes]
     reason = ""
-    counts = [len(first_of_each_core(top, [cpu for cpu in cpus if cpu in node.cpus])) for node in top.nodes]
+    counts = [len(first_cpu_of_each_core(top, [cpu for cpu in cpus if cpu in node.cpus])) for node in top.nodes]
     if not 2 <= len(numbers) <= MOST_NODES:
         reason = f"it is made for 2 to {MOST_NODES} nodes, and this host has {len(numbers)}"
     elif numbers != list(range(len(numbers))):

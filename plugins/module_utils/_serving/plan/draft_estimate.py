@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 #: Tokens of a batch, and milliseconds of one Zen 4 core for it in a model of BODY parameters. Measured with and without
 #: repacked weights; the slower of the two, because a model has tensors of both kinds.
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
-BODY = 0.361e9
+MEASURED_PARAMETERS = 0.361e9
 #: GB/s of a socket with all channels filled, by CPU family and model range: 8 x DDR4 for Zen to Zen 3, 12 x DDR5.
-PEAK = (
+PEAK_BANDWIDTHS = (
     (23, 0x00, 0x2F, 170.6),
     (23, 0x30, 0xFF, 204.8),
     (25, 0x00, 0x0F, 204.8),
@@ -30,21 +30,21 @@ PEAK = (
     (25, 0xA0, 0xAF, 460.8),
     (26, 0x00, 0x1F, 576.0),
 )
-UNKNOWN_PEAK = 100.0
+ASSUMED_PEAK = 100.0
 #: How much of the peak llama.cpp gets (0.55 to 0.75 was measured), and what one CCD gets over its link, in GB/s.
 UTILIZATION = 0.65
 CCD_LINK = 50.0
 #: Seconds per core and drafted token that threads wait at barriers; measured with 128 cores.
-SYNC = 0.001 / 128
+BARRIER_SECONDS = 0.001 / 128
 #: How often a token of the draft is right: reports say 0.6 to 0.7 for prose, more for code.
 ACCEPTANCE = 0.7
-LONGEST = 16
+LONGEST_DRAFT = 16
 #: A gain below this is not worth a second model.
-WORTH = 1.1
-ABOUT = 0.98
+LEAST_GAIN = 1.1
+NEARLY_BEST = 0.98
 
 
-class Box:
+class ComputeResources:
     """The resources of a model: cores, and the bytes per second that they read together."""
 
     __slots__ = ("bandwidth", "cores")
@@ -54,38 +54,40 @@ class Box:
         self.bandwidth = bandwidth
 
 
-class Start:
+class DraftEstimate:
     """``draft_max`` is 0 where the draft gains too little; the rates are tokens per second with and without it."""
 
-    __slots__ = ("draft_max", "plain", "rate")
+    __slots__ = ("draft_max", "rate", "rate_without_draft")
 
     def __init__(self, draft_max: int, rate: float, plain: float) -> None:
         self.draft_max = draft_max
         self.rate = rate
-        self.plain = plain
+        self.rate_without_draft = plain
 
 
-def peak(top: Topology) -> float | None:
+def socket_peak_bandwidth(top: Topology) -> float | None:
     """Return the GB/s of one socket of this host with all channels filled, None where the family is not known."""
-    for family, low, high, number in PEAK:
+    for family, low, high, number in PEAK_BANDWIDTHS:
         if top.is_amd and top.family == family and low <= top.model_number <= high:
             # The 8004 (Siena) is a 9004 with half the channels.
             return number / 2 if family == 25 and top.sku.startswith("8") else number
     return None
 
 
-def box_of(top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None) -> Box:
+def find_compute_resources(
+    top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None
+) -> ComputeResources:
     """Return the resources of some CPUs with memory on some nodes; ``bandwidth`` is a measured one, in GB/s."""
     members = set(cpus)
     cores = sum(1 for core in top.cores if members.intersection(core))
     if bandwidth is None:
         share = len(nodes) / len(top.nodes)
-        bandwidth = UTILIZATION * (peak(top) or UNKNOWN_PEAK) * max(1, len(top.sockets)) * share
+        bandwidth = UTILIZATION * (socket_peak_bandwidth(top) or ASSUMED_PEAK) * max(1, len(top.sockets)) * share
     ccds = sum(1 for ccd in top.ccds if any(members.intersection(domain.cpus) for domain in ccd))
-    return Box(cores, 1e9 * min(bandwidth, CCD_LINK * ccds) if ccds else 1e9 * bandwidth)
+    return ComputeResources(cores, 1e9 * min(bandwidth, CCD_LINK * ccds) if ccds else 1e9 * bandwidth)
 
 
-def batch_cost(tokens: int) -> float:
+def batch_core_milliseconds(tokens: int) -> float:
     """Return milliseconds of one core for a batch, interpolated between the measured sizes."""
     if tokens >= BATCH_COST[-1][0]:
         return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
@@ -95,49 +97,67 @@ def batch_cost(tokens: int) -> float:
     return BATCH_COST[0][1]
 
 
-def seconds(work: Work, box: Box, tokens: int) -> float:
+def estimate_batch_seconds(work: Work, box: ComputeResources, tokens: int) -> float:
     """Return the seconds for a batch of tokens, the longer of reading and computing."""
-    computing = batch_cost(tokens) / 1000 * work.parameters / BODY / box.cores
+    computing = batch_core_milliseconds(tokens) / 1000 * work.parameters / MEASURED_PARAMETERS / box.cores
     return max(work.bytes(tokens) / box.bandwidth, computing)
 
 
-def accepted(acceptance: float, drafted: int) -> float:
+def expected_tokens_per_step(acceptance: float, drafted: int) -> float:
     """Return how many tokens a step gives on average, with the one that the model itself adds."""
     return sum(acceptance**number for number in range(drafted + 1))
 
 
-def rate(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int, acceptance: float = ACCEPTANCE) -> float:
+def estimate_tokens_per_second(
+    target: Work,
+    draft: Work,
+    box: ComputeResources,
+    draft_box: ComputeResources,
+    drafted: int,
+    acceptance: float = ACCEPTANCE,
+) -> float:
     """Return tokens per second when each step drafts ``drafted`` tokens, one after the other."""
-    step = seconds(target, box, drafted + 1)
+    step = estimate_batch_seconds(target, box, drafted + 1)
     if drafted:
-        step += drafted * _drafting(draft, draft_box)
-    return accepted(acceptance, drafted) / step
+        step += drafted * _estimate_draft_token_seconds(draft, draft_box)
+    return expected_tokens_per_step(acceptance, drafted) / step
 
 
-def _drafting(draft: Work, box: Box) -> float:
-    return seconds(draft, box, 1) + SYNC * box.cores
+def _estimate_draft_token_seconds(draft: Work, box: ComputeResources) -> float:
+    return estimate_batch_seconds(draft, box, 1) + BARRIER_SECONDS * box.cores
 
 
-def confidence(target: Work, draft: Work, box: Box, draft_box: Box, drafted: int) -> float:
+def least_worthwhile_probability(
+    target: Work, draft: Work, box: ComputeResources, draft_box: ComputeResources, drafted: int
+) -> float:
     """Return the least probability of a token at which drafting it gains time, up to ``drafted`` tokens.
 
     One more token costs its drafting and its share of the longer batch; without it, that time would give tokens at the
     usual rate. It counts only when all tokens before it were right.
     """
-    batch = (seconds(target, box, drafted + 1) - seconds(target, box, 1)) / drafted
-    cost = (batch + _drafting(draft, draft_box)) * rate(target, draft, box, draft_box, drafted)
+    batch = (estimate_batch_seconds(target, box, drafted + 1) - estimate_batch_seconds(target, box, 1)) / drafted
+    cost = (batch + _estimate_draft_token_seconds(draft, draft_box)) * estimate_tokens_per_second(
+        target, draft, box, draft_box, drafted
+    )
     return round(min(max(cost / ACCEPTANCE ** (drafted - 1), 0.05), 0.9), 2)
 
 
-def start(
-    target: Work, draft: Work, box: Box, draft_box: Box, acceptance: float = ACCEPTANCE, alone: Box | None = None
-) -> Start:
+def estimate_best_draft(
+    target: Work,
+    draft: Work,
+    box: ComputeResources,
+    draft_box: ComputeResources,
+    acceptance: float = ACCEPTANCE,
+    alone: ComputeResources | None = None,
+) -> DraftEstimate:
     """Return the shortest draft with about the best rate; its length is 0 where none gains enough.
 
     ``alone`` is what the model has where it does not speculate, if that is more than ``box``.
     """
-    plain = rate(target, draft, alone or box, draft_box, 0)
-    rates = {k: rate(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST + 1)}
+    plain = estimate_tokens_per_second(target, draft, alone or box, draft_box, 0)
+    rates = {
+        k: estimate_tokens_per_second(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST_DRAFT + 1)
+    }
     # Of nearly equal rates the shortest: it loses least when the draft is right less often than assumed.
-    best = min(k for k in rates if rates[k] >= ABOUT * max(rates.values()))
-    return Start(best if rates[best] >= WORTH * plain else 0, rates[best], plain)
+    best = min(k for k in rates if rates[k] >= NEARLY_BEST * max(rates.values()))
+    return DraftEstimate(best if rates[best] >= LEAST_GAIN * plain else 0, rates[best], plain)

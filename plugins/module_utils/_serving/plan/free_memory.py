@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
     from ..options.option_table import OptionTable
-    from .instance_plan import Need, Placement
+    from .instance_plan import MemoryNeed, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: CPUs to which the kernel does not balance tasks: by boot parameter, and by cpuset partition.
@@ -61,11 +61,13 @@ class FreeMemory:
         self.staged = frozenset(staged)
         self.partition = frozenset(partition)
 
-    def take(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
+    def reserve(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
         """Count bytes, and huge pages of each node, as taken, evenly on these nodes."""
-        self.release(dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {})
+        self.add_free(
+            dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {}
+        )
 
-    def release(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
+    def add_free(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
         """Count as free what a running instance holds by node, because the new one replaces it."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
@@ -88,11 +90,11 @@ def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) 
     isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.read_status(path) is not None]
-    mount_kb = _hugetlbfs_kb(fs, options.hugetlbfs)
+    mount_kb = _find_hugetlbfs_page_kb(fs, options.hugetlbfs)
     return FreeMemory(there, free, default_kb, mount_kb, isolated, modes, staged, partition)
 
 
-def _hugetlbfs_kb(fs: KernelFS, path: str) -> int | None:
+def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
     """Return the page size of the hugetlbfs that a path lies on."""
     found: tuple[str, int] = ("", 0)
     for point, kb in list_hugetlbfs_mounts(fs, with_other_kinds=True):
@@ -105,13 +107,13 @@ def _hugetlbfs_kb(fs: KernelFS, path: str) -> int | None:
 # Whether it fits
 
 
-def pages_for(size: int, kb: int) -> int:
+def count_pages(size: int, kb: int) -> int:
     """Return how many pages are needed for this many bytes."""
     return -(-size // (kb * UNITS["KiB"]))
 
 
-def refuse_what_does_not_fit(
-    options: OptionTable, required: Need, placement: Placement, free: FreeMemory, staged: Sequence[Model]
+def require_enough_memory(
+    options: OptionTable, required: MemoryNeed, placement: Placement, free: FreeMemory, staged: Sequence[Model]
 ) -> None:
     """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance with these staged."""
     if options.hugepages == "pool":
@@ -122,8 +124,8 @@ def refuse_what_does_not_fit(
                 "thp."
             )
         # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
-        what = f"the parts of the instance ({required.in_words()})"
-        _refuse_pages(pages_for(required.total, free.default_kb), free.default_kb, placement, free, what)
+        what = f"the parts of the instance ({required.format_parts()})"
+        _require_huge_pages(count_pages(required.total, free.default_kb), free.default_kb, placement, free, what)
         return
     held = 0
     if options.hugepages == "hugetlbfs":
@@ -134,39 +136,42 @@ def refuse_what_does_not_fit(
                 "one, such as /dev/hugepages."
             )
         files = [(part, path) for one in staged for part, path in zip(one.parts, staged_paths(options, one))]
-        pages = sum(pages_for(part.size, kb) for part, path in files if path not in free.staged)
-        _refuse_pages(pages, kb, placement, free, "the staged files")
+        pages = sum(count_pages(part.size, kb) for part, path in files if path not in free.staged)
+        _require_huge_pages(pages, kb, placement, free, "the staged files")
         held = sum(part.data for part, dummy in files)
-    refuse_too_little(required, placement, free, "The instance", held)
+    require_ordinary_memory(required, placement, free, "The instance", held)
 
 
-def refuse_too_little(required: Need, placement: Placement, free: FreeMemory, what: str, held: int = 0) -> None:
+def require_ordinary_memory(
+    required: MemoryNeed, placement: Placement, free: FreeMemory, what: str, held: int = 0
+) -> None:
     """Raise BadRequest when the ordinary memory of the nodes is too little; ``held`` of the weights need none."""
     nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - held
-    there = fitting({node: free.available.get(node, 0) for node in nodes}, even)
+    there = sum_over_nodes({node: free.available.get(node, 0) for node in nodes}, even)
     if rest > there:
         raise BadRequest(
-            f"{what} needs {format_bytes_short(rest)} ({required.in_words(held)}); nodes {format_cpulist(nodes)} have "
-            f"{format_bytes_short(there)} {'evenly ' if even else ''}available. Take {_less(required)}, or more nodes."
+            f"{what} needs {format_bytes_short(rest)} ({required.format_parts(held)}); nodes {format_cpulist(nodes)} "
+            f"have {format_bytes_short(there)} {'evenly ' if even else ''}available. Take "
+            f"{_ways_to_need_less(required)}, or more nodes."
         )
 
 
-def _less(required: Need) -> str:
+def _ways_to_need_less(required: MemoryNeed) -> str:
     """Return what would make the need smaller."""
     ways = ["a smaller context or model", "a quantized KV cache"]
     ways += ["a smaller prompt_cache"] if required.prompt_cache else []
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
 
 
-def fitting(by_node: Mapping[int, int], even: bool) -> int:
+def sum_over_nodes(by_node: Mapping[int, int], even: bool) -> int:
     """Return what the nodes give together: where memory lies evenly, each gives as much as the one with the least."""
     return min(by_node.values()) * len(by_node) if even else sum(by_node.values())
 
 
-def _refuse_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
+def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
     nodes, even = placement.nodes, placement.policy == "interleave"
-    there = fitting({node: free.free.get((node, kb), 0) for node in nodes}, even)
+    there = sum_over_nodes({node: free.free.get((node, kb), 0) for node in nodes}, even)
     if pages > there:
         raise BadRequest(
             f"hugepages: {what} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and {there} are free "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
 
 
-class Need:
+class MemoryNeed:
     """Bytes: weights with those of a draft, KV cache, compute buffers, and what is kept of earlier requests."""
 
     PARTS = ("weights", "kv_cache", "compute", "prompt_cache", "checkpoints")
@@ -40,7 +40,7 @@ class Need:
         """All of it."""
         return sum(getattr(self, part) for part in self.PARTS)
 
-    def in_words(self, held: int = 0) -> str:
+    def format_parts(self, held: int = 0) -> str:
         """Return its parts for a sentence; ``held`` of the weights need no memory any more."""
         parts = (
             (self.weights - held, "weights"),
@@ -91,7 +91,7 @@ class Placement:
         self.group: str | None = None
         self.slice: str | None = None
 
-    def expect(self, huge: dict[str, str]) -> dict[str, Any]:
+    def placement_expectations(self, huge: dict[str, str]) -> dict[str, Any]:
         """Return the options of service_placement that check this placement, and this much memory in huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
@@ -118,20 +118,20 @@ class Placement:
         }
 
 
-class Rpc:
+class DraftProcess:
     """The server of a draft that has a CCD of its own; ``arguments`` are those of ggml-rpc-server."""
 
     __slots__ = ("arguments", "expect", "need", "placement", "unit")
 
-    def __init__(self, unit: str, placement: Placement, arguments: list[str], need: Need) -> None:
+    def __init__(self, unit: str, placement: Placement, arguments: list[str], need: MemoryNeed) -> None:
         self.unit = unit
         self.placement = placement
         self.arguments = arguments
         self.need = need
-        self.expect = placement.expect({})
+        self.expect = placement.placement_expectations({})
 
 
-class Service:
+class InstancePlan:
     """A planned instance.
 
     ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
@@ -146,22 +146,22 @@ class Service:
         "mapped",
         "need",
         "options",
+        "parameters",
         "placement",
         "rate",
         "remarks",
         "rpc",
         "staged",
         "unit",
-        "wants",
     )
 
     def __init__(
         self,
         options: OptionTable,
         placement: Placement,
-        need: Need,
+        need: MemoryNeed,
         wants: dict[str, Any],
-        rpc: Rpc | None,
+        rpc: DraftProcess | None,
         read: Sequence[Model],
         staged: Sequence[Model],
         expect: dict[str, Any],
@@ -171,7 +171,7 @@ class Service:
         self.unit = ENGINES[options.engine_key].unit_of(options.name)
         self.placement = placement
         self.need = need
-        self.wants = wants
+        self.parameters = wants
         self.rpc = rpc
         self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
         self.staged = {part.path: path for one in staged for part, path in zip(one.parts, staged_paths(options, one))}
@@ -199,7 +199,7 @@ class Service:
         return {
             "unit": self.unit,
             **self.placement.to_dict(),
-            "wants": self.wants,
+            "wants": self.parameters,
             "need": self.need.to_dict(),
             "expect": self.expect,
             "rpc": {"unit": rpc.unit, "expect": rpc.expect, "need": rpc.need.to_dict(), **rpc.placement.to_dict()}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CELLS = 256
 
 
-class Cache:
+class KvCache:
     """Bytes for all slots, and those that a copy of one slot takes to which the server can go back.
 
     Only windows and states have to be copied: what was overwritten there cannot be had again. ``tokens`` is how many
@@ -38,7 +38,7 @@ class Cache:
         self.tokens = tokens
 
 
-class Sizes:
+class CacheSettings:
     """What a server is told of its caches: tokens of all slots together, slots, tokens of a batch, types.
 
     ``windows`` is whether this server keeps less for layers with windows, ``compressed`` whether it keeps no values
@@ -66,21 +66,25 @@ class Sizes:
         self.flat = flat
 
     @property
-    def cells(self) -> int:
+    def slot_tokens(self) -> int:
         """The tokens that a slot has room for."""
-        return _padded(_padded(self.context) // self.slots)
+        return _round_up_to_cells(_round_up_to_cells(self.context) // self.slots)
 
 
-def cache_of(model: Model, sizes: Sizes) -> Cache | None:
+def compute_kv_cache(model: Model, sizes: CacheSettings) -> KvCache | None:
     """Return the memory of a model's context; None where its header does not say its layers and heads."""
     header = Layers(model)
     if model.architecture in NOTHING:
-        return Cache(0, 0, False, sizes.cells)
+        return KvCache(0, 0, False, sizes.slot_tokens)
     if not header.layers or not header.says_enough:
         return None
     states = [layer for layer in range(header.layers) if header.keeps_state(layer)]
     window = header.window if sizes.windows else 0
-    narrow = min(sizes.cells, _padded(min(sizes.cells, window + sizes.batch))) if window else sizes.cells
+    narrow = (
+        min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, window + sizes.batch)))
+        if window
+        else sizes.slot_tokens
+    )
     layers = [layer for layer in range(header.layers) if header.keeps_tokens(layer)]
     wide = max((header.values(layer) for layer in layers), default=0)
     whole = windowed = 0.0
@@ -91,11 +95,11 @@ def cache_of(model: Model, sizes: Sizes) -> Cache | None:
         if window and header.sees_window(layer):
             windowed += cell * narrow
         else:
-            whole += cell * sizes.cells
+            whole += cell * sizes.slot_tokens
     state = len(states) * header.state * STATE
     size = sizes.slots * (whole + windowed + state)
-    return Cache(int(size), int(windowed + state), bool(state), sizes.cells)
+    return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
 
 
-def _padded(tokens: int) -> int:
+def _round_up_to_cells(tokens: int) -> int:
     return -(-tokens // CELLS) * CELLS

@@ -13,8 +13,8 @@ from __future__ import annotations
 from ..._models.draft_compatibility import AHEAD
 from ..._models.token_cost import Layers
 from ..._notation.sizes import UNITS
-from .instance_plan import Need
-from .kv_cache import Sizes, cache_of
+from .instance_plan import MemoryNeed
+from .kv_cache import CacheSettings, compute_kv_cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
     from ..._models.model import Model
     from ..options.options import Options
-    from .placement import Capabilities
+    from .placement import ServerCapabilities
 
 #: The default sizes of a batch, logical and physical, in tokens.
 BATCH, UBATCH = 2048, 512
 #: The type of keys and values of a draft whose server is told none.
-USUAL_TYPE = "f16"
+DEFAULT_CACHE_TYPE = "f16"
 #: Libraries, HTTP buffers and the heaps of threads.
-BASE = 256 * UNITS["MiB"]
+PROCESS_BYTES = 256 * UNITS["MiB"]
 #: The buffers for one picture, which are those of a large one.
-PICTURE = 2 * UNITS["GiB"]
+PICTURE_BYTES = 2 * UNITS["GiB"]
 #: Flags of servers that keep less: for layers with windows, unless that flag is given, and no values beside
 #: compressed keys.
-WINDOWS, COMPRESSED = "--swa-full", "--spec-type"
-PROMPT_CACHE, CHECKPOINTS = "--cache-ram", "--ctx-checkpoints"
+FULL_WINDOWS_FLAG, COMPRESSED_CACHE_FLAG = "--swa-full", "--spec-type"
+PROMPT_CACHE_FLAG, CHECKPOINTS_FLAG = "--cache-ram", "--ctx-checkpoints"
 
 
-def need(
+def estimate_memory_need(
     options: Options,
-    server: Capabilities,
+    server: ServerCapabilities,
     model: Model,
     draft: Model | None = None,
     apart: bool = False,
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
     ahead: bool = False,
-) -> tuple[Need, Need | None, list[str]]:
+) -> tuple[MemoryNeed, MemoryNeed | None, list[str]]:
     """Return the need of an instance, that of a draft ``apart`` in its own process, and remarks on what is unknown.
 
     ``ahead`` is whether the layers at the end of a model that guess the next tokens do so, where there is no draft.
@@ -56,12 +56,12 @@ def need(
     needs = []
     checkpoint = 0
     recurrent = False
-    drafted = options.draft_cache_type_k or USUAL_TYPE, options.draft_cache_type_v or USUAL_TYPE
+    drafted = options.draft_cache_type_k or DEFAULT_CACHE_TYPE, options.draft_cache_type_v or DEFAULT_CACHE_TYPE
     for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
         if one is None:
             continue
-        sizes = _sizes(options, server, types)
-        cache = cache_of(one, sizes)
+        sizes = _cache_settings(options, server, types)
+        cache = compute_kv_cache(one, sizes)
         if cache is None:
             remarks.append(
                 f"{one.path} does not state its layers and heads, so the memory check leaves out its KV cache."
@@ -73,54 +73,60 @@ def need(
             )
         if one is model and ahead and draft is None and cache:
             cache.bytes += cache.bytes * (model.of_architecture(AHEAD) or 0) // max(1, Layers(model).layers)
-        needs.append(Need(_weights(one), cache.bytes if cache else 0, BASE + _compute(options, one, sizes)))
+        needs.append(
+            MemoryNeed(
+                _weights(one),
+                cache.bytes if cache else 0,
+                PROCESS_BYTES + _estimate_compute_buffers(options, one, sizes),
+            )
+        )
         checkpoint += cache.checkpoint if cache else 0
         recurrent = recurrent or bool(cache and cache.recurrent)
     whole, own = needs[0], needs[1] if apart else None
     if len(needs) > 1 and not apart:
-        whole = Need(*(first + second for first, second in zip(_parts(needs[0]), _parts(needs[1]))))
-        whole.compute -= BASE
+        whole = MemoryNeed(*(first + second for first, second in zip(_parts(needs[0]), _parts(needs[1]))))
+        whole.compute -= PROCESS_BYTES
     if projector:
         whole.weights += _weights(projector)
-        whole.compute += PICTURE
+        whole.compute += PICTURE_BYTES
     whole.weights += sum(map(_weights, adapters))
-    if server.works(PROMPT_CACHE):
+    if server.works(PROMPT_CACHE_FLAG):
         whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
-    if server.works(CHECKPOINTS):
+    if server.works(CHECKPOINTS_FLAG):
         # To guess on top of a state, the server keeps one copy more.
-        kept = options.checkpoints_kept + bool(recurrent and options.speculates)
+        kept = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
         whole.checkpoints = kept * options.slots * checkpoint
     return whole, own, remarks
 
 
-def together(needs: Sequence[Need], count: int) -> Need:
+def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     """Return the need of so many models at once, when they are those that need the most."""
     largest = sorted(needs, key=lambda one: one.total, reverse=True)[:count]
-    return Need(*(sum(getattr(one, part) for one in largest) for part in Need.PARTS))
+    return MemoryNeed(*(sum(getattr(one, part) for one in largest) for part in MemoryNeed.PARTS))
 
 
 def _weights(model: Model) -> int:
     return sum(part.data for part in model.parts)
 
 
-def _parts(one: Need) -> tuple[int, int, int]:
+def _parts(one: MemoryNeed) -> tuple[int, int, int]:
     return one.weights, one.kv_cache, one.compute
 
 
-def _sizes(options: Options, server: Capabilities, types: tuple[str, str]) -> Sizes:
+def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
     batch = min(options.ubatch or UBATCH, options.batch or BATCH, options.context)
-    return Sizes(
+    return CacheSettings(
         options.context,
         options.slots,
         batch,
         types,
-        windows=server.works(WINDOWS) and WINDOWS not in options.extra_arguments,
-        compressed=server.engine != "llama.cpp" or server.works(COMPRESSED),
+        windows=server.works(FULL_WINDOWS_FLAG) and FULL_WINDOWS_FLAG not in options.extra_arguments,
+        compressed=server.engine != "llama.cpp" or server.works(COMPRESSED_CACHE_FLAG),
         flat=options.flash_attention == "off",
     )
 
 
-def _compute(options: Options, model: Model, sizes: Sizes) -> int:
+def _estimate_compute_buffers(options: Options, model: Model, sizes: CacheSettings) -> int:
     """Estimate the buffers of a batch: scores of all tokens, activations, which tokens each sees, and attention."""
     embedding: int = model.of_architecture("embedding_length") or 0
     inner = model.largest("feed_forward_length") or 4 * embedding
@@ -132,5 +138,5 @@ def _compute(options: Options, model: Model, sizes: Sizes) -> int:
     numbers = len(model.tokens or ()) + 10 * embedding + 3 * inner + heads * (keys + values)
     numbers += model.largest("expert_used_count") * expert
     # Four bytes and two for each token that may be seen, as some builds keep both.
-    seen = sizes.cells * (4 * heads + 4 if options.flash_attention == "off" else 6)
+    seen = sizes.slot_tokens * (4 * heads + 4 if options.flash_attention == "off" else 6)
     return sizes.batch * (4 * numbers + seen)

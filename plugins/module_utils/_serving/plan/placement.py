@@ -9,11 +9,11 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
 from ..._notation.cpulist import format_cpulist
-from ..options.options import BY_THREAD
-from ..options.unit_names import rpc_unit_of
+from ..options.options import POLICIES_BY_THREAD
+from ..options.unit_names import draft_unit
 from . import cpu_assignment
 from .cpu_assignment import CPUSET, GOMP, NUMA, STRICT
-from .instance_plan import Placement, Rpc
+from .instance_plan import DraftProcess, Placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ..._host.topology import Topology
     from ..options.options import Options
     from .free_memory import FreeMemory
-    from .instance_plan import Need
-    from .speculation_plan import Drafting
+    from .instance_plan import MemoryNeed
+    from .speculation_plan import SpeculationPlan
 
-    class Capabilities(Protocol):
+    class ServerCapabilities(Protocol):
         """What a plan must know of the binary."""
 
         @property
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 
 #: From this number of tokens on, the server distributes a batch to threads without regard to nodes.
-STEALING = 8
+NODE_BLIND_BATCH = 8
 
 
-def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:
+def choose_memory_policy(options: Options, top: Topology, nodes: Sequence[int]) -> str:
     """Return the memory policy: local on a host with one node, bind for one node of several, else interleave."""
     if options.memory:
         return str(options.memory)
@@ -59,13 +59,13 @@ def policy_of(options: Options, top: Topology, nodes: Sequence[int]) -> str:
     return "bind" if len(nodes) == 1 else "interleave"
 
 
-def place(
+def place_threads(
     options: Options,
     host: Host,
-    server: Capabilities,
+    server: ServerCapabilities,
     nodes: Sequence[int],
     policy: str,
-    speculation: Drafting,
+    speculation: SpeculationPlan,
     wants: dict[str, Any],
     free: FreeMemory,
     remarks: list[str],
@@ -74,37 +74,37 @@ def place(
     top = host.topology
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
-    cores = cpu_assignment.first_of_each_core(top, busy)
-    by_thread = policy in BY_THREAD
-    most = cpu_assignment.spread_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
-    threads, batch = _threads(options, busy, most, policy)
+    cores = cpu_assignment.first_cpu_of_each_core(top, busy)
+    by_thread = policy in POLICIES_BY_THREAD
+    most = cpu_assignment.most_threads_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
+    threads, batch = _choose_thread_counts(options, busy, most, policy)
     used = max(threads, batch)
-    first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.first else []
+    first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.drafts_on_first_threads else []
     rest = [cpu for cpu in cores if cpu not in first]
-    pins = [*first, *(cpu_assignment.round_robin(top, rest) if threads < len(cores) else rest)][:used]
-    drafting = _draft_threads(options, speculation, len(first), threads)
+    pins = [*first, *(cpu_assignment.alternate_l3_domains(top, rest) if threads < len(cores) else rest)][:used]
+    drafting = _choose_draft_thread_count(options, speculation, len(first), threads)
     wants.update(threads=threads, threads_batch=batch)
     if drafting:
         wants.update(draft_threads=drafting, draft_threads_batch=drafting if first or options.draft_threads else batch)
     if by_thread:
         pinned = NUMA
         wants["numa"] = "distribute"
-        _remark_on_batches(wants, policy, remarks)
+        _add_batch_remark(wants, policy, remarks)
     else:
         in_order = bool(first) or threads < used
         works = server.pins_work and max(pins) < cpu_assignment.MOST_CPUS
-        pinned = cpu_assignment.method(works, server.openmp, in_order, used, drafting, isolated)
+        pinned = cpu_assignment.choose_pinning(works, server.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
             f"{f', and no memory {policy}, which overrides pins' if by_thread else ''}. Use shared or own_ccd."
         )
-    inside = _is_inside(options, busy, free.partition)
-    http = () if inside else _http(host, busy)
+    inside = _is_in_partition(options, busy, free.partition)
+    http = () if inside else _choose_http_cpus(host, busy)
     result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
     result.http_cpus = http
     result.slice = SLICE if inside else None
-    result.group = options.l3_group or _group_of(host, result.cpus)
+    result.group = options.l3_group or _find_resctrl_group(host, result.cpus)
     if pinned == STRICT:
         result.busy_cpus = tuple(sorted(pins))
         wants["cpus"] = sorted(pins)
@@ -127,9 +127,9 @@ def place(
     return result
 
 
-def _threads(options: Options, busy: Sequence[int], most: int, policy: str) -> tuple[int, int]:
+def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, policy: str) -> tuple[int, int]:
     """Return the threads that decode, and those that read prompts and verify."""
-    by_thread = policy in BY_THREAD
+    by_thread = policy in POLICIES_BY_THREAD
     threads: int = options.threads or most
     batch: int = options.threads_batch or (threads if by_thread else most)
     for key, number in (("threads", threads), ("threads_batch", batch)):
@@ -146,9 +146,9 @@ def _threads(options: Options, busy: Sequence[int], most: int, policy: str) -> t
     return threads, batch
 
 
-def _draft_threads(options: Options, speculation: Drafting, first: int, threads: int) -> int:
+def _choose_draft_thread_count(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
     """Return how many threads draft in this process."""
-    if not speculation.draft_max or speculation.apart:
+    if not speculation.draft_max or speculation.has_draft_process:
         return 0
     most = first or threads
     number: int = options.draft_threads or most
@@ -157,16 +157,16 @@ def _draft_threads(options: Options, speculation: Drafting, first: int, threads:
     return number
 
 
-def _remark_on_batches(wants: dict[str, Any], policy: str, remarks: list[str]) -> None:
+def _add_batch_remark(wants: dict[str, Any], policy: str, remarks: list[str]) -> None:
     longest = max(wants.get("draft_max", 0), wants.get("ngram_max", 0))
-    if longest + 1 >= STEALING:
+    if longest + 1 >= NODE_BLIND_BATCH:
         remarks.append(
-            f"memory {policy}: batches of {STEALING} tokens and more, as with {longest} drafted ones, are read "
+            f"memory {policy}: batches of {NODE_BLIND_BATCH} tokens and more, as with {longest} drafted ones, are read "
             "across nodes. Draft at most 6 tokens, or set GGML_CPU_TILED_MM to 0."
         )
 
 
-def _http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
+def _choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
     """Return the housekeeping CPUs for all other threads: those on the nodes of the busy CPUs, else all."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]
@@ -174,7 +174,7 @@ def _http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
     return tuple(cpu for cpu in spare if cpu in near) or tuple(spare)
 
 
-def _is_inside(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
+def _is_in_partition(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
     """Return whether a process belongs into the slice that is a partition. BadRequest where only half of it does."""
     outside = set(cpus) - partition
     if not partition.intersection(cpus):
@@ -192,27 +192,36 @@ def _is_inside(options: Options, cpus: Iterable[int], partition: frozenset[int])
     return True
 
 
-def _group_of(host: Host, cpus: Sequence[int]) -> str | None:
+def _find_resctrl_group(host: Host, cpus: Sequence[int]) -> str | None:
     """Return the resctrl group of the plan that has all these CPUs; its limits apply to all threads there."""
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
-def rpc(options: Options, host: Host, server: Capabilities, speculation: Drafting, need: Need, free: FreeMemory) -> Rpc:
+def plan_draft_process(
+    options: Options,
+    host: Host,
+    server: ServerCapabilities,
+    speculation: SpeculationPlan,
+    need: MemoryNeed,
+    free: FreeMemory,
+) -> DraftProcess:
     """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
     cpus = speculation.cpus
-    cores = cpu_assignment.first_of_each_core(host.topology, cpus)
+    cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     number: int = options.draft_threads or len(cores)
     if number > len(cores):
         raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
     policy = "local" if len(host.topology.nodes) == 1 else "bind"
-    result = rpc_placement(
-        options, host, server.openmp, cpus, number, cpu_assignment.near_nodes(host, cpus), policy, free
+    result = place_rpc_server(
+        options, host, server.openmp, cpus, number, cpu_assignment.memory_nodes_of_cpus(host, cpus), policy, free
     )
     result.group = options.draft_l3_group or result.group
-    return Rpc(rpc_unit_of(options.name), result, rpc_arguments("127.0.0.1", options.rpc_port, number), need)
+    return DraftProcess(
+        draft_unit(options.name), result, rpc_server_arguments("127.0.0.1", options.rpc_port, number), need
+    )
 
 
-def rpc_placement(
+def place_rpc_server(
     options: Options,
     host: Host,
     openmp: bool,
@@ -223,16 +232,16 @@ def rpc_placement(
     free: FreeMemory,
 ) -> Placement:
     """Return where ggml-rpc-server computes with so many threads; it has no options for CPU masks."""
-    pinned = cpu_assignment.method(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
-    pins = cpu_assignment.first_of_each_core(host.topology, cpus)[:threads]
+    pinned = cpu_assignment.choose_pinning(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
+    pins = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)[:threads]
     result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
-    result.slice = SLICE if _is_inside(options, cpus, free.partition) else None
-    result.group = _group_of(host, result.cpus)
+    result.slice = SLICE if _is_in_partition(options, cpus, free.partition) else None
+    result.group = _find_resctrl_group(host, result.cpus)
     if pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
     return result
 
 
-def rpc_arguments(address: str, port: int, threads: int) -> list[str]:
+def rpc_server_arguments(address: str, port: int, threads: int) -> list[str]:
     """Return the arguments of ggml-rpc-server, which would compute with one thread unless it is told."""
     return ["-H", address, "-p", str(port), "-t", str(threads)]

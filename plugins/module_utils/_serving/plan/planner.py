@@ -14,15 +14,15 @@ from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.tensor_types import IK_TYPES
 from ..options import router, rpc_endpoints
-from ..options.adapters import in_words, refuse_foreign
+from ..options.adapters import format_adapters, validate_adapters
 from ..options.option_table import LOOPBACK
-from ..options.options import BY_THREAD, ENGINES
-from ..options.unit_names import key_path, unit_of
+from ..options.options import ENGINES, POLICIES_BY_THREAD
+from ..options.unit_names import api_key_path, instance_unit
 from . import cpu_assignment, free_memory, rpc_workers
 from . import placement as placing
-from .instance_plan import Service, staged_paths
-from .memory_need import need, together
-from .speculation_plan import drafting
+from .instance_plan import InstancePlan, staged_paths
+from .memory_need import estimate_memory_need, sum_of_largest_needs
+from .speculation_plan import plan_speculation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,86 +33,95 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from ..options.options import Options
     from .free_memory import FreeMemory
-    from .instance_plan import Need, Placement
-    from .placement import Capabilities
-    from .speculation_plan import Drafting
+    from .instance_plan import MemoryNeed, Placement
+    from .placement import ServerCapabilities
+    from .speculation_plan import SpeculationPlan
 
 
 #: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
 #: Options that are wants of the same name.
-SAME = (
+PARAMETERS_NAMED_AS_OPTIONS = (
     *("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector"),
     *("mla", "attention_buffer", "fused_moe"),
 )
 
 
-def plan_service(
+def plan_instance(
     options: Options,
     host: Host,
-    server: Capabilities,
+    server: ServerCapabilities,
     model: Model,
     draft: Model | None,
     free: FreeMemory,
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
-    others: Sequence[Model] = (),
-) -> Service:
+    more_models: Sequence[Model] = (),
+) -> InstancePlan:
     """Return the planned instance. Raises BadRequest when it is impossible on this host.
 
     ``others`` are the models of a router beside the first one.
     """
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
-    given = [one for one in (model, draft, projector, *adapters, *others) if one]
-    _refuse_foreign_types(options, server, given)
+    given = [one for one in (model, draft, projector, *adapters, *more_models) if one]
+    _require_readable_types(options, server, given)
     if options.memory == "rows" and server.engine != ENGINES[0]:
         raise BadRequest(
             f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
             "memory distribute or interleave."
         )
-    remarks = [remark for one in (model, *others) for remark in _check_models(options, server, one, draft)]
-    refuse_foreign(adapters, model)
-    speculation = drafting(
-        options, host, cpu_assignment.busy_cpus(options, host), model, draft if options.drafts else None
+    remarks = [remark for one in (model, *more_models) for remark in _validate_models(options, server, one, draft)]
+    validate_adapters(adapters, model)
+    speculation = plan_speculation(
+        options, host, cpu_assignment.choose_compute_cpus(options, host), model, draft if options.uses_draft else None
     )
     if not speculation.busy:
         raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
-    nodes = cpu_assignment.memory_nodes(options, host, speculation.busy)
-    policy = placing.policy_of(options, host.topology, nodes)
-    remarks += [*cpu_assignment.remarks(options, host, speculation.busy, nodes), *speculation.remarks]
+    nodes = cpu_assignment.choose_memory_nodes(options, host, speculation.busy)
+    policy = placing.choose_memory_policy(options, host.topology, nodes)
+    remarks += [*cpu_assignment.assignment_remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
-    whole, own, unknown = need(
-        options, server, model, drafts, speculation.apart, projector, adapters, ahead=bool(speculation.draft_max)
+    whole, own, unknown = estimate_memory_need(
+        options,
+        server,
+        model,
+        drafts,
+        speculation.has_draft_process,
+        projector,
+        adapters,
+        ahead=bool(speculation.draft_max),
     )
-    if others:
-        each = [need(options, server, one) for one in others]
-        whole = together([whole, *(one for one, dummy, more in each)], router.loaded(options))
+    if more_models:
+        each = [estimate_memory_need(options, server, one) for one in more_models]
+        whole = sum_of_largest_needs(
+            [whole, *(one for one, dummy, more in each)], router.most_models_in_memory(options)
+        )
         unknown += [remark for one, dummy, more in each for remark in more]
-    remarks += [*unknown, *(rpc_workers.share(options, model, whole) if options.rpc_workers else [])]
-    rpc = placing.rpc(options, host, server, speculation, own, free) if own else None
-    wants = _wants(options, model, drafts, speculation)
-    placement = placing.place(options, host, server, nodes, policy, speculation, wants, free, remarks)
+    remarks += [*unknown, *(rpc_workers.subtract_worker_share(options, model, whole) if options.rpc_workers else [])]
+    rpc = placing.plan_draft_process(options, host, server, speculation, own, free) if own else None
+    wants = _server_parameters(options, model, drafts, speculation)
+    placement = placing.place_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
     # The weights of a draft in a process of its own are sent there and lie in its memory.
     computed = [one for one in (model, drafts if not rpc else None) if one]
     staged = computed if options.hugepages == "hugetlbfs" else []
     if rpc:
-        free_memory.refuse_too_little(rpc.need, rpc.placement, free, "The process of the draft")
-        free.take(rpc.need.total, rpc.placement.nodes)
-    free_memory.refuse_what_does_not_fit(options, whole, placement, free, staged)
-    _memory_wants(options, wants, placement, staged, free, remarks)
-    _environment(options, placement)
+        free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
+        free.reserve(rpc.need.total, rpc.placement.nodes)
+    free_memory.require_enough_memory(options, whole, placement, free, staged)
+    _add_memory_parameters(options, wants, placement, staged, free, remarks)
+    _add_environment(options, placement)
     # Of a router, what is in memory depends on who has asked.
-    expect = placement.expect({} if options.models else _huge(options, whole, staged))
+    expect = placement.placement_expectations({} if options.models else _least_huge_pages(options, whole, staged))
     if policy == "rows":
         threads = wants["threads"], wants.get("draft_threads")
         # Of a model that is its own draft, the larger part of the reading counts.
         expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
-    read = [one for one in (model, drafts, projector, *adapters, *others) if one]
-    return Service(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+    read = [one for one in (model, drafts, projector, *adapters, *more_models) if one]
+    return InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
 
 
-def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequence[Model]) -> None:
+def _require_readable_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
     """Refuse weights that only the other engine reads; the server would say so after the one before was stopped."""
     for model in models:
         foreign = [name for name in model.unknown_types if name in IK_TYPES.values()]
@@ -123,13 +132,15 @@ def _refuse_foreign_types(options: Options, server: Capabilities, models: Sequen
             )
 
 
-def _check_models(options: Options, server: Capabilities, model: Model, draft: Model | None) -> list[str]:
+def _validate_models(options: Options, server: ServerCapabilities, model: Model, draft: Model | None) -> list[str]:
     """Refuse a pair that would not speculate, and experts that the model does not have."""
     remarks = []
-    if options.drafting in draft_compatibility.KINDS:
-        for reason in draft_compatibility.head_refusals(options.drafting, model, draft, ik=server.engine != ENGINES[0]):
+    if options.drafting_kind in draft_compatibility.KINDS:
+        for reason in draft_compatibility.head_refusals(
+            options.drafting_kind, model, draft, ik=server.engine != ENGINES[0]
+        ):
             raise BadRequest(reason)
-    elif options.drafts and draft:
+    elif options.uses_draft and draft:
         for reason in draft_compatibility.draft_model_refusals(model, draft):
             raise BadRequest(reason)
         remarks += draft_compatibility.draft_model_remarks(model, draft)
@@ -161,38 +172,40 @@ def _check_models(options: Options, server: Capabilities, model: Model, draft: M
 # The settings of the server
 
 
-def _wants(options: Options, model: Model, draft: Model | None, speculation: Drafting) -> dict[str, Any]:
-    wants: dict[str, Any] = {key: getattr(options, key) for key in (*SAME, "cache_type_v")}
-    wants.update(router.wants(options) if options.models else {"model": model.path})
+def _server_parameters(
+    options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan
+) -> dict[str, Any]:
+    wants: dict[str, Any] = {key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")}
+    wants.update(router.router_parameters(options) if options.models else {"model": model.path})
     wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
     if speculation.draft_max:
         wants.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
         wants["draft_model"] = draft.path if draft else None
         wants.update(draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v)
-        if speculation.apart:
+        if speculation.has_draft_process:
             wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
     if options.rpc_workers:
-        wants["rpc_workers"] = rpc_endpoints.named(options.rpc_workers)
-        wants["rpc_layers"] = rpc_workers.layers(options, model)
-    if not options.completes:
+        wants["rpc_workers"] = rpc_endpoints.format_worker_endpoints(options.rpc_workers)
+        wants["rpc_layers"] = rpc_workers.count_worker_layers(options, model)
+    if not options.generates_text:
         wants["task"] = options.task
-    wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_kept)
-    if speculation.ngram:
+    wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
+    if speculation.uses_ngrams:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
             wants[key] = getattr(options, key)
     wants.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
     if options.adapters:
-        wants["adapters"] = in_words(options.adapters)
+        wants["adapters"] = format_adapters(options.adapters)
     if options.experts:
         wants["experts"] = (model.architecture, options.experts)
     if options.api_key_file:
-        wants["api_key_file"] = key_path(unit_of(options.name))
+        wants["api_key_file"] = api_key_path(instance_unit(options.name))
     if options.extra_arguments:
         wants["extra"] = list(options.extra_arguments)
     return {key: value for key, value in wants.items() if value is not None}
 
 
-def _memory_wants(
+def _add_memory_parameters(
     options: Options,
     wants: dict[str, Any],
     placement: Placement,
@@ -218,7 +231,7 @@ def _memory_wants(
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
             wants[key] = staged_paths(options, model)[0]
-    if staged or placement.policy in BY_THREAD:
+    if staged or placement.policy in POLICIES_BY_THREAD:
         wants["repack"] = False
         remarks.append(
             "The weights are not repacked, because the copy would not be where the file is. With quants that the "
@@ -226,7 +239,7 @@ def _memory_wants(
         )
 
 
-def _environment(options: Options, placement: Placement) -> None:
+def _add_environment(options: Options, placement: Placement) -> None:
     if options.models:
         placement.environment.update(router.ENVIRONMENT)
     for name, value in options.extra_environment.items():
@@ -240,7 +253,7 @@ def _environment(options: Options, placement: Placement) -> None:
 # What verify expects
 
 
-def _huge(options: Options, need: Need, staged: Sequence[Model]) -> dict[str, str]:
+def _least_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model]) -> dict[str, str]:
     """Return the least memory that must be in huge pages."""
     if options.hugepages in TUNABLES:
         dummy, kind, percent = TUNABLES[options.hugepages]

@@ -18,7 +18,7 @@ from ..._notation.sizes import format_bytes_short
 from ..options.options import Options
 from ..options.unit_names import WORKER_UNIT
 from . import cpu_assignment
-from .placement import policy_of, rpc_arguments, rpc_placement
+from .placement import choose_memory_policy, place_rpc_server, rpc_server_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from ..options.options import Options
     from .free_memory import FreeMemory
-    from .instance_plan import Need, Placement
+    from .instance_plan import MemoryNeed, Placement
 
 
 #: The embeddings and the output stay with the head, and count as so many layers.
-AT_THE_HEAD = 2
+EXTRA_HEAD_LAYERS = 2
 
 
-def layers(options: Options, model: Model) -> int:
+def count_worker_layers(options: Options, model: Model) -> int:
     """Return how many layers the workers hold together: with equal hosts, each holds as many as the head."""
     count = model.of_architecture("block_count")
     if not count:
@@ -48,10 +48,10 @@ def layers(options: Options, model: Model) -> int:
     return number
 
 
-def share(options: Options, model: Model, need: Need) -> list[str]:
+def subtract_worker_share(options: Options, model: Model, need: MemoryNeed) -> list[str]:
     """Take from the need of this host what the workers hold, and return remarks on that."""
-    number, count = layers(options, model), model.of_architecture("block_count") or 1
-    away = need.weights * number // (count + AT_THE_HEAD), need.kv_cache * number // count
+    number, count = count_worker_layers(options, model), model.of_architecture("block_count") or 1
+    away = need.weights * number // (count + EXTRA_HEAD_LAYERS), need.kv_cache * number // count
     need.weights -= away[0]
     need.kv_cache -= away[1]
     each = sum(away) // len(options.rpc_workers)
@@ -63,10 +63,10 @@ def share(options: Options, model: Model, need: Need) -> list[str]:
 
 
 #: What it has in common with an instance.
-SAME = ("port", "cpus", "nodes", "threads", "l3_group")
+OPTIONS_LIKE_INSTANCE = ("port", "cpus", "nodes", "threads", "l3_group")
 
 
-class Worker:
+class RpcWorker:
     """``clients`` are the addresses that may connect; ``arguments`` are those of ggml-rpc-server."""
 
     def __init__(self, options: Options, address: str, clients: list[str], placement: Placement, threads: int) -> None:
@@ -76,8 +76,8 @@ class Worker:
         self.placement = placement
         self.threads = threads
         # It keeps the weights that it was sent, so that they come over the network only once.
-        self.arguments = [*rpc_arguments(address, options.port, threads), "-c"]
-        self.expect = placement.expect({})
+        self.arguments = [*rpc_server_arguments(address, options.port, threads), "-c"]
+        self.expect = placement.placement_expectations({})
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts."""
@@ -90,13 +90,13 @@ class Worker:
         }
 
 
-def options_of(asked: Mapping[str, Any]) -> Options:
+def parse_worker_options(asked: Mapping[str, Any]) -> Options:
     """Return what is asked of a worker as options of an instance, of which it has the names and the limits."""
     named = {"name": "worker", "binary": asked["binary"], "model": "/dev/null"}
-    return Options.parse({**named, **{key: asked[key] for key in SAME}})
+    return Options.parse({**named, **{key: asked[key] for key in OPTIONS_LIKE_INSTANCE}})
 
 
-def addresses_of(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
+def parse_worker_addresses(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return where a worker listens and who may connect; BadRequest for what is not private."""
     address = require_private_address(asked["address"], "address")
     clients = [require_private_address(one, "clients") for one in asked["clients"] or ()]
@@ -105,20 +105,20 @@ def addresses_of(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
     return address, clients
 
 
-def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMemory) -> Worker:
+def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMemory) -> RpcWorker:
     """Return the planned worker; BadRequest for what it cannot have here, and for addresses that are not private."""
-    options = options_of(asked)
-    address, clients = addresses_of(asked)
-    cpus = cpu_assignment.busy_cpus(options, host)
-    cores = cpu_assignment.first_of_each_core(host.topology, cpus)
+    options = parse_worker_options(asked)
+    address, clients = parse_worker_addresses(asked)
+    cpus = cpu_assignment.choose_compute_cpus(options, host)
+    cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     threads: int = options.threads or len(cores)
     if threads > len(cores):
         raise BadRequest(
             f"threads is {threads}, and CPUs {format_cpulist(cpus)} have {len(cores)} cores. Two threads on a core "
             "slow each other down."
         )
-    nodes = cpu_assignment.memory_nodes(options, host, cpus)
-    policy = policy_of(options, host.topology, nodes)
-    placement = rpc_placement(options, host, openmp, cpus, threads, nodes, policy, free)
+    nodes = cpu_assignment.choose_memory_nodes(options, host, cpus)
+    policy = choose_memory_policy(options, host.topology, nodes)
+    placement = place_rpc_server(options, host, openmp, cpus, threads, nodes, policy, free)
     placement.group = options.l3_group or placement.group
-    return Worker(options, address, clients, placement, threads)
+    return RpcWorker(options, address, clients, placement, threads)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.token_cost import Work
-from ..options.speculation_kinds import KINDS, in_order
+from ..options.speculation_kinds import SERVER_KINDS, sort_kinds
 from . import cpu_assignment, draft_estimate
 
 TYPE_CHECKING = False
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._models.model import Model
     from ..options.options import Options
-    from .draft_estimate import Start
+    from .draft_estimate import DraftEstimate
 
 
-class Drafting:
+class SpeculationPlan:
     """How to speculate; ``draft_max`` is 0 where no draft model runs. ``cpus`` are those of the draft alone, if any.
 
     ``busy`` are the CPUs of the model, which do not have those of a draft in a process of its own among them.
@@ -40,88 +40,93 @@ class Drafting:
         self.remarks: list[str] = []
 
     @property
-    def ngram(self) -> bool:
+    def uses_ngrams(self) -> bool:
         """Whether n-grams are looked up in the text so far."""
         return any(kind.startswith("ngram") for kind in self.kinds)
 
     @property
-    def first(self) -> bool:
+    def drafts_on_first_threads(self) -> bool:
         """Whether the draft runs on the first threads of the model."""
         return bool(self.draft_max) and self.placement == "first_ccd"
 
     @property
-    def apart(self) -> bool:
+    def has_draft_process(self) -> bool:
         """Whether the draft runs in a process of its own."""
         return bool(self.draft_max) and self.placement == "own_ccd"
 
 
-def drafting(options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None) -> Drafting:
+def plan_speculation(
+    options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None
+) -> SpeculationPlan:
     """Return how to speculate. A draft that gains nothing on this host is left out, unless draft_max is set."""
-    words = in_order(options.speculation)
-    result = Drafting([KINDS[word] for word in words] if options.speculates else [], busy)
+    words = sort_kinds(options.speculation)
+    result = SpeculationPlan([SERVER_KINDS[word] for word in words] if options.can_speculate else [], busy)
     if words != list(options.speculation):
         result.remarks.append(f"speculation: they are asked in this order, whatever is said: {', '.join(words)}.")
     if words and options.projector:
         result.remarks.append(
-            f"speculation {options.guesses_by} is left out, because servers were seen to end with an error (build "
-            "11434) when they guessed in a text with a picture. Set speculation to none, and this is not said any more."
+            f"speculation {options.speculation_text} is left out, because servers were seen to end with an error "
+            "(build 11434) when they guessed in a text with a picture. Set speculation to none, and this "
+            "is not said any more."
         )
-    if not options.drafting or not result.kinds:
+    if not options.drafting_kind or not result.kinds:
         return result
     top = host.topology
     result.placement = options.draft_placement
-    cpus = _cpus_of_draft(options, host, busy) if options.draft_placement != "shared" else ()
+    cpus = _choose_draft_cpus(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
     # The nodes follow the CPUs that are left: a draft on another socket must not draw memory there.
-    box = draft_estimate.box_of(
-        top, rest or busy, cpu_assignment.memory_nodes(options, host, rest or busy), options.bandwidth
+    box = draft_estimate.find_compute_resources(
+        top, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy), options.bandwidth
     )
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
-    draft_box = draft_estimate.box_of(top, cpus, near, options.bandwidth) if cpus else box
+    draft_box = draft_estimate.find_compute_resources(top, cpus, near, options.bandwidth) if cpus else box
     guesses = (
         Work.of(draft)
-        if draft and options.drafting not in draft_compatibility.KINDS
+        if draft and options.drafting_kind not in draft_compatibility.KINDS
         else draft_compatibility.drafted_token_work(model, draft)
     )
     works = Work.of(model, options.experts), guesses
     # What the CPUs of the draft would add to the model is what it costs.
-    alone = draft_estimate.box_of(top, busy, cpu_assignment.memory_nodes(options, host, busy), options.bandwidth)
-    start = draft_estimate.start(*works, box, draft_box, alone=alone)
+    alone = draft_estimate.find_compute_resources(
+        top, busy, cpu_assignment.choose_memory_nodes(options, host, busy), options.bandwidth
+    )
+    start = draft_estimate.estimate_best_draft(*works, box, draft_box, alone=alone)
     result.draft_max = options.draft_max or start.draft_max
-    if options.bandwidth is None and draft_estimate.peak(top) is None:
+    if options.bandwidth is None and draft_estimate.socket_peak_bandwidth(top) is None:
         result.remarks.append(
             f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {box.bandwidth / 1e9:.0f} GB/s are "
             "assumed to choose draft_max. Set bandwidth to what you measured."
         )
     if not start.draft_max:
         named = draft.path if draft else f"what {model.path} guesses by itself"
-        result.remarks.append(_loses(named, start, bool(options.draft_max)))
+        result.remarks.append(_no_gain_message(named, start, bool(options.draft_max)))
     if not result.draft_max:
-        result.kinds.remove(KINDS[options.drafting])
+        result.kinds.remove(SERVER_KINDS[options.drafting_kind])
         return result
     result.cpus = tuple(cpus)
-    if result.apart:
+    if result.has_draft_process:
         result.busy = list(rest)
     if options.draft_p_min is not None:
         result.p_min = options.draft_p_min
     else:
-        result.p_min = draft_estimate.confidence(*works, box, draft_box, result.draft_max)
+        result.p_min = draft_estimate.least_worthwhile_probability(*works, box, draft_box, result.draft_max)
     return result
 
 
-def _loses(draft: str, start: Start, insists: bool) -> str:
+def _no_gain_message(draft: str, start: DraftEstimate, insists: bool) -> str:
     left = "It runs because draft_max is set." if insists else "It is left out; set draft_max to run it nevertheless."
     return (
         f"On this host {draft} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
-        f"{start.plain:.1f} without. {left}"
+        f"{start.rate_without_draft:.1f} without. {left}"
     )
 
 
-def _cpus_of_draft(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+def _choose_draft_cpus(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
     """Return the CPUs that are named, or those of the role draft, or of the CCD with the most CPUs that compute."""
     members = set(busy)
     if options.draft_cpus:
-        named = cpu_assignment.named(host, options.draft_cpus)
+        named = cpu_assignment.parse_cpus(host, options.draft_cpus)
         if options.draft_placement == "first_ccd" and not members.issuperset(named):
             raise BadRequest(
                 f"draft_cpus {options.draft_cpus} are not all among cpus, and draft_placement first_ccd drafts on the "

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..plan.free_memory import FreeMemory
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .largest_fit import Candidate
 
 
@@ -34,7 +34,7 @@ class Unit:
         self.memory = memory
 
 
-def seated(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[Service]:
+def seated(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
     """Give each candidate its part of the host, and plan them all. BadRequest says why they cannot share it."""
     for units in kinds(host, free):
         counts = shares(units, [one.least() for one in candidates], [one.reading for one in candidates])
@@ -66,7 +66,7 @@ def kinds(host: Host, free: FreeMemory) -> list[list[Unit]]:
     found = []
     for word, places in (("socket", top.sockets), ("node", nodes), ("ccd", ccds)):
         works = {n: cpus for n, cpus in places.items() if set(cpus).difference(host.plan.housekeeping)}
-        near = {n: cpu_assignment.near_nodes(host, cpus) for n, cpus in works.items()}
+        near = {n: cpu_assignment.memory_nodes_of_cpus(host, cpus) for n, cpus in works.items()}
         takers = {node: sum(1 for one in near.values() if node in one) for node in nodes}
         found.append(
             [

@@ -13,9 +13,9 @@ from ..._errors import BadRequest
 from ..._models.token_cost import Work
 from ..._notation.sizes import format_bytes_short
 from ..options.options import Options
-from ..plan.free_memory import FreeMemory, fitting
-from ..plan.memory_need import need
-from ..plan.planner import plan_service
+from ..plan.free_memory import FreeMemory, sum_over_nodes
+from ..plan.memory_need import estimate_memory_need
+from ..plan.planner import plan_instance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..._models.model import Model
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .model_request import Asked
 
 #: Tokens of each slot that are tried, from the best down. Longer ones take minutes to read on a CPU.
@@ -103,7 +103,7 @@ class Candidate:
 
     def least(self, level: int = -1) -> int:
         """Return the bytes that it needs at least."""
-        return need(self.options(level), Recent(), self.model, self.draft)[0].total
+        return estimate_memory_need(self.options(level), Recent(), self.model, self.draft)[0].total
 
 
 def task_of(model: Model) -> dict[str, str]:
@@ -121,7 +121,7 @@ def contexts(asked: Asked, model: Model) -> list[int]:
     return [context * (asked.slots or 1) for context in each]
 
 
-def fit(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[Service]:
+def fit(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
     """Plan all candidates beside each other, each at the best level that leaves the others their last one.
 
     Sets their levels. BadRequest is the planner's, where not even their last levels fit.
@@ -141,14 +141,14 @@ def fit(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[S
     return services
 
 
-def _planned(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[Service]:
+def _planned(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
     left = FreeMemory(
         free.available, free.free, free.default_kb, free.hugetlbfs_kb, free.isolated, free.thp, (), free.partition
     )
     services = []
     for one in candidates:
-        service = plan_service(one.options(), host, Recent(), one.model, one.draft, left)
-        left.take(service.need.total, service.placement.nodes)
+        service = plan_instance(one.options(), host, Recent(), one.model, one.draft, left)
+        left.reserve(service.need.total, service.placement.nodes)
         services.append(service)
     return services
 
@@ -156,14 +156,14 @@ def _planned(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> l
 def refuse_what_never_fits(host: Host, free: FreeMemory, one: Candidate, asked: Asked) -> None:
     """Raise BadRequest where the whole host is too small for an instance, with numbers and what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
-    there = fitting({node: free.available.get(node, 0) for node in nodes}, len(nodes) > 1)
-    whole = need(one.options(-1), Recent(), one.model, one.draft)[0]
+    there = sum_over_nodes({node: free.available.get(node, 0) for node in nodes}, len(nodes) > 1)
+    whole = estimate_memory_need(one.options(-1), Recent(), one.model, one.draft)[0]
     if whole.total <= there:
         return
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
     raise BadRequest(
         f"{one.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
-        f"({whole.in_words()}) with a context of {one.levels[-1][0]}, and {format_bytes_short(max(there, 0))} are "
+        f"({whole.format_parts()}) with a context of {one.levels[-1][0]}, and {format_bytes_short(max(there, 0))} are "
         f"available{evenly}. {_what_would(there, whole.total, one, asked)} Nothing is recommended."
     )
 
@@ -173,7 +173,7 @@ def _what_would(there: int, total: int, one: Candidate, asked: Asked) -> str:
     smallest = CONTEXTS[-1] * (asked.slots or 1)
     if asked.context and asked.context > smallest:
         options = Options.parse({"binary": "/usr/bin/llama-server", **one.values(-1), "context": smallest})
-        if need(options, Recent(), one.model, one.draft)[0].total <= there:
+        if estimate_memory_need(options, Recent(), one.model, one.draft)[0].total <= there:
             ways.append(f"With a context of {smallest} it would fit.")
     elements = sum(tensor.elements for tensor in one.model.tensors)
     weights = sum(part.data for part in one.model.parts)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..._models.model import Model
     from ..._models.model_source import File
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .largest_fit import Candidate
 
 #: The order of the options of an instance.
@@ -78,7 +78,7 @@ def models(files: Sequence[File]) -> list[Line]:
     return [Line("llama_models", None, f"The files that are fetched from their servers. Costs {total} of disk.", rows)]
 
 
-def instances(candidates: Sequence[Candidate], services: Sequence[Service], notes: Sequence[str]) -> Line:
+def instances(candidates: Sequence[Candidate], services: Sequence[InstancePlan], notes: Sequence[str]) -> Line:
     """Return the instances; ``notes`` are the reasons for drafts that were left out, by instance, empty without one."""
     rows = []
     for one, service, note in zip(candidates, services, notes):
@@ -90,19 +90,19 @@ def instances(candidates: Sequence[Candidate], services: Sequence[Service], note
     return Line("llama_instances", None, why, rows)
 
 
-def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
+def _whys(one: Candidate, service: InstancePlan, note: str) -> dict[str, str]:
     need, place = service.need, service.placement
     slots = one.fixed["slots"]
     nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {format_cpulist(place.nodes)}"
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
-    threads = service.wants["threads"]
+    threads = service.parameters["threads"]
     remarks = [remark for remark in service.remarks if remark != note]
     smaller = "" if one.best_context else " A longer one does not fit."
     return {
         "name": " ".join(
             [
                 f"The unit is {service.unit}. Costs {format_bytes_short(need.total)} of memory {lies} "
-                f"({need.in_words()}), and {counted(threads, 'thread')} on CPUs {format_cpulist(place.busy_cpus)}.",
+                f"({need.format_parts()}), and {counted(threads, 'thread')} on CPUs {format_cpulist(place.busy_cpus)}.",
                 *remarks,
             ]
         ),
@@ -110,8 +110,8 @@ def _whys(one: Candidate, service: Service, note: str) -> dict[str, str]:
             f"Its weights{' and those of the draft' if one.draft else ''} cost {format_bytes_short(need.weights)} of "
             "memory."
         ),
-        "draft_model": f"Drafts {service.wants.get('draft_max', 0)} tokens at a time, which is computed to gain on "
-        "this host. Measure it. Costs its own weights and KV cache.",
+        "draft_model": f"Drafts {service.parameters.get('draft_max', 0)} tokens at a time, which is computed to gain "
+        "on this host. Measure it. Costs its own weights and KV cache.",
         "task": "The file says that this model makes no text. Costs nothing.",
         "speculation": _guesses(one, note),
         "context": f"Tokens of all slots together.{smaller} Costs {format_bytes_short(need.kv_cache)} of KV cache.",

@@ -19,7 +19,7 @@ from ..._models import model_source as sources
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS
 from ..options.options import Options
-from ..options.unit_names import unit_of
+from ..options.unit_names import instance_unit
 from ..plan.free_memory import read_free_memory
 from ..unit.installed import installed_units, plan_of
 from ..unit.planned import held_by, running
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..._models.model import Model
     from ..._models.model_source import File
     from ..plan.free_memory import FreeMemory
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .model_request import Asked
 
 #: The share of each node's memory that stays for other programs and for the kernel.
@@ -138,14 +138,14 @@ def _free(host: Host, wish: Wish, runs: Sequence[str]) -> FreeMemory:
     free = read_free_memory(host, wish.candidate({}).options(), [])
     for name in runs:
         for memory, pages in held_by(host, name):
-            free.release(memory, pages)
-    free.release({node.id: -int(KEPT * node.bytes) for node in host.topology.nodes}, {})
+            free.add_free(memory, pages)
+    free.add_free({node.id: -int(KEPT * node.bytes) for node in host.topology.nodes}, {})
     return free
 
 
 def _placed(
     host: Host, free: FreeMemory, wishes: Sequence[Wish], request: Request, ending_urls: Sequence[str]
-) -> tuple[list[Candidate], list[Service]]:
+) -> tuple[list[Candidate], list[InstancePlan]]:
     """Return the instances and their plans: one of each model, or one on each socket of a model that is alone."""
     huge = {"hugepages": "thp"} if free.thp != "never" else {}
     names = _names([wish.model.path for wish in wishes])
@@ -198,9 +198,9 @@ def _ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
     raise BadRequest(f"port: other programs have all ports from {first} on that were tried. Give another first port.")
 
 
-def _left_out(one: Candidate, service: Service) -> str:
+def _left_out(one: Candidate, service: InstancePlan) -> str:
     """Take a draft away that the plan has left out, and return the reason; an empty text where none was."""
-    if not one.draft or "draft_model" in service.wants:
+    if not one.draft or "draft_model" in service.parameters:
         return ""
     path, one.draft = one.draft.path, None
     return next((remark for remark in service.remarks if path in remark and "gain nothing" in remark), "")
@@ -232,7 +232,8 @@ def _remarks(request: Request, program: str | None, gone: set[str]) -> list[str]
         )
     if gone:
         found.append(
-            f"{', '.join(map(unit_of, sorted(gone)))}: installed on this host and not recommended here, so site.yml "
-            "would stop and remove it. Add its model, or set llama_purge to false; its memory counts as free above."
+            f"{', '.join(map(instance_unit, sorted(gone)))}: installed on this host and not recommended here, so "
+            "site.yml would stop and remove it. Add its model, or set llama_purge to false; its memory counts "
+            "as free above."
         )
     return found

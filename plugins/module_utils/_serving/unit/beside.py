@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .engine import Engine, Held
 
 #: Ends the name for the moment; the whole has to be a name of an instance.
@@ -49,9 +49,9 @@ def planned(
     raw: Mapping[str, Any],
     capabilities: Any,
     held: Sequence[Held],
-    before: Sequence[Service],
+    before: Sequence[InstancePlan],
     runs: Mapping[str, Any] | None,
-) -> Service:
+) -> InstancePlan:
     """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
     asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
     if raw.get("rpc_port"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..catalogue import EngineRow
     from ..options.option_table import OptionTable
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
 
     #: Bytes by node, and huge pages by node and size in kB, that one process holds.
     Held = tuple[dict[int, int], dict[tuple[int, int], int]]
@@ -46,8 +46,8 @@ class Engine:
         """Raise BadRequest for a file of an instance that cannot be used; ``pending`` files may be missing."""
 
     def plan(
-        self, host: Host, options: Any, capabilities: Any, held: Sequence[Held], before: Sequence[Service]
-    ) -> Service:
+        self, host: Host, options: Any, capabilities: Any, held: Sequence[Held], before: Sequence[InstancePlan]
+    ) -> InstancePlan:
         """Return the planned instance: its CPUs, its nodes, and the memory that it needs there.
 
         ``held`` is memory that is free when it starts, and ``before`` are the instances that start earlier. BadRequest
@@ -55,15 +55,15 @@ class Engine:
         """
         raise NotImplementedError
 
-    def is_served_here(self, service: Service) -> bool:
+    def is_served_here(self, service: InstancePlan) -> bool:
         """Return whether the unit of a planned instance belongs on this host; otherwise only its room is kept."""
         return True
 
-    def arguments(self, service: Service, capabilities: Any) -> list[str]:
+    def arguments(self, service: InstancePlan, capabilities: Any) -> list[str]:
         """Return the arguments with which the program of an instance is started."""
         raise NotImplementedError
 
-    def program_files(self, service: Service, capabilities: Any) -> dict[str, list[int]]:
+    def program_files(self, service: InstancePlan, capabilities: Any) -> dict[str, list[int]]:
         """Return the files of the programs of an instance, each with its size and the time of its last change in ns."""
         files: dict[str, list[int]] = capabilities.files
         return dict(files)
@@ -73,11 +73,11 @@ class Engine:
         return keys_changed_at(options, False, self.row.title)
 
     def unit_files(
-        self, service: Service, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+        self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the text of each unit of an instance by its path."""
         raise NotImplementedError
 
-    def try_start(self, host: Host, service: Service, capabilities: Any, arguments: Sequence[str]) -> list[str]:
+    def try_start(self, host: Host, service: InstancePlan, capabilities: Any, arguments: Sequence[str]) -> list[str]:
         """Try what a start needs, and return remarks. BadRequest where the start would fail."""
         return []

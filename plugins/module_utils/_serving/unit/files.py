@@ -18,7 +18,7 @@ from ..._notation.unit_syntax import format_command_line, quote_word
 from ..catalogue import LLAMA
 from ..options import unit_settings
 from ..options.option_table import LOOPBACK
-from ..options.unit_names import key_path, watchdog_unit_of
+from ..options.unit_names import api_key_path, watchdog_unit
 from . import timing, walls
 from .installed import SECTION, with_digest
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..catalogue import EngineRow
     from ..options.option_table import OptionTable
-    from ..plan.instance_plan import Placement, Service
+    from ..plan.instance_plan import InstancePlan, Placement
 
 SYSTEMD_RUN = "/usr/bin/systemd-run"
 #: A client that fails in a loop, a line each time, shall not push all else out of the journal.
@@ -73,7 +73,7 @@ class UnitParts:
 
 def render_unit_files(
     row: EngineRow,
-    service: Service,
+    service: InstancePlan,
     parts: UnitParts,
     programs: Mapping[str, list[int]] | None = None,
     keys: int | None = None,
@@ -93,7 +93,7 @@ def url_of(options: OptionTable) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
 
 
-def _server_unit(row: EngineRow, service: Service, parts: UnitParts) -> str:
+def _server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:
     options = service.options
     is_local = options.host in LOOPBACK and not parts.needs_other_hosts
     start_timeout = timing.start_timeout(service)
@@ -103,7 +103,7 @@ def _server_unit(row: EngineRow, service: Service, parts: UnitParts) -> str:
         *([f"Requires={' '.join(parts.needed_units)}"] if parts.needed_units else []),
         f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in parts.folders)}",
         *limit_lines(service, parts.needs_other_hosts),
-        *unit_settings.lines(options.unit_settings, of_unit=True),
+        *unit_settings.format_section_lines(options.unit_settings, is_unit_section=True),
     ]
     run = [
         "Type=exec",
@@ -127,18 +127,18 @@ def _server_unit(row: EngineRow, service: Service, parts: UnitParts) -> str:
         *([] if parts.peers is None else walls.members(parts.peers)),
         *parts.hardening,
         *sandbox.visible_folder_settings([*parts.files, parts.program]),
-        *unit_settings.lines(options.unit_settings, of_unit=False),
+        *unit_settings.format_section_lines(options.unit_settings, is_unit_section=False),
     ]
     return unit_text(unit, run, ["WantedBy=multi-user.target"])
 
 
-def _await_lines(row: EngineRow, service: Service, parts: UnitParts, seconds: int) -> list[str]:
+def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
     """Return the line that waits until the server serves."""
     words = hook_words("await", url_of(service.options), "--timeout", seconds, *_engine_words(row), *parts.await_words)
     return [f"ExecStartPost={'+' if parts.await_as_root else ''}{format_command_line(HOST_TOOL, words)}"]
 
 
-def _drain_lines(row: EngineRow, service: Service, parts: UnitParts) -> list[str]:
+def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
     """Return the line that waits until the server has no request in progress."""
     options = service.options
     words = hook_words("drain", url_of(options), "--timeout", options.drain_timeout, *_engine_words(row))
@@ -147,9 +147,9 @@ def _drain_lines(row: EngineRow, service: Service, parts: UnitParts) -> list[str
     return [f"ExecStop=-{'+' if options.api_key_file else ''}{line}"]
 
 
-def key_words(service: Service) -> list[str]:
+def key_words(service: InstancePlan) -> list[str]:
     """Return the words by which a command of a unit finds the API key that its server has loaded."""
-    return ["--credential", key_path(service.unit)] if service.options.api_key_file else []
+    return ["--credential", api_key_path(service.unit)] if service.options.api_key_file else []
 
 
 def _engine_words(row: EngineRow) -> list[str]:
@@ -162,7 +162,7 @@ def hook_words(*words: object) -> list[str]:
     return ["llama", *(str(word) for word in words)]
 
 
-def _watchdog_lines(service: Service) -> list[str]:
+def _watchdog_lines(service: InstancePlan) -> list[str]:
     """Return the line that starts the watchdog, which kills a server that hangs, in a unit without a file.
 
     That unit ends with the unit of the server. It would wait for the unit of the server to be active, and that unit for
@@ -174,7 +174,7 @@ def _watchdog_lines(service: Service) -> list[str]:
     properties = {"BindsTo": service.unit, "After": service.unit, "Restart": "on-failure"}
     if cpus:
         properties["CPUAffinity"] = format_cpulist(cpus)
-    words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit_of(service.name)}"]
+    words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit(service.name)}"]
     words += [f"--property={key}={value}" for key, value in properties.items()]
     words += [HOST_TOOL, *hook_words("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []
@@ -188,7 +188,7 @@ def after_lines(is_local: bool, *units: str) -> list[str]:
     return ["Wants=network-online.target", f"After={' '.join(('network-online.target', *units))}"]
 
 
-def limit_lines(service: Service, without_limit: bool = False) -> list[str]:
+def limit_lines(service: InstancePlan, without_limit: bool = False) -> list[str]:
     """Return how often a unit may start. A host that it depends on may be away for a long time, as for repair."""
     interval = 0 if without_limit else timing.interval(service)
     return [f"StartLimitIntervalSec={interval}", f"StartLimitBurst={service.options.restart_limit}"]
@@ -211,7 +211,7 @@ def placement_lines(placement: Placement) -> list[str]:
 
 
 def plan_section(
-    row: EngineRow, service: Service, url: str, programs: Mapping[str, list[int]], keys: int | None
+    row: EngineRow, service: InstancePlan, url: str, programs: Mapping[str, list[int]], keys: int | None
 ) -> str:
     """Return the end of the text of a unit: in one line of JSON, what the running instance can be compared with.
 
@@ -226,7 +226,7 @@ def plan_section(
         "url": url,
         "key_file": service.options.api_key_file,
         "task": service.options.task,
-        "speculation": service.wants.get("speculation", []),
+        "speculation": service.parameters.get("speculation", []),
         "expect": service.expect,
         "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
         "files": service.files,

@@ -22,7 +22,7 @@ from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from ..._knobs.managed_units import WithUnits, drop_ins, state, systemctl
 from ..._knobs.protocol.knob import Knob
 from ..catalogue import LLAMA
-from ..options.unit_names import watchdog_unit_of
+from ..options.unit_names import watchdog_unit
 from .installed import TARGET
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..._knobs.protocol.knob import Change, Settings
     from ..catalogue import EngineRow
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
 
 PREFIX = "llama"
 #: Lines that do not concern a server that runs: they say how it is stopped, or how it is started the next time, and
@@ -79,7 +79,7 @@ class Instance(WithUnits, UnitFiles):
         self,
         name: str,
         files: Mapping[str, str],
-        service: Service | None = None,
+        service: InstancePlan | None = None,
         root: str = "/",
         proof: Callable[[], None] | None = None,
         row: EngineRow = LLAMA,
@@ -96,7 +96,7 @@ class Instance(WithUnits, UnitFiles):
         self.main = self.names[0]
         #: What systemd keeps for its units, which goes with them.
         self.folders = row.state_folders(name)
-        self.watchdog = watchdog_unit_of(name)
+        self.watchdog = watchdog_unit(name)
         self.started_by = {self.main: TARGET}
 
     def wanted(self) -> Settings:
@@ -182,7 +182,7 @@ class Plans(Knob):
 
     remembered = recorded = False
 
-    def __init__(self, services: Sequence[Service]) -> None:
+    def __init__(self, services: Sequence[InstancePlan]) -> None:
         self.services = services
 
     def wanted(self) -> Settings:

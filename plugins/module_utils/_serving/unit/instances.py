@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._knobs.protocol.knob import Knob
     from ..options.option_table import OptionTable
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .engine import Engine, Held
 
 
@@ -149,7 +149,7 @@ class Planner:
         self.engine = engine
         self.host = host
         self.root = root
-        self.services: list[Service] = []
+        self.services: list[InstancePlan] = []
         self._names = [str(raw.get("name")) for raw in asked]
         self._installed = installed_units(root, engine.row)
         others = {name: text for name, text in self._installed.items() if name not in self._names}
@@ -199,7 +199,7 @@ class Planner:
         return Instance(options.name, files, service, self.root, proof, engine.row)
 
     def _start_beside(
-        self, raw: Mapping[str, Any], service: Service, capabilities: Any, before: str | None
+        self, raw: Mapping[str, Any], service: InstancePlan, capabilities: Any, before: str | None
     ) -> Callable[[], None] | None:
         """Return what starts the new instance beside the one that runs; None where there is no room for both."""
         twin = beside.name_of(service.name)
@@ -219,10 +219,10 @@ def _proof(
     engine: Engine,
     host: Host,
     raw: Mapping[str, Any],
-    service: Service,
+    service: InstancePlan,
     capabilities: Any,
     ended: Sequence[Held],
-    before: Sequence[Service],
+    before: Sequence[InstancePlan],
     running_plan: Mapping[str, Any] | None,
 ) -> Callable[[], None] | None:
     """Return what starts an instance beside the one that runs; None, and a remark, where there is no room for both."""
@@ -235,7 +235,7 @@ def _proof(
     return partial(beside.prove, engine.unit_files(twin, arguments, *_loaded(engine, twin, capabilities)))
 
 
-def _loaded(engine: Engine, service: Service, capabilities: Any) -> tuple[dict[str, list[int]], int | None]:
+def _loaded(engine: Engine, service: InstancePlan, capabilities: Any) -> tuple[dict[str, list[int]], int | None]:
     """Return the files of the programs of an instance, and when its keys changed, both of which a unit carries.
 
     BadRequest for what of the user's own cannot be in a unit.

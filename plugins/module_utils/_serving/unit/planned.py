@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..catalogue import EngineRow
     from ..options.option_table import OptionTable
     from ..plan.free_memory import FreeMemory
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
     from .engine import Engine, Held
 
 
@@ -39,9 +39,9 @@ def plan_beside(
     options: OptionTable,
     capabilities: Any,
     held: Sequence[Held],
-    before: Sequence[Service],
+    before: Sequence[InstancePlan],
     staying: Sequence[Mapping[str, Any]] = (),
-) -> Service:
+) -> InstancePlan:
     """Plan an instance in what the host has left: ``held`` is free before it starts, ``before`` are planned already.
 
     ``staying`` are the plans of units that are on the host and are not asked for.
@@ -61,12 +61,12 @@ def plan_beside(
 
 
 def free_memory_beside(
-    host: Host, options: OptionTable, models: Sequence[Model], held: Sequence[Held], before: Sequence[Service]
+    host: Host, options: OptionTable, models: Sequence[Model], held: Sequence[Held], before: Sequence[InstancePlan]
 ) -> FreeMemory:
     """Return the memory that is free for an instance, with ``held`` released and what those ``before`` need taken."""
     free = free_memory.read_free_memory(host, options, models)
     for memory, pages in held:
-        free.release(memory, pages)
+        free.add_free(memory, pages)
     for other in before:
         _reserve(free, other)
     if options.hugepages == "none" and not options.lock:
@@ -105,21 +105,21 @@ def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
         )
 
 
-def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[Service]) -> None:
+def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
     """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
     sizes = {identity(part.path): part.data for one in models for part in one.parts}
     for other in before:
         nodes = other.placement.nodes
         shared = sum(sizes.get(identity(path), 0) for path in other.mapped)
-        free.release(dict.fromkeys(nodes, shared // len(nodes)), {})
+        free.add_free(dict.fromkeys(nodes, shared // len(nodes)), {})
 
 
-def _reserve(free: FreeMemory, service: Service) -> None:
+def _reserve(free: FreeMemory, service: InstancePlan) -> None:
     """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
     nodes, need, kb = service.placement.nodes, service.need, free.default_kb
     memory, huge = need.total, 0
     if service.rpc:
-        free.take(service.rpc.need.total, service.rpc.placement.nodes)
+        free.reserve(service.rpc.need.total, service.rpc.placement.nodes)
     if service.options.hugepages == "pool":
         memory, huge = 0, need.total
     elif service.staged:
@@ -127,4 +127,4 @@ def _reserve(free: FreeMemory, service: Service) -> None:
         memory = need.total - need.weights
         huge = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
         kb = free.hugetlbfs_kb or kb
-    free.take(memory, nodes, free_memory.pages_for(huge // len(nodes), kb), kb)
+    free.reserve(memory, nodes, free_memory.count_pages(huge // len(nodes), kb), kb)

@@ -16,7 +16,7 @@ from .installed import plan_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..plan.instance_plan import Service
+    from ..plan.instance_plan import InstancePlan
 
 #: A start has as much, and as long as the model takes at the fastest of these rates, in bytes per second, of which its
 #: disk or network gives twice as much. The first one is counted with where that is not known.
@@ -26,7 +26,7 @@ RATES = (50_000_000, 20_000_000, 10_000_000, 5_000_000, 2_000_000, 1_000_000)
 MARGIN = 30
 
 
-def start_timeout(service: Service) -> int:
+def start_timeout(service: InstancePlan) -> int:
     """Return how long the server may take until it serves: what was asked for, or what the size of its files says."""
     return int(service.options.start_timeout or LEAST + _size(service) // (service.rate or RATES[0]))
 
@@ -41,11 +41,11 @@ def rate_of(text: str | None) -> int:
     return int((plan_of(text or "") or {}).get("rate") or RATES[0])
 
 
-def _size(service: Service) -> int:
+def _size(service: InstancePlan) -> int:
     return sum(one[0] for one in service.files.values())
 
 
-def longest_cycle(service: Service) -> int:
+def longest_cycle(service: InstancePlan) -> int:
     """Return the longest time from one start that fails to the next one."""
     options = service.options
     # A copy to huge pages is made first, and rows are read onto their nodes, each in a step of its own; to look where a
@@ -55,12 +55,12 @@ def longest_cycle(service: Service) -> int:
     return int(reads * (start_timeout(service) + MARGIN) + MARGIN + stop + options.restart_seconds)
 
 
-def interval(service: Service) -> int:
+def interval(service: InstancePlan) -> int:
     """Return in which time starts are counted."""
     return int(service.options.restart_limit_seconds or service.options.restart_limit * longest_cycle(service))
 
 
-def remarks(service: Service) -> list[str]:
+def remarks(service: InstancePlan) -> list[str]:
     """Tell of files that come slowly, and of an interval that is too short for the limit to be ever reached."""
     slow = []
     if (service.rate or RATES[0]) < RATES[0] and not service.options.start_timeout:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..._io.sandbox import HARDENING, visible_folder_settings
 from ..._notation.unit_syntax import quote_word
 from ..options.option_table import LOOPBACK
-from ..options.unit_settings import lines
+from ..options.unit_settings import format_section_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ def environment(variables: dict[str, str]) -> list[str]:
 
 def of_trial(options: OptionTable, paths: Iterable[str]) -> list[str]:
     """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
-    own = [line for line in lines(options.unit_settings, of_unit=False) if line.partition("=")[0] in DOORS]
+    own = [
+        line
+        for line in format_section_lines(options.unit_settings, is_unit_section=False)
+        if line.partition("=")[0] in DOORS
+    ]
     settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *HARDENING]
     return [*settings, *visible_folder_settings([options.binary, *paths]), *own]

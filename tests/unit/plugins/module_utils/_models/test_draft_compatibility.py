@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, heads
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
@@ -104,20 +104,24 @@ def test_what_a_guess_reads(files: dict[str, model.Model]) -> None:
     assert Work.of(files["mtp"]).bytes(1) == pytest.approx(7 * MATRIX + output, rel=0.01)
 
 
-def planned(files: dict[str, model.Model], of: str, name: str | None, **raw: Any) -> Service:
+def planned(files: dict[str, model.Model], of: str, name: str | None, **raw: Any) -> InstancePlan:
     asked = {"name": "chat", "binary": "/opt/llama-server", "model": files[of].path, "port": 8080, **raw}
     options = Options.parse({**asked, "draft_model": files[name].path} if name else asked)
     free = FreeMemory(dict.fromkeys(range(4), 200 * GB))
-    return planner.plan_service(options, machine("9754"), NEW, files[of], files[name] if name else None, free)
+    return planner.plan_instance(options, machine("9754"), NEW, files[of], files[name] if name else None, free)
 
 
 def test_what_a_server_is_asked_for(files: dict[str, model.Model]) -> None:
-    wants = planned(files, "target", "eagle3", speculation=["ngram", "eagle3"], draft_max=3).wants
+    wants = planned(files, "target", "eagle3", speculation=["ngram", "eagle3"], draft_max=3).parameters
     assert (wants["speculation"], wants["draft_model"]) == (["ngram-simple", "eagle3"], files["eagle3"].path)
     plain, ahead = (
         planned(files, "mtp", None, **raw) for raw in ({"speculation": "none"}, {"speculation": "mtp", "draft_max": 2})
     )
-    assert ahead.wants["speculation"] == ["mtp"] and "draft_model" not in ahead.wants and ahead.wants["draft_max"] == 2
+    assert (
+        ahead.parameters["speculation"] == ["mtp"]
+        and "draft_model" not in ahead.parameters
+        and ahead.parameters["draft_max"] == 2
+    )
     assert ahead.need.kv_cache == 2 * plain.need.kv_cache, "of the layer that guesses, beside the one that says"
 
 

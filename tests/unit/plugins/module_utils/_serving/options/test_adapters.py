@@ -22,18 +22,18 @@ def written(path: Path, architecture: str = "llama", adapter: bytes | None = b"l
 
 def test_an_adapter_belongs_to_models_of_its_architecture(tmp_path: Path) -> None:
     model = written(tmp_path / "m.gguf", adapter=None)
-    adapters.refuse_foreign([written(tmp_path / "a.gguf"), written(tmp_path / "b.gguf")], model)
+    adapters.validate_adapters([written(tmp_path / "a.gguf"), written(tmp_path / "b.gguf")], model)
     with pytest.raises(BadRequest, match=r"c.gguf is for models of the architecture qwen3, and .*m.gguf is llama"):
-        adapters.refuse_foreign([written(tmp_path / "c.gguf", "qwen3")], model)
+        adapters.validate_adapters([written(tmp_path / "c.gguf", "qwen3")], model)
 
 
 @pytest.mark.parametrize("kind", [None, b"control_vector"])
 def test_what_is_no_adapter(tmp_path: Path, kind: bytes | None) -> None:
     model = written(tmp_path / "m.gguf", adapter=None)
     with pytest.raises(BadRequest, match=r"a.gguf is no LoRA adapter, by its header"):
-        adapters.refuse_foreign([written(tmp_path / "a.gguf", adapter=kind)], model)
+        adapters.validate_adapters([written(tmp_path / "a.gguf", adapter=kind)], model)
 
 
 def test_scales_as_the_server_takes_them() -> None:
-    scales = adapters.read({"/srv/a.gguf": "0.5", "/srv/b.gguf": 1, "/srv/c.gguf": -2})
-    assert adapters.in_words(scales) == "/srv/a.gguf:0.5,/srv/b.gguf:1,/srv/c.gguf:-2"
+    scales = adapters.parse_adapters({"/srv/a.gguf": "0.5", "/srv/b.gguf": 1, "/srv/c.gguf": -2})
+    assert adapters.format_adapters(scales) == "/srv/a.gguf:0.5,/srv/b.gguf:1,/srv/c.gguf:-2"

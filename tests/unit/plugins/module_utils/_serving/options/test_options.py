@@ -25,7 +25,7 @@ def test_what_is_not_said() -> None:
     assert (found.speculation, found.ngram_lookup, found.ngram_max, found.ngram_min_hits) == (("ngram",), 6, 8, 1)
     assert (found.draft_max, found.draft_p_min, found.draft_placement) == (None, None, "shared")
     assert (found.memory, found.hugepages, found.lock, found.user) == (None, "none", False, None)
-    assert not found.drafts
+    assert not found.uses_draft
 
 
 def test_values_come_in_their_types() -> None:
@@ -39,7 +39,7 @@ def test_values_come_in_their_types() -> None:
         {"A": "1"},
     )
     assert Options.parse({**LEAST, "extra_arguments": ["--top-k", 20]}).extra_arguments == ("--top-k", "20")
-    assert found.drafts
+    assert found.uses_draft
     found = Options.parse({**LEAST, "sampling": {"top_k": "20", "temperature": "1"}})
     assert list(found.sampling.items()) == [("temperature", 1.0), ("top_k", 20)]
 

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options im
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import server
@@ -53,14 +53,14 @@ def test_what_several_models_cannot_have(change: dict[str, Any], words: str) -> 
     assert words in str(caught.value)
 
 
-def planned(folder: Path, room: int = 900, **asked: Any) -> Service:
+def planned(folder: Path, room: int = 900, **asked: Any) -> InstancePlan:
     """Plan an instance of three models with so many gigabytes on the node of its CPUs."""
     models = [ggufs.written(folder / f"{name}.gguf", size * GB) for name, size in SIZES.items()]
     options = Options.parse(
         {**DESK, "models": {name: f"{folder}/{name}.gguf" for name in SIZES}, "cpus": "1-15", **asked}
     )
     free = FreeMemory({0: room * GB})
-    return planner.plan_service(options, machine("9754"), NEW, models[0], None, free, others=models[1:])
+    return planner.plan_instance(options, machine("9754"), NEW, models[0], None, free, more_models=models[1:])
 
 
 def test_those_that_need_the_most_have_to_fit(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_every_file_is_one_of_the_instance(tmp_path: Path) -> None:
 
 def test_what_its_server_is_told(tmp_path: Path) -> None:
     found = planned(tmp_path, models_loaded=2, api_key_file="/etc/llama/keys")
-    words = server_arguments.arguments(found.wants, server("b11434"))
+    words = server_arguments.arguments(found.parameters, server("b11434"))
     assert words[:4] == ["--models-preset", "/run/credentials/llama-desk.service/models.ini", "--models-max", "2"]
     assert "--model" not in words and "--spec-type" in words
     assert found.placement.environment["LLAMA_CACHE"] == "/nonexistent"
@@ -88,12 +88,12 @@ def test_what_its_server_is_told(tmp_path: Path) -> None:
 
 def test_its_file_is_a_line_of_the_unit() -> None:
     options = Options.parse({**DESK, "models": {"a": "/srv/a\\b.gguf", "b": "/srv/50 %.gguf"}, "models_loaded": 1})
-    (line,) = router.lines(options)
+    (line,) = router.format_credential_lines(options)
     assert line == (
         "SetCredential=models.ini:version = 1\\n[a]\\nmodel = /srv/a\\\\b.gguf\\nstop-timeout = 5\\n"
         "load-on-startup = true\\n[b]\\nmodel = /srv/50 %.gguf\\nstop-timeout = 5\\n"
     )
-    assert router.first(options) == ["a"]
+    assert router.models_loaded_at_start(options) == ["a"]
 
 
 @pytest.mark.parametrize(("build", "words"), [("b9093", None), ("ik_llama.cpp-8337e4c", "is no router")])

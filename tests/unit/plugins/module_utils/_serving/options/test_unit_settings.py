@@ -21,10 +21,12 @@ def test_settings_become_lines_of_their_sections() -> None:
     own = {"MemoryMax": "64G", "BindPaths": ["/a", "/b"], "CPUWeight": 50, "SendSIGHUP": True, "OnFailure": "x.service"}
     read = Options.parse({**LEAST, "unit_settings": own}).unit_settings
     service = ["MemoryMax=64G", "BindPaths=/a", "BindPaths=/b", "CPUWeight=50", "SendSIGHUP=yes"]
-    assert unit_settings.lines(read, of_unit=False) == service
-    assert unit_settings.lines(read, of_unit=True) == ["OnFailure=x.service"]
-    again = unit_settings.read({"ExecStartPre": None, "SystemCallFilter": ["", "@system-service"], "PrivateTmp": False})
-    assert unit_settings.lines(again, of_unit=False) == [
+    assert unit_settings.format_section_lines(read, is_unit_section=False) == service
+    assert unit_settings.format_section_lines(read, is_unit_section=True) == ["OnFailure=x.service"]
+    again = unit_settings.parse_unit_settings(
+        {"ExecStartPre": None, "SystemCallFilter": ["", "@system-service"], "PrivateTmp": False}
+    )
+    assert unit_settings.format_section_lines(again, is_unit_section=False) == [
         "ExecStartPre=", "SystemCallFilter=", "SystemCallFilter=@system-service", "PrivateTmp=no",
     ]  # fmt: skip
     assert Options.parse(LEAST).unit_settings == {}

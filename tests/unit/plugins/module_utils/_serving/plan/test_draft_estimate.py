@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.draft_estimate import Box
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.draft_estimate import ComputeResources
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: Llama 3.1 70B and Llama 3.2 1B, both Q4_K_M.
@@ -32,21 +32,25 @@ TABLE = {
 @pytest.mark.parametrize("name", TABLE)
 def test_the_table_comes_out(name: str) -> None:
     cores, bandwidth, plain, best, twelve = TABLE[name]
-    box = Box(cores, bandwidth * 1e9)
+    box = ComputeResources(cores, bandwidth * 1e9)
     for acceptance, expected in best.items():
-        found = draft_estimate.start(LARGE, SMALL, box, box, acceptance)
-        assert found.plain == pytest.approx(plain, rel=0.02)
+        found = draft_estimate.estimate_best_draft(LARGE, SMALL, box, box, acceptance)
+        assert found.rate_without_draft == pytest.approx(plain, rel=0.02)
         assert found.rate == pytest.approx(expected, rel=0.05 if acceptance < 0.8 else 0.16)
     for acceptance, expected in twelve.items():
-        assert draft_estimate.rate(LARGE, SMALL, box, box, 12, acceptance) == pytest.approx(expected, rel=0.2)
+        assert draft_estimate.estimate_tokens_per_second(LARGE, SMALL, box, box, 12, acceptance) == pytest.approx(
+            expected, rel=0.2
+        )
 
 
 def test_a_draft_with_cpus_of_its_own_is_held_against_the_model_on_all_of_them() -> None:
     """On half of a host that waits for memory it gains nothing over the whole host, whatever it gains over the half."""
-    half, whole = Box(32, 100e9), Box(64, 400e9)
-    assert draft_estimate.start(LARGE, SMALL, half, half).draft_max > 0
-    found = draft_estimate.start(LARGE, SMALL, half, half, alone=whole)
-    assert found.draft_max == 0 and found.plain == draft_estimate.rate(LARGE, SMALL, whole, half, 0)
+    half, whole = ComputeResources(32, 100e9), ComputeResources(64, 400e9)
+    assert draft_estimate.estimate_best_draft(LARGE, SMALL, half, half).draft_max > 0
+    found = draft_estimate.estimate_best_draft(LARGE, SMALL, half, half, alone=whole)
+    assert found.draft_max == 0 and found.rate_without_draft == draft_estimate.estimate_tokens_per_second(
+        LARGE, SMALL, whole, half, 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,10 +59,13 @@ def test_a_draft_with_cpus_of_its_own_is_held_against_the_model_on_all_of_them()
 )
 def test_where_each_machine_begins(name: str, drafted: int, p_min: float) -> None:
     top = hosts.standing(name).topology()
-    box = draft_estimate.box_of(top, top.online, [node.id for node in top.nodes])
-    found = draft_estimate.start(LARGE, SMALL, box, box)
-    assert (found.draft_max, draft_estimate.confidence(LARGE, SMALL, box, box, drafted)) == (drafted, p_min)
-    assert found.rate >= 1.1 * found.plain
+    box = draft_estimate.find_compute_resources(top, top.online, [node.id for node in top.nodes])
+    found = draft_estimate.estimate_best_draft(LARGE, SMALL, box, box)
+    assert (found.draft_max, draft_estimate.least_worthwhile_probability(LARGE, SMALL, box, box, drafted)) == (
+        drafted,
+        p_min,
+    )
+    assert found.rate >= 1.1 * found.rate_without_draft
 
 
 @pytest.mark.parametrize(
@@ -74,19 +81,19 @@ def test_where_each_machine_begins(name: str, drafted: int, p_min: float) -> Non
 def test_what_some_cpus_reach(name: str, nodes: int, cores: int, bandwidth: float) -> None:
     top = hosts.standing(name).topology()
     mine = [cpu for node in top.nodes[:nodes] for cpu in node.cpus]
-    box = draft_estimate.box_of(top, mine, range(nodes))
+    box = draft_estimate.find_compute_resources(top, mine, range(nodes))
     assert (box.cores, box.bandwidth) == (cores, pytest.approx(bandwidth * 1e9))
 
 
 def test_what_was_measured_replaces_the_table_but_not_the_link_of_a_ccd() -> None:
     top = hosts.standing("9754").topology()
-    assert draft_estimate.box_of(top, top.online, [0, 1, 2, 3], 280.0).bandwidth == 280e9
-    assert draft_estimate.box_of(top, range(16), [0], 280.0).bandwidth == 50e9
+    assert draft_estimate.find_compute_resources(top, top.online, [0, 1, 2, 3], 280.0).bandwidth == 280e9
+    assert draft_estimate.find_compute_resources(top, range(16), [0], 280.0).bandwidth == 50e9
 
 
 def test_memory_of_families(tmp_path: Path) -> None:
     names = ("9754", "9654", "9354", "two 7543", "9655")
-    assert [draft_estimate.peak(hosts.standing(name).topology()) for name in names] == [
+    assert [draft_estimate.socket_peak_bandwidth(hosts.standing(name).topology()) for name in names] == [
         460.8,
         460.8,
         460.8,
@@ -94,17 +101,17 @@ def test_memory_of_families(tmp_path: Path) -> None:
         576.0,
     ]
     siena = hosts.small(tmp_path / "siena", model="AMD EPYC 8534P 64-Core Processor").topology()
-    assert draft_estimate.peak(siena) == 230.4
+    assert draft_estimate.socket_peak_bandwidth(siena) == 230.4
     unknown = hosts.small(tmp_path / "unknown", family=99).topology()
-    assert draft_estimate.peak(unknown) is None
-    assert draft_estimate.box_of(unknown, unknown.online, [0, 1, 2, 3]).bandwidth == pytest.approx(65e9)
+    assert draft_estimate.socket_peak_bandwidth(unknown) is None
+    assert draft_estimate.find_compute_resources(unknown, unknown.online, [0, 1, 2, 3]).bandwidth == pytest.approx(65e9)
 
 
 def test_a_draft_that_loses() -> None:
-    box = Box(2, 30e9)
-    assert draft_estimate.start(LARGE, SMALL, box, box).draft_max == 0
-    large = Box(128, 345e9)
-    assert draft_estimate.start(LARGE, LARGE, large, large).draft_max == 0
+    box = ComputeResources(2, 30e9)
+    assert draft_estimate.estimate_best_draft(LARGE, SMALL, box, box).draft_max == 0
+    large = ComputeResources(128, 345e9)
+    assert draft_estimate.estimate_best_draft(LARGE, LARGE, large, large).draft_max == 0
 
 
 def test_experts_make_a_batch_dearer() -> None:
@@ -114,15 +121,15 @@ def test_experts_make_a_batch_dearer() -> None:
     assert moe.bytes(6) > 3 * moe.bytes(1)
     assert moe.bytes(1000) == pytest.approx(105e9)
     assert moe.parameters == 8e9 + 10e9
-    box = Box(128, 345e9)
-    assert draft_estimate.start(moe, SMALL, box, box).draft_max == 0
+    box = ComputeResources(128, 345e9)
+    assert draft_estimate.estimate_best_draft(moe, SMALL, box, box).draft_max == 0
 
 
 @given(tokens=st.integers(1, 100))
 def test_a_longer_batch_never_costs_less(tokens: int) -> None:
-    assert draft_estimate.batch_cost(tokens + 1) >= draft_estimate.batch_cost(tokens)
+    assert draft_estimate.batch_core_milliseconds(tokens + 1) >= draft_estimate.batch_core_milliseconds(tokens)
 
 
 @pytest.mark.parametrize(("tokens", "cost"), [(1, 14.5), (3, 36.3), (8, 79.0), (32, 163.0), (64, 326.0)])
 def test_the_cost_of_a_batch(tokens: int, cost: float) -> None:
-    assert draft_estimate.batch_cost(tokens) == pytest.approx(cost)
+    assert draft_estimate.batch_core_milliseconds(tokens) == pytest.approx(cost)

@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Need, Placement
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import MemoryNeed, Placement
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts
 
 GIB = 1 << 30
@@ -66,7 +66,7 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
     assert (free.default_kb, free.hugetlbfs_kb, free.thp) == (2048, 1 << 20, "madvise")
     assert free.isolated == {1, 2, 3, 8}
     assert free.staged == {"/dev/hugepages/llama-chat/m.gguf"}
-    free.release({1: 1024, 7: 1}, {(0, 2048): 4})
+    free.add_free({1: 1024, 7: 1}, {(0, 2048): 4})
     assert (free.available[1], free.available[7], free.free[0, 2048]) == (1235 * 1024, 1, 10)
 
 
@@ -85,21 +85,21 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
 def test_the_pages_of_a_mount(tmp_path: Path, mounts: str, kb: int | None) -> None:
     tree = hosts.Host(tmp_path)
     tree.put("/proc/self/mounts", mounts)
-    assert free_memory._hugetlbfs_kb(tree.fs, "/dev/hugepages") == kb
+    assert free_memory._find_hugetlbfs_page_kb(tree.fs, "/dev/hugepages") == kb
 
 
 # Whether it fits
 
-NEED = Need(40 * GIB, 2 * GIB, GIB, 2 * GIB, GIB)
+NEED = MemoryNeed(40 * GIB, 2 * GIB, GIB, 2 * GIB, GIB)
 #: An instance whose weights are those of the tiny file that is staged.
-TINY = Need(10 << 20, 5 * GIB, GIB)
+TINY = MemoryNeed(10 << 20, 5 * GIB, GIB)
 
 
 def checked(
     nodes: list[int], policy: str, free: FreeMemory, models: list[gguf_model.Model] | None = None, **more: Any
 ) -> None:
     place = Placement((), (), nodes, policy, "strict")
-    free_memory.refuse_what_does_not_fit(options(**more), TINY if models else NEED, place, free, models or [])
+    free_memory.require_enough_memory(options(**more), TINY if models else NEED, place, free, models or [])
 
 
 @pytest.mark.parametrize(

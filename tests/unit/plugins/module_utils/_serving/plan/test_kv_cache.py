@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.kv_cache import Cache, Sizes, cache_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.kv_cache import (
+    CacheSettings,
+    KvCache,
+    compute_kv_cache,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs
 
 MIB = 1 << 20
@@ -55,7 +59,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Mod
 @pytest.mark.parametrize("told", FIGURES, ids=str)
 def test_the_figures_of_a_real_server(models: dict[str, gguf_model.Model], told: tuple[Any, ...]) -> None:
     name, context, slots, batch, kind, flash = told
-    cache = cache_of(models[name], Sizes(context, slots, batch, (kind, kind), flat=not flash))
+    cache = compute_kv_cache(models[name], CacheSettings(context, slots, batch, (kind, kind), flat=not flash))
     assert cache is not None
     assert cache.bytes / MIB == pytest.approx(FIGURES[told], abs=0.02)
 
@@ -68,15 +72,15 @@ def test_a_copy_to_which_a_slot_can_go_back(
     models: dict[str, gguf_model.Model], name: str, batch: int, size: float
 ) -> None:
     """The server said 9.352 MiB of a hybrid, and of windows that were not full in proportion to their tokens."""
-    cache = cache_of(models[name], Sizes(8192, 4, batch, ("f16", "f16")))
+    cache = compute_kv_cache(models[name], CacheSettings(8192, 4, batch, ("f16", "f16")))
     assert cache is not None and cache.checkpoint / MIB == pytest.approx(size, abs=0.001)
     assert cache.recurrent == (name == "hybrid")
 
 
 def test_servers_that_keep_more(models: dict[str, gguf_model.Model]) -> None:
     """Earlier builds kept values beside compressed keys, and ik_llama.cpp keeps every token for every layer."""
-    old = Sizes(8192, 1, 512, ("f16", "f16"), windows=False, compressed=False)
-    found = {name: cache_of(models[name], old) for name in ("swa", "mla")}
+    old = CacheSettings(8192, 1, 512, ("f16", "f16"), windows=False, compressed=False)
+    found = {name: compute_kv_cache(models[name], old) for name in ("swa", "mla")}
     assert {name: cache and (cache.bytes / MIB, cache.checkpoint) for name, cache in found.items()} == {
         "swa": (224.0, 0),
         "mla": (34.0, 0),
@@ -88,13 +92,13 @@ def test_servers_that_keep_more(models: dict[str, gguf_model.Model]) -> None:
 
 def cache(
     path: Path, architecture: str, context: int = 8192, lists: dict[str, list[int]] | None = None, **numbers: int
-) -> Cache | None:
+) -> KvCache | None:
     """The cache of a model of 12 layers with heads of 64 numbers, 2 of keys, unless the numbers say otherwise."""
     shape = {"block_count": 12, "embedding_length": 512, "attention.head_count": 8, "attention.head_count_kv": 2}
     told = {key: value for key, value in {**shape, **numbers}.items() if key not in (lists or {})}
     more = [ggufs.entry(f"{architecture}.{key}", "AI", values) for key, values in (lists or {}).items()]
     path.write_bytes(ggufs.gguf(ggufs.model(None, architecture, more, **told)))
-    return cache_of(gguf_model.read(str(path)), Sizes(context, 1, 512, ("f16", "f16")))
+    return compute_kv_cache(gguf_model.read(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
 
 
 #: What a layer keeps of a token, two heads of keys and of values, and of 8192 tokens.

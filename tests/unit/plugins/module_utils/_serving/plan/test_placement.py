@@ -60,10 +60,10 @@ def test_an_instance_has_all_but_the_housekeeping(models: Models, name: str) -> 
     found = planned(host, models)
     facts: Any = found.to_dict()
     assert (facts["busy_cpus"], facts["http_cpus"], facts["nodes"], facts["memory"]) == (busy, http, nodes, policy)
-    assert (found.wants["threads"], found.wants["threads_batch"]) == (threads, threads)
+    assert (found.parameters["threads"], found.parameters["threads_batch"]) == (threads, threads)
     # The wall has the siblings of each core too, so that nobody else gets them.
     assert found.placement.cpus == host.topology.online
-    assert found.wants["cpus"] == list(parse_cpulist(busy)) and facts["pinned"] == "strict"
+    assert found.parameters["cpus"] == list(parse_cpulist(busy)) and facts["pinned"] == "strict"
     assert found.expect == {
         "cpus": format_cpulist(host.topology.online),
         "busy_cpus": busy,
@@ -82,12 +82,12 @@ def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> 
     found = planned(host, models, speculation="draft", draft_placement=placement, draft_max=4, **port)
     members = set(host.plan.draft)
     cores = [core for core in host.topology.cores if members.intersection(core)]
-    assert (found.wants["speculation"], found.wants["draft_max"]) == (["draft"], 4)
-    assert 0.05 <= found.wants["draft_p_min"] <= 0.9
+    assert (found.parameters["speculation"], found.parameters["draft_max"]) == (["draft"], 4)
+    assert 0.05 <= found.parameters["draft_p_min"] <= 0.9
     if placement == "shared":
-        assert found.wants["draft_threads"] == found.wants["threads"] and "rpc" not in found.wants
+        assert found.parameters["draft_threads"] == found.parameters["threads"] and "rpc" not in found.parameters
     elif placement == "first_ccd":
-        assert found.wants["draft_threads"] == len(cores) and "cpus" not in found.wants
+        assert found.parameters["draft_threads"] == len(cores) and "cpus" not in found.parameters
         pins = [int(cpu) for cpu in found.placement.environment["GOMP_CPU_AFFINITY"].split()]
         assert pins[: len(cores)] == [core[0] for core in cores]
         assert sorted(pins) == list(parse_cpulist(SEATS[name][0]))
@@ -96,7 +96,7 @@ def test_a_draft_on_every_machine(models: Models, name: str, placement: str) -> 
         assert found.rpc.placement.cpus == host.plan.draft and found.rpc.placement.group == "draft"
         assert not set(found.placement.busy_cpus) & members and not set(found.placement.cpus) & members
         assert found.rpc.arguments == ["-H", "127.0.0.1", "-p", "50052", "-t", str(len(cores))]
-        assert found.wants["rpc"] == "127.0.0.1:50052" and "draft_threads" not in found.wants
+        assert found.parameters["rpc"] == "127.0.0.1:50052" and "draft_threads" not in found.parameters
         assert found.rpc.expect["group"] == "draft" and found.rpc.unit == "llama-chat-rpc.service"
 
 
@@ -146,7 +146,7 @@ def test_remarks_on_a_seat(host: Host, models: Models) -> None:
 
 def test_without_housekeeping(models: Models) -> None:
     found = planned(Host(machine("small").fs, {"housekeeping": {"cores": 0}}), models, capabilities=BARE)
-    assert (found.placement.http_cpus, found.placement.affinity, found.wants["threads"]) == ((), None, 16)
+    assert (found.placement.http_cpus, found.placement.affinity, found.parameters["threads"]) == ((), None, 16)
     assert "no housekeeping CPU" in found.remarks[0]
 
 
@@ -175,11 +175,11 @@ def test_without_housekeeping(models: Models) -> None:
 def test_by_which_means(host: Host, models: Models, capabilities: Able, raw: dict[str, Any], pinned: str) -> None:
     found = planned(host, models, capabilities, **raw)
     assert found.placement.pinned == pinned
-    assert ("cpus" in found.wants) == (pinned == "strict")
+    assert ("cpus" in found.parameters) == (pinned == "strict")
     assert ("GOMP_CPU_AFFINITY" in found.placement.environment) == (pinned == "gomp")
     assert ("spread" in found.expect) == (pinned in ("strict", "gomp"))
     if pinned in ("strict", "gomp"):
-        assert len(found.placement.busy_cpus) == max(found.wants["threads"], found.wants["threads_batch"])
+        assert len(found.placement.busy_cpus) == max(found.parameters["threads"], found.parameters["threads_batch"])
     # OpenMP lets threads sleep when it sees fewer CPUs than it has threads.
     assert found.placement.affinity == (
         found.placement.http_cpus if pinned == "strict" and not capabilities.openmp else None
@@ -241,11 +241,11 @@ def test_half_in_the_partition_is_refused(host: Host, models: Models) -> None:
 
 def test_fewer_threads_use_all_ccds(host: Host, models: Models) -> None:
     found = planned(host, models, OLD, threads=16)
-    assert (found.wants["threads"], found.wants["threads_batch"]) == (16, 124)
+    assert (found.parameters["threads"], found.parameters["threads_batch"]) == (16, 124)
     first = found.placement.busy_cpus[:16]
     assert len({domain.id for domain in host.topology.l3 for cpu in first if cpu in domain.cpus}) == 16
     both = planned(host, models, threads=16, threads_batch=16)
-    assert both.wants["cpus"] == sorted(first) and both.placement.pinned == "strict"
+    assert both.parameters["cpus"] == sorted(first) and both.placement.pinned == "strict"
 
 
 @pytest.mark.parametrize(
@@ -285,12 +285,12 @@ def test_a_draft_on_the_first_ccd_needs_openmp(host: Host, models: Models) -> No
 @pytest.mark.parametrize(("name", "threads"), [("9754", 124), ("9654", 92), ("9354", 28), ("two 7543", 62)])
 def test_distribute(models: Models, name: str, threads: int) -> None:
     found = planned(machine(name), models, memory="distribute", ngram_lookup=6, ngram_max=6)
-    assert (found.wants["threads"], found.wants["threads_batch"], found.wants["numa"]) == (
+    assert (found.parameters["threads"], found.parameters["threads_batch"], found.parameters["numa"]) == (
         threads,
         threads,
         "distribute",
     )
-    assert (found.wants["load"], found.wants["repack"], "cpus" in found.wants) == ("mmap", False, False)
+    assert (found.parameters["load"], found.parameters["repack"], "cpus" in found.parameters) == ("mmap", False, False)
     assert found.placement.environment == {} and found.expect["busy_cpus"] == found.expect["cpus"]
     assert len(found.remarks) == 1 and "not repacked" in found.remarks[0]
     assert "across nodes" in planned(machine(name), models, memory="distribute").remarks[0]
@@ -298,10 +298,10 @@ def test_distribute(models: Models, name: str, threads: int) -> None:
 
 def test_rows_are_distribute_with_each_part_of_the_weights_put_in_its_place(models: Models) -> None:
     one, other = (planned(machine("9754"), models, memory=memory) for memory in ("rows", "distribute"))
-    assert one.wants == other.wants and one.placement.nodes == other.placement.nodes
-    assert one.expect == {**other.expect, "rows": {one.wants["model"]: 124}}
+    assert one.parameters == other.parameters and one.placement.nodes == other.placement.nodes
+    assert one.expect == {**other.expect, "rows": {one.parameters["model"]: 124}}
     drafting = planned(machine("9754"), models, memory="rows", speculation="draft", draft_max=3, draft_threads=16)
-    assert drafting.expect["rows"] == {drafting.wants["model"]: 124, drafting.wants["draft_model"]: 16}
+    assert drafting.expect["rows"] == {drafting.parameters["model"]: 124, drafting.parameters["draft_model"]: 16}
 
 
 def test_rows_of_another_engine_are_not_known(host: Host, models: Models) -> None:
@@ -312,7 +312,7 @@ def test_rows_of_another_engine_are_not_known(host: Host, models: Models) -> Non
 
 def test_distribute_gives_each_node_as_many_threads(host: Host, models: Models) -> None:
     found = planned(host, models, memory="distribute", cpus="1-31,33-40,65-95,97-127")
-    assert found.wants["threads"] == 32
+    assert found.parameters["threads"] == 32
 
 
 @pytest.mark.parametrize(

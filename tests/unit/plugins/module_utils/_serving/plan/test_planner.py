@@ -43,11 +43,11 @@ def host() -> Host:
 
 
 def test_ngram_is_the_default(host: Host, models: Models) -> None:
-    wants = planned(host, models).wants
+    wants = planned(host, models).parameters
     assert wants["speculation"] == ["ngram-simple"]
     assert (wants["ngram_lookup"], wants["ngram_max"], wants["ngram_min_hits"]) == (6, 8, 1)
     assert not any(key.startswith("draft") for key in wants)
-    assert planned(host, models, speculation="none").wants["speculation"] == []
+    assert planned(host, models, speculation="none").parameters["speculation"] == []
 
 
 @pytest.mark.parametrize(
@@ -62,44 +62,44 @@ def test_ngram_is_the_default(host: Host, models: Models) -> None:
 )
 def test_kinds_by_their_words(host: Host, models: Models, asked: Any, kinds: list[str]) -> None:
     found = planned(host, models, speculation=asked)
-    assert found.wants["speculation"] == kinds
-    assert ("ngram_lookup" in found.wants) == any(kind.startswith("ngram") for kind in kinds)
+    assert found.parameters["speculation"] == kinds
+    assert ("ngram_lookup" in found.parameters) == any(kind.startswith("ngram") for kind in kinds)
 
 
 def test_another_order_than_that_of_the_server_is_told(host: Host, models: Models) -> None:
     found = planned(host, models, speculation=["draft", "ngram_mod"])
-    assert found.wants["speculation"] == ["ngram-mod", "draft"]
+    assert found.parameters["speculation"] == ["ngram-mod", "draft"]
     assert "speculation: they are asked in this order, whatever is said: ngram_mod, draft." in found.remarks
 
 
 def test_weights_are_repacked_as_it_is_said(host: Host, models: Models) -> None:
-    found = {said: planned(host, models, repack=said).wants.get("repack") for said in (None, True, False)}
+    found = {said: planned(host, models, repack=said).parameters.get("repack") for said in (None, True, False)}
     assert found == {None: None, True: True, False: False}
 
 
 def test_the_draft_begins_with_what_the_costs_say(models: Models) -> None:
-    found = {name: planned(machine(name), models, speculation="cascade").wants for name in MACHINES}
+    found = {name: planned(machine(name), models, speculation="cascade").parameters for name in MACHINES}
     assert {name: wants["draft_max"] for name, wants in found.items()} == {
         "9754": 6, "9754 SMT": 6, "9654": 5, "9354": 1, "two 7543": 3, "9655": 4,
     }  # fmt: skip
     assert all(wants["speculation"] == ["ngram-simple", "draft"] for wants in found.values())
-    assert planned(machine("9754"), models, speculation="draft", draft_p_min=0.75).wants["draft_p_min"] == 0.75
+    assert planned(machine("9754"), models, speculation="draft", draft_p_min=0.75).parameters["draft_p_min"] == 0.75
 
 
 def test_a_draft_that_loses_is_left_out(host: Host, models: Models) -> None:
     few = {"cpus": "1-2", "draft_placement": "own_ccd", "rpc_port": 50052}
     for raw in ({"cpus": "1-2"}, few):
         found = planned(host, models, speculation="cascade", **raw)
-        assert found.wants["speculation"] == ["ngram-simple"] and "draft_model" not in found.wants
+        assert found.parameters["speculation"] == ["ngram-simple"] and "draft_model" not in found.parameters
         assert "is left out; set draft_max to run it nevertheless" in found.remarks[-1]
         assert found.rpc is None and list(found.files) == [models.large.path]
     insisted = planned(host, models, speculation="draft", cpus="1-2", draft_max=3)
-    assert insisted.wants["draft_max"] == 3 and "It runs because draft_max is set" in insisted.remarks[-1]
+    assert insisted.parameters["draft_max"] == 3 and "It runs because draft_max is set" in insisted.remarks[-1]
 
 
 def test_a_draft_for_a_mixture_of_experts(host: Host, models: Models) -> None:
     found = planned(host, models, moe=True, speculation="draft")
-    assert found.wants["speculation"] == []
+    assert found.parameters["speculation"] == []
     assert "a mixture of 128 experts" in found.remarks[0] and "computed to gain nothing" in found.remarks[1]
 
 
@@ -188,21 +188,21 @@ def test_pages(
     host: Host, models: Models, raw: dict[str, Any], load: str, tunables: str | None, expected: object
 ) -> None:
     found = planned(host, models, **raw)
-    assert found.wants["load"] == load
+    assert found.parameters["load"] == load
     assert found.placement.environment.get("GLIBC_TUNABLES") == tunables
     assert found.expect.get("hugepages") == expected
     staged = raw.get("hugepages") == "hugetlbfs"
-    assert found.wants["model"] == ("/dev/hugepages/llama-chat/large.gguf" if staged else models.large.path)
-    assert found.wants.get("repack") is (False if staged else None)
+    assert found.parameters["model"] == ("/dev/hugepages/llama-chat/large.gguf" if staged else models.large.path)
+    assert found.parameters.get("repack") is (False if staged else None)
     assert any("not repacked" in remark for remark in found.remarks) == staged
 
 
 def test_a_draft_is_staged_too_unless_it_is_sent_away(host: Host, models: Models) -> None:
     raw = {"speculation": "draft", "hugepages": "hugetlbfs"}
     found = planned(host, models, **raw)
-    assert found.staged[models.small.path] == found.wants["draft_model"] == "/dev/hugepages/llama-chat/small.gguf"
+    assert found.staged[models.small.path] == found.parameters["draft_model"] == "/dev/hugepages/llama-chat/small.gguf"
     apart = planned(host, models, **raw, draft_placement="own_ccd", rpc_port=50052)
-    assert list(apart.staged) == [models.large.path] and apart.wants["draft_model"] == models.small.path
+    assert list(apart.staged) == [models.large.path] and apart.parameters["draft_model"] == models.small.path
 
 
 def test_too_little_memory(host: Host, models: Models) -> None:
@@ -223,7 +223,7 @@ def test_weights_that_only_the_other_engine_reads(host: Host, tmp_path: Path, mo
     words = refused(host, foreign)
     assert words.startswith(f"{foreign.large.path} has tensors of types that only ik_llama.cpp reads (IQ4_K), and ")
     found, known = (planned(host, one, Able(engine="ik_llama.cpp"), speculation="draft") for one in (foreign, models))
-    assert found.wants["draft_max"] == known.wants["draft_max"] == 6
+    assert found.parameters["draft_max"] == known.parameters["draft_max"] == 6
     assert any("types that are not known here (IQ4_K)" in remark for remark in found.remarks)
 
 
@@ -233,8 +233,8 @@ def test_a_server_that_sees_pictures_does_not_guess(
 ) -> None:
     projector = ggufs.written(tmp_path / "projector.gguf", GB)
     found = planned(host, models, projector=projector, speculation=speculation)
-    assert found.wants["speculation"] == [] and found.wants["projector"] == projector.path
-    assert not any(key.startswith(("draft", "ngram")) for key in found.wants)
+    assert found.parameters["speculation"] == [] and found.parameters["projector"] == projector.path
+    assert not any(key.startswith(("draft", "ngram")) for key in found.parameters)
     said = speculation.replace("cascade", "ngram,draft")
     assert any(f"speculation {said} is left out" in remark for remark in found.remarks)
     assert projector.path in found.files and projector.path not in found.mapped
@@ -245,18 +245,18 @@ def test_a_server_that_sees_pictures_does_not_guess(
 @pytest.mark.parametrize("task", ["embedding", "rerank"])
 def test_a_server_that_does_not_go_on_with_texts(host: Host, models: Models, task: str) -> None:
     found = planned(host, models, task=task)
-    assert (found.wants["task"], found.wants["speculation"], found.remarks) == (task, [], [])
-    assert (found.wants["prompt_cache"], found.wants["checkpoints"]) == (0, 0)
-    assert "ngram_max" not in found.wants
+    assert (found.parameters["task"], found.parameters["speculation"], found.remarks) == (task, [], [])
+    assert (found.parameters["prompt_cache"], found.parameters["checkpoints"]) == (0, 0)
+    assert "ngram_max" not in found.parameters
     assert "which guesses no tokens" in refused(host, models, task=task, speculation="draft")
     assert "projector has no effect" in refused(host, models, projector=models.small, task=task)
-    assert "task" not in planned(host, models).wants
+    assert "task" not in planned(host, models).parameters
 
 
 def test_what_is_kept_of_earlier_requests_is_told_to_the_server(host: Host, models: Models) -> None:
-    wants = planned(host, models).wants
+    wants = planned(host, models).parameters
     assert (wants["prompt_cache"], wants["checkpoints"]) == (8192, 32)
-    wants = planned(host, models, prompt_cache="512MiB", checkpoints=0).wants
+    wants = planned(host, models, prompt_cache="512MiB", checkpoints=0).parameters
     assert (wants["prompt_cache"], wants["checkpoints"]) == (512, 0)
     assert "is no whole number of MiB" in refused(host, models, prompt_cache="1KiB")
     assert "is no amount of memory" in refused(host, models, prompt_cache="much")
@@ -280,14 +280,14 @@ def test_what_is_said_is_handed_on(host: Host, models: Models) -> None:
         api_key_file="/etc/keys",
         sampling={"temperature": 0.6},
         extra_arguments=["--top-k", "20"],
-    ).wants
+    ).parameters
     told = {key: wants[key] for key in ("alias", "context", "slots", "cache_type_k", "cache_type_v", "flash_attention")}
     assert list(told.values()) == ["big", 65536, 4, "q8_0", "q8_0", "on"]
     assert (wants["batch"], wants["ubatch"], wants["extra"]) == (1024, 256, ["--top-k", "20"])
     assert wants["temperature"] == 0.6
     assert wants["api_key_file"] == "/run/credentials/llama-chat.service/api-key"
     assert wants["metrics"] is wants["slots_endpoint"] is True
-    assert None not in planned(host, models).wants.values()
+    assert None not in planned(host, models).parameters.values()
 
 
 def test_the_users_environment(host: Host, models: Models) -> None:
@@ -299,7 +299,7 @@ def test_the_users_environment(host: Host, models: Models) -> None:
 
 def test_fewer_experts_cost_quality(host: Host, models: Models) -> None:
     found = planned(host, models, moe=True, experts=4)
-    assert found.wants["experts"] == ("llama", 4) and "for the worse" in found.remarks[0]
+    assert found.parameters["experts"] == ("llama", 4) and "for the worse" in found.remarks[0]
     assert "uses 8 for each token" in refused(host, models, moe=True, experts=8)
     assert "is a dense model" in refused(host, models, experts=4)
 

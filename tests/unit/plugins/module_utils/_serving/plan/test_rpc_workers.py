@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.rpc_workers import Worker, plan_worker
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.rpc_workers import RpcWorker, plan_worker
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, Models, machine, models_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import planned as plan
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import refused as refusal
@@ -31,8 +31,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 def test_each_host_has_as_many_layers(models: Models) -> None:
     alone, head = (plan(machine("9754"), models, **more) for more in ({}, {"rpc_workers": TWO}))
     layers = models.large.of_architecture("block_count") or 0
-    assert layers and "rpc_workers" not in alone.wants
-    assert head.wants["rpc_workers"] == ",".join(TWO) and head.wants["rpc_layers"] == layers * 2 // 3
+    assert layers and "rpc_workers" not in alone.parameters
+    assert head.parameters["rpc_workers"] == ",".join(TWO) and head.parameters["rpc_layers"] == layers * 2 // 3
     assert 0.33 < head.need.weights / alone.need.weights < 0.4
     assert head.need.kv_cache < 0.4 * alone.need.kv_cache
     (told,) = [remark for remark in head.remarks if "experimental" in remark]
@@ -44,7 +44,7 @@ def test_a_model_that_fits_no_host_fits_two(models: Models) -> None:
     small = {"prompt_cache": "0MiB", "context": 4096}
     assert "needs" in refusal(machine("9754"), models, **free, **small)
     free = {"free": FreeMemory(dict.fromkeys(range(4), 8 * GB))}
-    assert plan(machine("9754"), models, **free, **small, rpc_workers=TWO[:1]).wants["rpc_layers"]
+    assert plan(machine("9754"), models, **free, **small, rpc_workers=TWO[:1]).parameters["rpc_layers"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_projector_is_refused() -> None:
         Options.parse({**named, "projector": "/p.gguf"})
 
 
-def worker(name: str = "9754", openmp: bool = True, **asked: Any) -> Worker:
+def worker(name: str = "9754", openmp: bool = True, **asked: Any) -> RpcWorker:
     host = machine(name)
     free = FreeMemory({node.id: 200 * GB for node in host.topology.nodes})
     return plan_worker(host, {**ASKED, **NOTHING, **asked}, openmp, free)

@@ -126,7 +126,7 @@ def test_a_draft_that_gains(models: dict[str, str], tmp_path: Path) -> None:
     assert (one["speculation"], one["draft_model"]) == ("cascade", draft)
     check_text(result["text"], result["variables"])
     (service,) = planned_as_site_would(fs, result["variables"])
-    assert f"# Drafts {service.wants['draft_max']} tokens at a time" in result["text"]
+    assert f"# Drafts {service.parameters['draft_max']} tokens at a time" in result["text"]
 
 
 def test_a_draft_that_loses_is_left_out(tmp_path: Path) -> None:

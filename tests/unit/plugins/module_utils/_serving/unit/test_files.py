@@ -23,10 +23,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import (
-    Need,
+    DraftProcess,
+    InstancePlan,
+    MemoryNeed,
     Placement,
-    Rpc,
-    Service,
 )
 
 # systemd's own parser
@@ -130,17 +130,17 @@ def test_the_parser_that_holds_it_can_fail(systemd: Systemd) -> None:
 # Units
 
 
-def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", **options: Any) -> Service:
+def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", **options: Any) -> InstancePlan:
     raw = {"name": "chat", "binary": "/opt/llama/llama-server", "model": f"{folder}/m.gguf", "port": 8080, **options}
     seat = Placement([1, 2, 3], [0, 1, 2, 3], [0, 1], "interleave", "gomp")
     seat.http_cpus = (0,)
     seat.environment = {"GOMP_CPU_AFFINITY": "1 2 3"}
     model = gguf_model.Model([gguf.Part(f"{folder}/m.gguf")])
     seat_of_draft = Placement([4], [4], [1], "bind", "gomp")
-    other = Rpc("llama-chat-rpc.service", seat_of_draft, ["-p", "50052"], Need(1, 2, 3)) if rpc else None
+    other = DraftProcess("llama-chat-rpc.service", seat_of_draft, ["-p", "50052"], MemoryNeed(1, 2, 3)) if rpc else None
     parsed = Options.parse(raw)
     staged = [model] if parsed.hugepages == "hugetlbfs" else []
-    return Service(parsed, seat, Need(1, 2, 3), {"load": load}, other, [model], staged, {}, [])
+    return InstancePlan(parsed, seat, MemoryNeed(1, 2, 3), {"load": load}, other, [model], staged, {}, [])
 
 
 def lines(text: str, key: str) -> list[str]:

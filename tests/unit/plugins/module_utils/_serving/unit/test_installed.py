@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import (
@@ -63,7 +63,7 @@ def test_where_instances_were_placed(tmp_path: Path) -> None:
 def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
     one = service(rpc=True, api_key_file="/etc/100%.keys", host="::")
     one.files = {f"/srv/{name}": [98362432, 1764000000123456789]}
-    one.wants["speculation"] = ["ngram-simple"]
+    one.parameters["speculation"] = ["ngram-simple"]
     one.expect = {"cpus": "0-3", "interleaved": True, "group": text}
     files = unit_texts.unit_files(one, [], {"/opt/llama-server": [1, 2]}, 3)
     assert installed.plan_of(files["/etc/systemd/system/llama-chat.service"]) == {
@@ -115,7 +115,9 @@ def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path
 
     def unit() -> str:
         one = service()
-        again = Service(one.options, one.placement, one.need, one.wants, None, [model.read(str(path))], [], {}, [])
+        again = InstancePlan(
+            one.options, one.placement, one.need, one.parameters, None, [model.read(str(path))], [], {}, []
+        )
         return unit_texts.unit_files(again, [])["/etc/systemd/system/llama-chat.service"]
 
     ggufs.written(path, 144)

@@ -24,7 +24,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Need, Placement, Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import (
+    InstancePlan,
+    MemoryNeed,
+    Placement,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances, refusals
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
@@ -131,10 +135,10 @@ class Tries:
         put(probe, "one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
         put(refusals.sandbox, "run_in_sandbox", lambda walls, words, seconds: self.tried.append("read") or self.said)
 
-    def planned(self, options: Options) -> Service:
+    def planned(self, options: Options) -> InstancePlan:
         seat = Placement([1], [0, 1], [0, 1], "interleave", "")
         wants = {"model": self.model.path, "load": "mmap", "port": options.port}
-        return Service(options, seat, Need(1, 2, 3), wants, None, [self.model], [], {"nodes": "0-1"}, [])
+        return InstancePlan(options, seat, MemoryNeed(1, 2, 3), wants, None, [self.model], [], {"nodes": "0-1"}, [])
 
     def knobs(self, *more: dict[str, object], **asked: object) -> list[Knob]:
         """Plan it again; return the knobs, and have ``tried`` hold what was tried."""
@@ -292,11 +296,11 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
 # Memory
 
 
-def planned(**asked: object) -> Service:
+def planned(**asked: object) -> InstancePlan:
     """An instance with 4 GiB of weights and 2 GiB beside them on nodes 0 and 1."""
     options = Options.parse({**ASKED, "port": 8080, **asked})
     seat = Placement([1], [0, 1], [0, 1], "interleave", "")
-    return Service(options, seat, Need(4 * GIB, GIB, GIB), {}, None, [], [], {}, [])
+    return InstancePlan(options, seat, MemoryNeed(4 * GIB, GIB, GIB), {}, None, [], [], {}, [])
 
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, instances
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
@@ -48,9 +48,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return machine("9754")
 
 
-def beside(host: Host, *asked: dict[str, Any], staying: list[dict[str, Any]] | None = None) -> list[Service]:
+def beside(host: Host, *asked: dict[str, Any], staying: list[dict[str, Any]] | None = None) -> list[InstancePlan]:
     """Plan instances one after another."""
-    planned: list[Service] = []
+    planned: list[InstancePlan] = []
     for number, one in enumerate(asked):
         options = Options.parse({**COMMON, "name": f"i{number}", **one})
         planned.append(planning.plan_beside(LlamaEngine(), host, options, NEW, [], planned, staying or []))
@@ -152,7 +152,7 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
 
 def test_the_process_of_a_draft_gives_its_memory_back_too(tmp_path: Path) -> None:
     """Else a draft that runs on a small node could not be planned there again."""
-    tree = services.Service(tmp_path).tree
+    tree = services.InstancePlan(tmp_path).tree
     folder = "/sys/fs/cgroup/system.slice"
     tree.put(f"{folder}/llama-chat.service/cgroup.procs", "100")
     alone = list(planning.held_by(Host(tree.fs), "chat"))

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import Service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import timing
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import lines, service
 
 GB = 10**9
 
 
-def sized(size: int, **options: Any) -> Service:
+def sized(size: int, **options: Any) -> InstancePlan:
     one = service(**options)
     one.files = {"/srv/m-00001-of-00002.gguf": [size // 2, 1], "/srv/m-00002-of-00002.gguf": [size // 2, 1]}
     return one

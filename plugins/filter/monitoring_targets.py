@@ -69,7 +69,7 @@ def monitoring_targets(
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
 
     try:
-        return _monitoring.targets(hosts, monitor, gateways, node_port)
+        return _monitoring.build_scrape_targets(hosts, monitor, gateways, node_port)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

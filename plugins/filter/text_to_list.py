@@ -40,7 +40,7 @@ def text_to_list(value: Any) -> Any:
     """Return the list in a text."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _run_request.text_to_list(value)
+    return _run_request.parse_list(value)
 
 
 class FilterModule:

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
-#: Options of ansible-playbook with which no task runs.
-LISTINGS = ("syntax", "listhosts", "listtasks", "listtags")
-#: A tag that no task has: with ``--skip-tags never`` all tasks run, also where the last run still holds.
-SKIPS_NOTHING = "never"
+#: Options of ansible-playbook that only list or check, so that no task runs.
+LISTING_OPTIONS = ("syntax", "listhosts", "listtasks", "listtags")
+#: A tag that no task has. With ``--skip-tags never`` site.yml runs all tasks, even if the last run still holds.
+TAG_OF_NO_TASK = "never"
 TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 
@@ -74,25 +74,22 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
         if len(terms) != 1 or not isinstance(terms[0], str):
             raise AnsibleError("require_hosts takes one pattern of hosts.")
         command_line = context.CLIARGS
-        if not any(command_line.get(option) for option in LISTINGS):
+        if not any(command_line.get(option) for option in LISTING_OPTIONS):
             refusal = (
-                describe_wrong_tags(self.get_option("tags"), variables)
-                or describe_wrong_start(command_line.get("start_at_task"))
-                or describe_missing_hosts(terms[0], variables)
+                wrong_tags_reason(self.get_option("tags"), variables)
+                or wrong_start_reason(command_line.get("start_at_task"))
+                or missing_hosts_reason(terms[0], variables)
             )
             if refusal:
                 raise AnsibleError(f"{refusal} Nothing was changed.")
         return [*terms]
 
 
-def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
-    """Return why the tags of the command line would leave out all tasks or the refusals; an empty text if they do not.
-
-    ``tags`` are those that the play has for its users.
-    """
+def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
+    """Return why the tags of the command line are wrong for a play with these ``tags``; "" if they are right."""
     everything = ("all", "tagged" if tags else "untagged")
     chosen = [tag for tag in variables["ansible_run_tags"] if tag not in (*everything, *tags)]
-    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (SKIPS_NOTHING, *tags)]
+    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (TAG_OF_NO_TASK, *tags)]
     if not chosen and not skipped:
         return ""
     option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
@@ -100,8 +97,8 @@ def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> st
     return f"{option} names {', '.join(wrong)}, which is no tag of this playbook; {remedy}"
 
 
-def describe_wrong_start(pattern: str | None) -> str:
-    """Return that no task has the name of ``--start-at-task``; an empty text if one has."""
+def wrong_start_reason(pattern: str | None) -> str:
+    """Return the sentence that no task has the name of ``--start-at-task``; "" if a task has it."""
     if not pattern:
         return ""
     # Ansible shows the name of a role's task after the name of the role.
@@ -121,16 +118,16 @@ def read_task_names(root: str) -> Iterator[str]:
                         yield from TASK_NAME.findall(file.read())
 
 
-def describe_missing_hosts(pattern: str, variables: Mapping[str, Any]) -> str:
-    """Return why no host of the inventory matches the pattern and the limit; an empty text if one does."""
+def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
+    """Return why no host of the inventory matches the pattern and the limit; "" if a host does."""
     groups, limit = variables["groups"], variables.get("ansible_limit")
     inventory = copy_inventory(groups)
     if limit:
         inventory.subset(limit)
     if inventory.get_hosts(pattern):
         return ""
-    source = describe_sources(variables.get("ansible_inventory_sources") or [])
-    # The implicit localhost is in no group, and only a limit can leave it out.
+    source = format_inventory_sources(variables.get("ansible_inventory_sources") or [])
+    # The implicit localhost is in no group, so an empty inventory still has it.
     if not groups["all"] and pattern not in constants.LOCALHOST:
         return f"No host was reached, because {source} names none. Say with -i which inventory to read."
     reason = f"No host was reached: of {len(groups['all'])} in {source}, none matches {pattern!r}"
@@ -140,7 +137,7 @@ def describe_missing_hosts(pattern: str, variables: Mapping[str, Any]) -> str:
 
 
 def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
-    """Return an inventory with the hosts of these groups, to match patterns as Ansible does, also with a limit."""
+    """Return an inventory with the hosts of these groups, with which patterns and limits match as in Ansible."""
     inventory = InventoryManager(loader=DataLoader(), parse=False)
     for group, hosts in groups.items():
         inventory.add_group(group)
@@ -149,8 +146,8 @@ def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
     return inventory
 
 
-def describe_sources(sources: Sequence[str]) -> str:
-    """Return the inventories as the subject of a sentence, and of each path whether it exists."""
+def format_inventory_sources(sources: Sequence[str]) -> str:
+    """Return the inventories as the subject of a sentence, with a note for each path that does not exist."""
     texts = [
         str(source) if "," in source or os.path.exists(source) else f"{source} (which does not exist)"
         for source in sources

@@ -127,8 +127,8 @@ def _groups(known: Hosts) -> list[Group]:
     heads: dict[str, str] = {}
     for name, host in known.items():
         large: list[tuple[str, Mapping[str, Any]]] = [
-            *((LLAMA, one) for one in _served_instances.llama_instances_of(host) if one.get("rpc_workers")),
-            *((VLLM, one) for one in _served_instances.vllm_instances_of(host) if one.get("workers")),
+            *((LLAMA, one) for one in _served_instances.list_llama_instances(host) if one.get("rpc_workers")),
+            *((VLLM, one) for one in _served_instances.list_vllm_instances(host) if one.get("workers")),
         ]
         if len(large) > 1:
             raise BadRequest(

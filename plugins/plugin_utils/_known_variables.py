@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables that the roles and playbooks of the collection read, and the misspelt ones of an inventory.
+"""The variables that the collection reads, and the search for misspelt ones in an inventory.
 
-Those of roles stand in their argument specs, those of playbooks in ``PLAYBOOK_VARIABLES`` and in docs/variables.md.
+Variables of roles are in their argument specs, those of playbooks in ``PLAYBOOK_VARIABLES`` and in docs/variables.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ROLES = Path(__file__).parents[2] / "roles"
-#: Variables that playbooks or several roles read, beside those of the argument specs -> what each is.
+#: Variables of playbooks, and of several roles together -> the meaning of each.
 PLAYBOOK_VARIABLES = {
     "epyc_foreign_variables": "names that look like ours and belong to somebody else, which are no misspelt ones then",
     "epyc_reboot_batches": "how many hosts `reboot.yml` reboots at a time",
@@ -42,13 +42,21 @@ PLAYBOOK_VARIABLES = {
     "site_failures": "the percentage of a batch that may fail before `site.yml` ends",
     "site_hosts": "the hosts of `site.yml`",
 }
-#: What tasks note under such names while a playbook runs.
+#: The end of names under which tasks register results, and other names that plays set while they run.
 SUFFIX_OF_RESULTS = "_result"
-NOTED = {"reboot_before", "reboot_command", "site_asked", "site_last_run", "site_layers", "site_refusals", "site_steps"}
-#: Ansible's own.
-OF_ANSIBLE = {"group_names"}
-#: Prefixes that are everyday words: others have such variables, too, so only what looks like one of ours is refused.
-EVERYDAY = (
+VARIABLES_OF_PLAYS = {
+    "reboot_before",
+    "reboot_command",
+    "site_asked",
+    "site_last_run",
+    "site_layers",
+    "site_refusals",
+    "site_steps",
+}
+#: Variables of Ansible itself that begin as ours do.
+ANSIBLE_VARIABLES = {"group_names"}
+#: Prefixes that are everyday words. Other variables begin so too, so only names similar to one of ours are refused.
+EVERYDAY_PREFIXES = (
     "base_",
     "bios_",
     "cat_",
@@ -62,24 +70,25 @@ EVERYDAY = (
     "site_",
     "verify_",
 )
-#: How alike a name with such a prefix has to be to one of ours, from 0 to 1.
-MISSPELT = 0.85
+#: The similarity, from 0 to 1, from which a name with such a prefix counts as misspelt.
+MISSPELT_SIMILARITY = 0.85
 
 
 def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each name that has a prefix of ours and is no variable of ours.
+    """Return a sentence for each name that begins as variables of the collection do, but is none of them.
 
-    With a prefix that is an everyday word, only a name that is nearly one of ours is in it.
+    With a prefix that is an everyday word, only a name similar to a variable of the collection is refused. Names in
+    ``foreign`` are never refused.
     """
-    known = known_variables()
-    prefixes = (*(f"{role}_" for role in role_names()), "epyc_", "site_")
-    kept = {*known, *PLAYBOOK_VARIABLES, *NOTED, *OF_ANSIBLE, *foreign}
+    known = list_role_variables()
+    prefixes = (*(f"{role}_" for role in list_role_names()), "epyc_", "site_")
+    accepted = {*known, *PLAYBOOK_VARIABLES, *VARIABLES_OF_PLAYS, *ANSIBLE_VARIABLES, *foreign}
     sentences = []
-    for name in sorted({str(name) for name in names} - kept):
+    for name in sorted({str(name) for name in names} - accepted):
         if not name.startswith(prefixes) or name.endswith(SUFFIX_OF_RESULTS):
             continue
-        everyday = not name.startswith(tuple(prefix for prefix in prefixes if prefix not in EVERYDAY))
-        near = find_similar(name, {*known, *PLAYBOOK_VARIABLES}, MISSPELT if everyday else 0.6)
+        everyday = not name.startswith(tuple(prefix for prefix in prefixes if prefix not in EVERYDAY_PREFIXES))
+        near = find_similar(name, {*known, *PLAYBOOK_VARIABLES}, MISSPELT_SIMILARITY if everyday else 0.6)
         if near:
             sentences.append(f"There is no variable {name}; did you mean {near}?")
         elif not everyday:
@@ -91,21 +100,21 @@ def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) ->
 
 
 @cache
-def role_names() -> tuple[str, ...]:
-    """Return the roles of the collection."""
+def list_role_names() -> tuple[str, ...]:
+    """Return the names of the roles of the collection."""
     return tuple(sorted(path.parents[1].name for path in ROLES.glob("*/meta/argument_specs.yml")))
 
 
 @cache
 def read_argument_specs(role: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the entry points of a role, each with its options."""
+    """Return the argument specs of a role: its entry points, each with its options."""
     text = (ROLES / role / "meta/argument_specs.yml").read_text(encoding="utf-8")
     specs: Mapping[str, Mapping[str, Any]] = yaml_load(text)["argument_specs"]
     return specs
 
 
 @cache
-def known_variables() -> frozenset[str]:
-    """Return the variables of all roles."""
-    specs = [entry for role in role_names() for entry in read_argument_specs(role).values()]
+def list_role_variables() -> frozenset[str]:
+    """Return the names of the variables of all roles."""
+    specs = [entry for role in list_role_names() for entry in read_argument_specs(role).values()]
     return frozenset(name for entry in specs for name in entry.get("options", {}))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the request of a run itself has wrong: its layers and its variables. No host is needed to find it out."""
+"""Refusals of a run that the controller finds without the host: unknown layers, and misspelt variables."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggestion_message
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import name_kind
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import describe_yaml_kind
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def text_to_list(value: Any) -> Any:
-    """Return the list in a text: JSON, or words between commas; what is no text is returned as it is.
+def parse_list(value: Any) -> Any:
+    """Return the list that a text has as JSON or between commas; a value that is no text is returned unchanged.
 
-    Surveys and ``-e NAME=VALUE`` hand over texts, which options of modules that are lists take, too.
+    Surveys and ``-e NAME=VALUE`` pass lists as texts.
     """
     if not isinstance(value, str):
         return value
@@ -36,23 +36,24 @@ def text_to_list(value: Any) -> Any:
 def find_request_refusals(
     asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
-    """Return a sentence for each refusal: of ``asked``, which is epyc_steps as a list, and of variables.
+    """Return a sentence for each unknown layer and each misspelt variable of a host.
 
-    ``names`` are the variables of the host, and those that are ``foreign`` are nobody's misspelt ones.
+    ``asked`` is the value of epyc_steps, ``names`` are the variables of the host, and ``foreign`` are names that the
+    inventory declares as not of this collection.
     """
-    others = foreign if isinstance(foreign, (list, tuple)) else []
+    foreign_names = foreign if isinstance(foreign, (list, tuple)) else []
     return [
-        *_refuse_layers(asked, layers, host),
-        *find_unknown_variables(names, [str(name) for name in others]),
+        *_layer_refusals(asked, layers, host),
+        *find_unknown_variables(names, [str(name) for name in foreign_names]),
     ]
 
 
-def _refuse_layers(asked: Any, layers: Sequence[str], host: str) -> list[str]:
-    # A layer would also be in a dictionary that says false for it.
+def _layer_refusals(asked: Any, layers: Sequence[str], host: str) -> list[str]:
+    # A dictionary is refused, because a layer with the value false would count as requested.
     if isinstance(asked, (str, Mapping)) or not isinstance(asked, Sequence):
+        kind = describe_yaml_kind(asked)
         return [
-            f"epyc_steps of {host} is {name_kind(asked)}; it is a list of the layers that shall run, so each begins "
-            "with a dash."
+            f"epyc_steps of {host} is {kind}; it is a list of the layers that shall run, so each begins with a dash."
         ]
     unknown = [step for step in asked if step not in layers]
     if not unknown:

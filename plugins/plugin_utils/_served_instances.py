@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Variables of an inventory as filters read them, each of the kind that it has to be.
+"""The instances of a host as its inventory has them, checked for what gateways and monitoring need of them.
 
-A filter gets the variables of all hosts at once, so only the sentence says which host and which variable is wrong.
-``where`` names both, as in "epyc-07: llama_instances".
+A filter gets the variables of all hosts at once, so an error sentence has to name the host and the variable.
 """
 
 from __future__ import annotations
@@ -32,29 +31,29 @@ if TYPE_CHECKING:
 #: The variables of a host with its instances.
 LLAMA, VLLM, TUNED = "llama_instances", "vllm_instances", "llama_tuned"
 #: Options of an instance that are one text, where they are said.
-TEXTS = ("name", "alias", "model", "host", "task", "projector", "draft_model")
+TEXT_OPTIONS = ("name", "alias", "model", "host", "task", "projector", "draft_model")
 
 
-def llama_instances_of(host: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the instances of llama-server of a host, with its tuned options over their own."""
+def list_llama_instances(host: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the instances of llama-server of a host, with its tuned options in place of those of the inventory."""
     return _tuned.with_tuned(host.get(LLAMA), host.get(TUNED), f"{host['inventory_hostname']}: ")
 
 
-def vllm_instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the instances of vLLM of a host."""
+def list_vllm_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the instances of vLLM of a host as its inventory has them."""
     return require_tables(host.get(VLLM), f"{host['inventory_hostname']}: {VLLM}", "instances")
 
 
-def served_instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return all instances of a host, those of vLLM marked and with the options that go without saying there.
+def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return all instances of a host. Those of vLLM have the key ``vllm`` and their default options.
 
-    BadRequest for one that others could not reach, or would know by no name.
+    Raises BadRequest for an instance that clients could not reach or name.
     """
-    served: list[Mapping[str, Any]] = [*llama_instances_of(host)]
-    for raw in vllm_instances_of(host):
-        said = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
+    served: list[Mapping[str, Any]] = [*list_llama_instances(host)]
+    for raw in list_vllm_instances(host):
+        options = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
         alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
-        served.append({"slots": _vllm_options.DEFAULTS["slots"], **said, "alias": alias, "vllm": True})
+        served.append({"slots": _vllm_options.DEFAULTS["slots"], **options, "alias": alias, "vllm": True})
     for raw in served:
         _refuse_unreachable(host, raw)
     return served
@@ -63,7 +62,7 @@ def served_instances_of(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _refuse_unreachable(host: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
     variable = VLLM if raw.get("vllm") else LLAMA
     where = f"{host['inventory_hostname']}: {variable}: {raw.get('name') or '?'}"
-    for key in TEXTS:
+    for key in TEXT_OPTIONS:
         if raw.get(key) is not None:
             require_text(raw[key], f"{where}: {key}")
     if not NAME.match(str(raw.get("name") or "")):

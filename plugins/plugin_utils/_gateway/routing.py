@@ -103,7 +103,7 @@ def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: s
     found: dict[str, list[Instance]] = {}
     taken: dict[str, str] = {}
     for host in hosts:
-        for raw in _served_instances.served_instances_of(host):
+        for raw in _served_instances.list_served_instances(host):
             served = _instances_by_model(host, raw, gateway)
             if other := taken.get(served[0].address):
                 raise BadRequest(

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._monitoring import targets
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._monitoring import build_scrape_targets
 
 CHAT = {"name": "chat", "model": "/srv/models/m-q4.gguf", "alias": "m", "port": 8080, "host": "10.0.0.1"}
 
 
 def found(*hosts: dict[str, Any], gateways: tuple[str, ...] = (), port: object = 9100) -> dict[str, Any]:
-    return targets(hosts, "prometheus", gateways, port)
+    return build_scrape_targets(hosts, "prometheus", gateways, port)
 
 
 def host(name: str = "one", **variables: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ CHAT = {"name": "chat", "model": "/m.gguf", "port": "8080", "lock": "yes"}
 PINNED = f"sha256:{'a' * 64}"
 
 
-def ask(*layers: str, **variables: Any) -> _preflight.Question:
+def ask(*layers: str, **variables: Any) -> _preflight.Preflight:
     """Return the question of these layers, with the defaults of their roles."""
     values: dict[str, Any] = {}
     for layer in layers:
@@ -31,7 +31,7 @@ def ask(*layers: str, **variables: Any) -> _preflight.Question:
             values.update({name: trust(value) for name, value in found.items()})
     values.update(variables)
     templar = Templar(loader=DataLoader(), variables=values)
-    return _preflight.Question(layers, _preflight.Variables(values, templar.template))
+    return _preflight.Preflight(layers, _preflight.Variables(values, templar.template))
 
 
 def trust(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_request import find_request_refusals, text_to_list
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_request import find_request_refusals, parse_list
 
 LAYERS = ["prerequisites", "base", "numa", "cat"]
 
@@ -31,7 +31,7 @@ LAYERS = ["prerequisites", "base", "numa", "cat"]
     ],
 )
 def test_text_is_taken_for_a_list_as_options_of_modules_take_it(text: Any, words: Any) -> None:
-    assert text_to_list(text) == words
+    assert parse_list(text) == words
 
 
 @pytest.mark.parametrize(

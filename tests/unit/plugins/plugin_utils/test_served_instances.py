@@ -41,7 +41,7 @@ def _of_gateway(**variables: Any) -> Any:
 
 
 def _of_monitoring(**variables: Any) -> Any:
-    return _monitoring.targets([{"inventory_hostname": "epyc-07", **variables}], "prometheus", (), 9100)
+    return _monitoring.build_scrape_targets([{"inventory_hostname": "epyc-07", **variables}], "prometheus", (), 9100)
 
 
 def _of_group(**variables: Any) -> Any:
@@ -128,14 +128,16 @@ def test_what_is_left_out_is_no_instance() -> None:
             "vllm_instances": nothing,
             "llama_tuned": None,
         }
-        assert _served_instances.served_instances_of(host) == []
+        assert _served_instances.list_served_instances(host) == []
 
 
 def test_a_gateway_that_prometheus_could_not_ask_is_refused() -> None:
     host = {"inventory_hostname": "gw", "gateway_metrics_bind": "10.0.0.9"}
-    said = refusal(_monitoring.targets, [host], "prometheus", ["gw"], 9100)
+    said = refusal(_monitoring.build_scrape_targets, [host], "prometheus", ["gw"], 9100)
     assert said.startswith("gw: gateway_metrics_bind is '10.0.0.9'")
-    said = refusal(_monitoring.targets, [{"inventory_hostname": "gw", "ansible_host": ["x"]}], "p", ["gw"], 9100)
+    said = refusal(
+        _monitoring.build_scrape_targets, [{"inventory_hostname": "gw", "ansible_host": ["x"]}], "p", ["gw"], 9100
+    )
     assert said.startswith("gw has no address for Prometheus")
 
 

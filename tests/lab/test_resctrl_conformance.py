@@ -23,7 +23,7 @@ GROUPS = [HOME, f"{HOME}/*", f"{HOME}/mon_groups/*", f"{HOME}/*/mon_groups/*"]
 SHOWN = [f"{place}/{name}" for place in GROUPS for name in ("schemata", "cpus_list", "mode")]
 SHOWN += [f"{HOME}/info/{name}" for name in ("last_cmd_status", "*/num_closids", "*/cbm_mask", "*/min_cbm_bits")]
 SHOWN += [f"{HOME}/info/*/sparse_masks", f"{CPUS}/online"]
-MOUNT, UNMOUNT = call("mount", "resctrl", HOME), call("unmount", HOME)
+MOUNT, UNMOUNT = call("mount_filesystem", "resctrl", HOME), call("unmount_filesystem", HOME)
 
 
 def thrice(**options):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checksums of files: read as people write them, ``sha256:`` and 64 hexadecimal digits, and computed."""
+"""SHA-256 checksums of files: parsed from ``sha256:`` and 64 hexadecimal digits, and computed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = 1 << 20
 
 
 def parse_checksum(text: str | None) -> str | None:
-    """Return the digits of a checksum; None where there is none."""
+    """Return the 64 digits of a checksum; None for an empty text, BadRequest for another one."""
     if not text:
         return None
     digits = text[len(ALGORITHM) :].lower()
@@ -31,7 +31,7 @@ def parse_checksum(text: str | None) -> str | None:
 
 
 def compute_sha256(path: str, report_progress: Callable[[int, int | None], None] = lambda have, total: None) -> str:
-    """Return the digits of a file's checksum; ``tell`` is called with the bytes so far and in total."""
+    """Return a file's SHA-256 in hexadecimal; ``report_progress`` is called with the bytes so far and in total."""
     digest = hashlib.sha256()
     have = 0
     try:
@@ -49,10 +49,10 @@ def compute_sha256(path: str, report_progress: Callable[[int, int | None], None]
 
 
 def mismatch_message(name: str, digest: str, wanted_digest: str) -> str:
-    """Return the sentence on a file that is not the one that was asked for."""
+    """Return the error message for a file with another checksum than the wanted one."""
     return f"{name} has the checksum {ALGORITHM}{digest}, but {ALGORITHM}{wanted_digest} was requested."
 
 
 def server_mismatch_message(url: str, digest: str, wanted_digest: str) -> str:
-    """Return the sentence on a file of a server that is not the one that was asked for."""
+    """Return the error message for a server's file with another checksum than the wanted one."""
     return f"{mismatch_message(url, digest, wanted_digest)} Check both, and whether the server has another file now."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs other programs for what only they can do: systemctl, update-grub, grubby. Never once per CPU or IRQ."""
+"""Runs other programs, such as systemctl, update-grub and grubby; never one per CPU or interrupt."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Where administrators' programs are; an unprivileged or bare environment may not name all of it.
+#: The folders of programs for administrators; the caller's environment may lack some of them.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class CommandResult:
-    """How a command ended. ``code`` is negative where a signal ended it, as subprocess has it."""
+    """The exit code and the output of a command; ``code`` is the negative number of the signal that ended it."""
 
     __slots__ = ("code", "err", "out")
 
@@ -30,7 +30,7 @@ class CommandResult:
 
 
 def run_command(command: Sequence[str]) -> str:
-    """Run a command to its end and return what it printed; what it says is in the error when it fails."""
+    """Run a command to its end and return its output; TuningError with its last lines where it fails."""
     done = try_command(command)
     if done.code != 0:
         words = " ".join((done.err.strip() or done.out.strip()).splitlines()[-5:]) or "nothing"
@@ -39,7 +39,7 @@ def run_command(command: Sequence[str]) -> str:
 
 
 def try_command(command: Sequence[str], timeout: float | None = None) -> CommandResult:
-    """Run a command whose failure is an answer too; stop it after ``seconds``."""
+    """Run a command and return its result, also where it fails; TuningError where it exceeds ``timeout`` seconds."""
     # Imported here because most runs need no other program and it costs several milliseconds.
     import subprocess
 

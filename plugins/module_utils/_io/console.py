@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What commands print for people and for programs, escaped: a name from a file could have codes for a terminal."""
+"""Output of commands, with escapes for unprintable characters: a name from a file could contain terminal codes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .._notation.printable import escape_unprintable
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines. What a person, a file or the kernel named may hold what a terminal would obey: it is escaped."""
+    """Print lines to standard output, escaped."""
     sys.stdout.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
 def print_error_lines(*lines: str) -> None:
-    """Print lines as an error, escaped as well."""
+    """Print lines to standard error, escaped."""
     sys.stderr.write("".join(f"{escape_unprintable(text)}\n" for text in lines))
 
 
@@ -25,5 +25,5 @@ def print_json(data: object) -> None:
     """Print data as JSON."""
     import json
 
-    # JSON escapes all but this one of what a terminal would obey.
+    # JSON itself escapes all control characters but DEL.
     print_lines(*json.dumps(data, indent=1, sort_keys=True).replace("\x7f", "\\u007f").split("\n"))

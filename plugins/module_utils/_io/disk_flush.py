@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Has files lie on the disk where a reader that does not replay journals finds them, as a boot loader does not.
+"""Flushes files to the disk so that a boot loader, which does not replay journals, reads their new contents.
 
-fsync is not enough for that: it leaves the size and the blocks of a file in the journal of ext4 and in the log of XFS,
-and after a power cut GRUB reads the places from before. Freezing writes them to where they belong.
+fsync is not enough: it leaves the size and the blocks of a file in the journal of ext4 and in the log of XFS, and after
+a power cut GRUB reads the old blocks. Freezing the file system writes the journal to its final place.
 Source: ext4_freeze (fs/ext4/super.c), xfs_fs_freeze (fs/xfs/xfs_super.c) and ioctl_fsfreeze (fs/ioctl.c) of the Linux
 kernel; grub-core/fs/ext2.c and grub-core/fs/xfs.c of GRUB, which read no journal.
 """
@@ -28,14 +28,14 @@ FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 
 
 def flush_to_disk(paths: Sequence[str]) -> str | None:
-    """Have files and folders lie on the disk for good. Return why that is not certain, None where it is."""
-    there = [path for path in paths if os.path.exists(path)]
+    """Flush files, folders and the journals of their file systems; return the reason where that failed, else None."""
+    existing = [path for path in paths if os.path.exists(path)]
     try:
-        for path in there:
+        for path in existing:
             textfile.flush_path(path)
             textfile.flush_parent_folder(path)
-        for path in {os.stat(path).st_dev: path for path in there}.values():
-            # Before the freeze, so that nobody has to wait long for a write while it is frozen.
+        for path in {os.stat(path).st_dev: path for path in existing}.values():
+            # Written before the freeze, so that the file system is frozen for a short time only.
             command.run_command(["sync", "-f", path])
             _freeze_and_thaw(path)
     except OSError as error:
@@ -46,7 +46,7 @@ def flush_to_disk(paths: Sequence[str]) -> str | None:
 
 
 def unflushed_message(path: str, reason: str) -> str:
-    """Return the sentence for what ``settle`` could not do."""
+    """Return the remark that a file was written, but could not be flushed for the boot loader."""
     return (
         f"{path} is written, but lies partly in the journal of its file system ({reason}), which a boot loader does "
         "not read: if the power fails within the next minute, the host starts with what was there before."
@@ -54,12 +54,12 @@ def unflushed_message(path: str, reason: str) -> str:
 
 
 def _freeze_and_thaw(path: str) -> None:
-    """Freeze the file system of a path and thaw it at once; a child thaws it when this process dies in between.
+    """Freeze the file system of a path and thaw it at once; a child process thaws it where this process dies meanwhile.
 
-    One that cannot be frozen, as vfat, has no journal, and ZFS, which cannot either, writes all within seconds.
+    A file system that cannot be frozen is left alone: vfat has no journal, and ZFS writes everything within seconds.
     """
-    # Imported here, as few runs write what a boot loader reads; and before the fork, as an import may write bytecode to
-    # the file system that is frozen.
+    # Imported here because few runs write files of a boot loader; and before the fork, because an import may write
+    # bytecode to the frozen file system.
     import signal
 
     def ignore_ends() -> None:
@@ -89,7 +89,7 @@ def _freeze_and_thaw(path: str) -> None:
 
 
 def _thaw_when_orphaned(file: int, reading: int, writing: int, ignore_ends: Callable[[], None]) -> None:
-    """Be the child: wait for the word that all is thawed. When the pipe ends without it, thaw."""
+    """Run as the child process: thaw the file system where the parent ends before it reports through the pipe."""
     try:
         ignore_ends()
         os.close(writing)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The sources of this engine, wherever it was loaded from, and where they lie on a host."""
+"""The source texts of this package, from a folder or an archive, and their place on a host."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 PACKAGE = f"{HOST_TOOL_FOLDER}/sovereign_epyc"
-#: The archive beside the engine that measures, and the package in it.
+#: The archive with the benchmark on a host, and the package in it.
 BENCH, BENCH_PACKAGE = f"{HOST_TOOL_FOLDER}/bench.zip", "sovereign_epyc_bench"
 
 
 def list_module_sources(
     folders: Iterable[str], excluded: Iterable[str], package: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each module but some, packages before what is in them; folders may be in an archive."""
+    """Yield path and text of all modules below folders but the excluded ones; the folders may be in an archive."""
     for finder, name, is_package in pkgutil.iter_modules(folders):
         if f"{package}{name}" in excluded:
             continue

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which files a unit reaches: the folders that its sandbox hides and must show all the same, and what bars its user.
+"""The files that a unit can read: hidden folders that its sandbox has to show, and barriers on the way to a file.
 
 A path leads through folders and links, as the kernel walks it (path_resolution(7)). A link of a Hugging Face cache
-leads from one folder to another, and both have to be there. In a hidden folder only what is shown counts: systemd makes
-the folders above it anew, open to everyone.
+leads from one folder to another, and the unit needs both. In a hidden folder, systemd makes the folders above a shown
+folder anew, open to everyone.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     #: The user and the groups of a unit; None for the user that systemd makes.
     Who = Optional[tuple[int, Sequence[int]]]
 
-#: Folders that the sandbox hides or makes anew.
+#: Folders that the sandbox hides or replaces by empty ones.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether a path lies in a folder that the sandbox hides."""
+    """Return whether a path is in a folder that the sandbox hides."""
     return f"{path}/".startswith(tuple(f"{folder}/" for folder in HIDDEN))
 
 
 def folders_to_show(paths: Iterable[str]) -> list[str]:
-    """Return the hidden folders that files and the links to them lie in."""
-    found: dict[str, None] = {}
+    """Return the hidden folders with these files and with the links that lead to them."""
+    hidden: dict[str, None] = {}
     for path in paths:
-        # As it is given, and not only where it leads: a folder on the way may be a link.
+        # The folder as given counts too, because a folder on the way may be a link.
         folders = [os.path.dirname(path)]
         for dummy in range(MOST_LINKS):
             folder, name = os.path.split(path)
@@ -47,15 +47,15 @@ def folders_to_show(paths: Iterable[str]) -> list[str]:
             if not os.path.islink(path):
                 break
             path = os.path.join(real, os.readlink(path))
-        found.update(dict.fromkeys(folder for folder in folders if is_hidden(folder)))
-    return list(found)
+        hidden.update(dict.fromkeys(folder for folder in folders if is_hidden(folder)))
+    return list(hidden)
 
 
 def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[str, str] | None:
-    """Return the first thing on the way to a file that bars a user, and what cannot be done with it.
+    """Return the first path on the way to a file that stops a user, and the verb that fails: seen, entered or read.
 
-    None where the modes let the user pass; lists of access (acl(5)) may say otherwise, both ways. Of a file that is
-    ``staged``, a copy in an open folder is read.
+    None where the modes let the user read the file; access control lists (acl(5)) are not looked at. Of a staged file,
+    the unit reads a copy in an open folder.
     """
     shown = folders_to_show([path])
     if not is_staged:
@@ -69,40 +69,40 @@ def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[
 
 
 def _walk_lookups(path: str) -> Iterator[tuple[str, str]]:
-    """Yield each folder that the kernel looks a name up in on the way to a file, and that name."""
-    at, left, links = "/", path.split("/")[::-1], 0
-    while left:
-        name = left.pop()
+    """Yield folder and name of each lookup that the kernel does on the way to a file."""
+    folder, names, links = "/", path.split("/")[::-1], 0
+    while names:
+        name = names.pop()
         if name in ("", "."):
             continue
         if name == "..":
-            at = os.path.dirname(at)
+            folder = os.path.dirname(folder)
             continue
-        yield at, name
-        following = os.path.join(at, name)
-        if not os.path.islink(following):
-            at = following
+        yield folder, name
+        next_path = os.path.join(folder, name)
+        if not os.path.islink(next_path):
+            folder = next_path
             continue
         links += 1
         if links > MOST_LINKS:
             return
-        target = os.readlink(following)
-        at = "/" if target.startswith("/") else at
-        left += target.split("/")[::-1]
+        target = os.readlink(next_path)
+        folder = "/" if target.startswith("/") else folder
+        names += target.split("/")[::-1]
 
 
 def _is_visible(folder: str, name: str, shown: Sequence[str]) -> bool:
-    """Return whether a name in a hidden folder is there for the unit: it is shown, or leads to what is shown."""
+    """Return whether the unit sees a name in a hidden folder: it is in a shown folder, or on the way to one."""
     path = os.path.join(folder, name)
-    return _is_within(folder, shown) or any(f"{one}/".startswith(f"{path}/") for one in shown)
+    return _is_within(folder, shown) or any(f"{visible}/".startswith(f"{path}/") for visible in shown)
 
 
 def _is_within(folder: str, shown: Sequence[str]) -> bool:
-    return f"{folder}/".startswith(tuple(f"{one}/" for one in shown))
+    return f"{folder}/".startswith(tuple(f"{visible}/" for visible in shown))
 
 
 def _mode_allows(path: str, user: Who, others_right: int) -> bool:
-    """Return whether the mode of a file gives a right, told as that of others, to a user."""
+    """Return whether the mode of a file gives a right to a user; ``others_right`` is its bit for other users."""
     status = os.stat(path)
     shift = 0
     if user:

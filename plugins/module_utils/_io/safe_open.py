@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one door to files in folders that somebody else than root may write, as those of models and of metrics.
+"""Safe access to files in folders that users other than root may write, such as those of models and of metrics.
 
-The owner of such a folder can put a link, a FIFO or a second name of a file of root's in any place at any moment. So a
-folder or a file is opened once, and whatever is asked or changed afterwards is asked of, or changed on, the descriptor.
+The owner of such a folder can replace any name by a link, a FIFO or a hard link to a file of root at any moment. So a
+folder or a file is opened once, and all further steps use its descriptor.
 Source: open(2), path_resolution(7).
 """
 
@@ -14,27 +14,28 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, suppress
+
+from .blocks import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Links after which the kernel gives up.
+#: The most links on the way to a file that the kernel follows.
 MOST_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-#: A folder on the way may be entered by those who may not read it.
+#: Opens a folder that the caller may enter but not read.
 _ON_THE_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-#: A FIFO would otherwise block until another process opens its other end.
+#: Without O_NONBLOCK, opening a FIFO would block until another process opens its other end.
 _FILE = os.O_NONBLOCK | os.O_CLOEXEC
 _NULL = os.makedev(1, 3)
 
 
 class OpenFolder:
-    """A folder that is held open: each step happens in this one, wherever its path leads meanwhile.
+    """An open folder: each step happens in it, even if its path leads to another folder meanwhile.
 
-    All methods raise OSError, whose ``strerror`` says what is wrong.
+    All methods raise OSError with a readable ``strerror``.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
@@ -42,20 +43,20 @@ class OpenFolder:
         self.descriptor = descriptor
 
     def is_private(self) -> bool:
-        """Return whether only root, or who runs this, can have put into the folder what is there."""
+        """Return whether only root and the caller may write the folder."""
         return is_private(os.fstat(self.descriptor))
 
     def file_status(self, name: str) -> os.stat_result | None:
-        """Return the status of what has a name in the folder, of a link its own; None where there is nothing."""
+        """Return the status of a name in the folder, without following a link; None where it does not exist."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a regular file that has no second name, and never through a link; return its descriptor.
+        """Open a regular file and return its descriptor; a link and a file with a second name are refused.
 
-        In a folder that only root may write, a link is followed and second names are fine.
+        In a folder that only root may write, both are allowed.
         """
         private = self.is_private()
         flags |= _FILE if private else _FILE | os.O_NOFOLLOW
@@ -70,12 +71,12 @@ class OpenFolder:
         return descriptor
 
     def create_file(self, name: str) -> int:
-        """Make a file that only root can read, open it for reading and writing, and return its descriptor."""
+        """Create a file with mode 0600, open it for reading and writing, and return its descriptor."""
         return os.open(name, _NEW, 0o600, dir_fd=self.descriptor)
 
     @contextmanager
     def make_folder(self, name: str, mode: int) -> Iterator[OpenFolder]:
-        """Make a folder of this mode in it, and hold that one open."""
+        """Create a folder of this mode in the folder, and hold it open during the block."""
         os.mkdir(name, 0o700, dir_fd=self.descriptor)
         descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor)
         try:
@@ -86,7 +87,7 @@ class OpenFolder:
             os.close(descriptor)
 
     def rename_file(self, name: str, new_name: str, folder: OpenFolder | None = None) -> None:
-        """Give a file another name, in the other folder where one is given."""
+        """Rename a file, or move it to another folder."""
         os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=(folder or self).descriptor)
 
     def remove_file(self, name: str) -> None:
@@ -99,9 +100,9 @@ class OpenFolder:
 
 
 def open_file(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file to be read, and return its descriptor; the null device counts as an empty file.
+    """Open a regular file, or the null device, and return its descriptor; OSError for any other kind of file.
 
-    Links are followed, as those of a cache of models. OSError for what is no regular file.
+    Links are followed, because caches of models consist of links.
     """
     descriptor = os.open(path, flags | _FILE)
     try:
@@ -114,9 +115,9 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
 
 @contextmanager
 def open_folder(path: str, make: bool = False) -> Iterator[OpenFolder]:
-    """Hold a folder open, with ``make`` after making what is missing of its path.
+    """Hold a folder open during the block; with ``make``, missing folders of its path are created.
 
-    On the way a link is followed only where root alone can have put it. OSError where there is another one.
+    A link on the way is followed only where just root may have put it there; OSError for another link.
     """
     descriptor = _open_step_by_step(os.path.abspath(path), make)
     try:
@@ -127,9 +128,9 @@ def open_folder(path: str, make: bool = False) -> Iterator[OpenFolder]:
 
 @contextmanager
 def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
-    """Make a folder that only root can enter, on the file system of its parent; it goes with all that is in it.
+    """Create a folder that only root can enter, in its parent; remove it with its contents at the end of the block.
 
-    What a killed run left under the name is removed first. OSError where somebody else has put something there.
+    A left-over of a killed run with the same name is removed first. OSError where another user made that folder.
     """
     _remove_private_folder(parent, name)
     try:
@@ -140,7 +141,7 @@ def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
 
 
 def find_shared_folder(path: str) -> str | None:
-    """Return the folder on the way to a path in which others than root can replace a name; None where there is none."""
+    """Return the first folder on the way to a path where users other than root can replace names; else None."""
     folder = os.path.realpath(path)
     while True:
         try:
@@ -162,7 +163,7 @@ def _remove_private_folder(parent: OpenFolder, name: str) -> None:
         parent.remove_file(name)
         return
     _require_own_user(status)
-    # Imported here because it costs milliseconds, and only models need it.
+    # Imported here because its import takes milliseconds, and only models need it.
     import shutil
 
     shutil.rmtree(f"/proc/self/fd/{parent.descriptor}/{name}")
@@ -174,7 +175,7 @@ def _require_own_user(status: os.stat_result) -> None:
 
 
 def _open_step_by_step(path: str, make: bool) -> int:
-    """Return the descriptor of a folder, reached name by name."""
+    """Open a folder name by name from the root, so that each link is checked; return its descriptor."""
     place, links = os.open("/", _ON_THE_WAY), 0
     names = path.split("/")[::-1]
     try:
@@ -199,7 +200,7 @@ def _open_step_by_step(path: str, make: bool) -> int:
 
 
 def _open_subfolder(name: str, place: int, make: bool) -> int:
-    """Return the descriptor of a folder in another one, with ``make`` after making it where it is missing."""
+    """Open a folder in the folder of a descriptor and return its descriptor; with ``make``, create a missing one."""
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=place)
@@ -207,7 +208,7 @@ def _open_subfolder(name: str, place: int, make: bool) -> int:
 
 
 def _link_target(name: str, place: int) -> str | None:
-    """Return where a link leads, None for what is no link; OSError for a link that cannot be trusted."""
+    """Return the target of a link, None for any other name; OSError for a link that other users may have put there."""
     try:
         status = os.stat(name, dir_fd=place, follow_symlinks=False)
     except FileNotFoundError:
@@ -221,12 +222,12 @@ def _link_target(name: str, place: int) -> str | None:
 
 
 def is_private(status: os.stat_result) -> bool:
-    """Return whether only root, or who runs this, may write the file or folder of this status."""
+    """Return whether only root and the caller may write the file or folder of this status."""
     return _is_of_root(status) and not status.st_mode & 0o022
 
 
 def _has_sticky_bit(folder: os.stat_result) -> bool:
-    """Return whether nobody can move or replace what root has put into a folder: it has the sticky bit, as /tmp."""
+    """Return whether a folder of root has the sticky bit, as /tmp, so that other users cannot replace files of root."""
     return bool(folder.st_mode & stat.S_ISVTX) and _is_of_root(folder)
 
 

@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs a program that may be hostile or broken behind the walls of a unit, never as root.
+"""Runs a program that may be hostile or broken in a hardened transient unit, never as root.
 
-The unit is there for the moment only. For the trial of a server it has the very settings of the real one: its user, its
-view of the files, its system calls. So what it cannot read or run, the real one cannot either, and that is known before
-a running server is stopped. It is made of a file in /run, and not by systemd-run(1), which needs D-Bus to bring an
-answer back.
+For the trial of a server the unit has the settings of the real unit: its user, its view of the files, its system calls.
+So a server that cannot read or run something fails in the trial, before a running server is stopped. The unit is
+written to /run instead of using systemd-run(1), which needs D-Bus to return a result.
 Source: systemd.service(5); systemd.exec(5), "Process exit codes".
 """
 
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
-    #: Lines of the section [Service]. None: without walls, for tools that measure builds of their own.
+    #: Lines of the section [Service]. None: no sandbox, for tools that measure builds of their own.
     Hardening = Optional[Sequence[str]]
 
-#: What every one of our services is denied. It keeps the calls by which threads choose their CPUs, and no others of
-#: @resources; /proc/meminfo must be there, where glibc reads the size of huge pages.
+#: The restrictions of all services of the collection. Of @resources only the calls by which threads choose their CPUs
+#: are allowed. /proc/meminfo stays visible, because glibc reads the size of huge pages there.
 HARDENING = (
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=",
@@ -68,27 +67,26 @@ HARDENING = (
     "SystemCallFilter=sched_setaffinity",
     "SystemCallErrorNumber=EPERM",
 )
-#: Where units are that are there for the moment only; it is not there where systemd has not booted the host.
+#: The folder of transient units; it does not exist on a host that was not booted by systemd.
 RUNTIME_UNIT_FOLDER = "/run/systemd/system"
-#: What systemd and we share beside: /tmp may be another one for it.
+#: The folder that systemd and this process share; /tmp may be a private one.
 RUNTIME_FOLDER = "/run"
-#: Beyond the time that a program has, so that systemd's own end comes first.
+#: Seconds that systemctl may take longer than the program, so that systemd's timeout comes first.
 MARGIN = 30
 PROPERTIES = "Result,ExecMainCode,ExecMainStatus"
-#: ExecMainCode, as si_code of waitid(2), of a program that ended by itself.
+#: The ExecMainCode (si_code of waitid(2)) of a program that was not ended by a signal.
 EXITED = "1"
-#: What systemd says of a program that never began, and the one of them that is about its file.
+#: Exit codes of systemd for a program that could not be started, and the one of them for its file.
 NOT_BEGUN, NOT_EXECUTED = range(200, 246), 203
-#: What it writes lies in memory, so that it shall not write without end.
+#: Limits of each transient unit; its output is a file in memory, so its size is limited.
 LIMITS = ("TimeoutStopSec=5", "LimitCORE=0", "LimitFSIZE=16M", "Environment=LC_ALL=C")
 _numbers = itertools.count(1)
 
 
 def run_in_sandbox(hardening: Hardening, command_line: Sequence[str], timeout: float | None) -> CommandResult:
-    """Run a program to its end behind the walls; a failure of it is an answer too.
+    """Run a program to its end in a sandbox, and return its result, also where it fails.
 
-    TuningError when it had to be stopped after ``seconds``, or when systemd cannot raise the walls here. With None it
-    may take as long as it wants.
+    TuningError where it exceeds ``timeout`` seconds (None: no limit), or where systemd cannot make the sandbox.
     """
     if hardening is None:
         return command.try_command(command_line, timeout)
@@ -103,14 +101,14 @@ def run_in_sandbox(hardening: Hardening, command_line: Sequence[str], timeout: f
 
 
 class SandboxedProcess:
-    """A program that runs behind the walls; ``code`` is how it ended, None while it runs."""
+    """A program that runs in a sandbox; ``code`` is its exit code, None while it runs."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.code: int | None = None
 
     def has_ended(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the program has ended."""
         return self.process.poll() is not None
 
 
@@ -118,9 +116,9 @@ class SandboxedProcess:
 def start_in_sandbox(
     hardening: Hardening, command_line: Sequence[str], timeout: float, input_path: str, log_path: str
 ) -> Iterator[SandboxedProcess]:
-    """Run a program behind the walls until the block ends, with these files as its standard input and its log.
+    """Run a program in a sandbox until the block ends, with these files as its standard input and its log.
 
-    TuningError behind the block when systemd cannot raise the walls here.
+    TuningError at the end of the block where systemd could not make the sandbox.
     """
     # Imported here because most runs of the engine start no server.
     import subprocess
@@ -128,29 +126,29 @@ def start_in_sandbox(
     stdio = {"Input": f"file:{input_path}", "Output": f"append:{log_path}", "Error": "inherit"}
     with (
         _transient_unit(hardening, command_line, timeout, stdio) as name,
-        open(input_path, "rb") as given,
-        open(log_path, "ab") as said,
+        open(input_path, "rb") as input_file,
+        open(log_path, "ab") as log,
     ):
         # The engine runs on the host without Ansible too, so it has no run_command to call.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             command_line if hardening is None else ["systemctl", "start", name],
             env={**os.environ, "PATH": command.PATH, "LC_ALL": "C"},
-            stdin=given,
-            stdout=said if hardening is None else subprocess.DEVNULL,
-            stderr=said if hardening is None else subprocess.DEVNULL,
+            stdin=input_file,
+            stdout=log if hardening is None else subprocess.DEVNULL,
+            stderr=log if hardening is None else subprocess.DEVNULL,
         )
-        one = SandboxedProcess(process)
+        sandboxed = SandboxedProcess(process)
         try:
-            yield one
+            yield sandboxed
         finally:
-            if not one.has_ended():
+            if not sandboxed.has_ended():
                 if hardening is None:
                     process.kill()
                 else:
-                    with suppress(TuningError):  # It has just ended by itself.
+                    with suppress(TuningError):  # The program may have ended meanwhile.
                         command.run_command(["systemctl", "kill", "--signal=KILL", name])
             process.wait()
-        one.code = (
+        sandboxed.code = (
             process.returncode
             if hardening is None or process.returncode == 0
             else _read_exit_code(name, command_line, timeout, "")
@@ -159,7 +157,7 @@ def start_in_sandbox(
 
 @contextmanager
 def make_trial_folder(hardening: Hardening) -> Iterator[str]:
-    """Make a folder for what goes into a trial and comes out, which only root can enter."""
+    """Make a folder for the input and output of a trial during the block; only root can enter it."""
     with tempfile.TemporaryDirectory(
         prefix="sovereign-epyc-", dir=None if hardening is None else RUNTIME_FOLDER
     ) as folder:
@@ -167,17 +165,17 @@ def make_trial_folder(hardening: Hardening) -> Iterator[str]:
 
 
 def visible_folder_settings(paths: Iterable[str]) -> list[str]:
-    """Return the settings that show the folders of files that HARDENING hides, read-only."""
+    """Return unit settings that make the folders of files visible, read-only, where HARDENING hides them."""
     return [f"BindReadOnlyPaths={_quote_path(folder)}" for folder in folders_to_show(paths)]
 
 
 def writable_folder_settings(path: str, shown_path: str) -> list[str]:
-    """Return the settings that show a folder at another path, where the program may write into it."""
+    """Return unit settings that make a folder visible and writable at another path."""
     return [f"BindPaths={_quote_path(path)}:{_quote_path(shown_path)}"]
 
 
 def _quote_path(path: str) -> str:
-    """Return a path as it stands in BindPaths= and its like, where a colon begins the next path."""
+    """Return a path quoted for BindPaths= and similar settings, where a colon would begin the next path."""
     return unit_syntax.quote_word(path, escape_variables=False).replace(":", "\\:")
 
 
@@ -185,7 +183,7 @@ def _quote_path(path: str) -> str:
 def _transient_unit(
     hardening: Hardening, command_line: Sequence[str], timeout: float | None, stdio: dict[str, str]
 ) -> Iterator[str]:
-    """Have systemd know a unit that runs a program once, and yield its name; the program ends with the block."""
+    """Write a unit that runs a program once, and yield its name; the unit is removed at the end of the block."""
     name = f"sovereign-epyc-try-{os.getpid()}-{next(_numbers)}.service"
     if hardening is None:
         yield name
@@ -212,20 +210,20 @@ def _transient_unit(
         raise
     finally:
         textfile.remove_file(path)
-        with suppress(TuningError):  # Of one that did not fail there is nothing to forget.
+        with suppress(TuningError):  # A unit that did not fail has no failed state to reset.
             command.run_command(["systemctl", "reset-failed", name])
 
 
 def _read_exit_code(name: str, command_line: Sequence[str], timeout: float | None, systemd_message: str) -> int:
-    """Return how a program of a unit that failed ended, negative for a signal; TuningError when it is not known."""
+    """Return the exit code of the program of a failed unit, negative for a signal; TuningError where it is unknown."""
     rows = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", name]).splitlines()
-    found = dict(row.partition("=")[::2] for row in rows)
-    status = int(found.get("ExecMainStatus") or 0)
-    if found.get("Result") == "timeout":
+    properties = dict(row.partition("=")[::2] for row in rows)
+    status = int(properties.get("ExecMainStatus") or 0)
+    if properties.get("Result") == "timeout":
         raise TuningError(
             f"'{' '.join(command_line[:2])}' had not ended after {timeout or 0:g} seconds, and was stopped."
         )
-    if status and found.get("ExecMainCode") != EXITED:
+    if status and properties.get("ExecMainCode") != EXITED:
         return -status
     if status == NOT_EXECUTED:
         raise TuningError(

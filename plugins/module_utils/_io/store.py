@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Small JSON files that survive a crash: the ledger of originals and the requests that the boot service applies.
+"""Small JSON files that survive a crash, as the ledger of originals and the stored requests that are applied at boot.
 
-Each file has the number of its format and is held against its shape when it is read, so that all who read one get what
-they expect, or the error that names the file. Hold the lock to change one.
+Each file has a format number and is compared with its shape when it is loaded, so that callers get valid data or an
+error that names the file. Hold the lock to change a file.
 
-The boot service applies as root what is stored here, so a folder or a file that others may change is refused.
+The boot service applies stored requests as root, so a folder or a file that other users may change is refused.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 HOME = "/var/lib/sovereign-epyc"
 #: The file with the requests that the boot service applies.
 REQUESTS = "desired.json"
-#: The file that is there while a trial goes on; see _knobs/trial.py.
+#: The file that exists during a trial; see _knobs/trial.py.
 TRIAL = "trial.json"
-#: The file with what was repaired, and when; see _drift/repair.py.
+#: The file with the settings that were repaired, and when; see _drift/repair.py.
 REPAIRS = "repairs.json"
 #: The file with a line for each run that changed this host; see _knobs/history/history_file.py.
 HISTORY = "history.jsonl"
@@ -50,19 +50,19 @@ class Store:
         self._held = 0
 
     def file_path(self, name: str) -> str:
-        """Return where a file is."""
+        """Return the path of a file of the store."""
         return os.path.join(self.folder, name)
 
     def has_file(self, name: str) -> bool:
-        """Return whether a file is there. Raises TuningError for a folder that cannot be the store."""
+        """Return whether the store has a file. Raises TuningError for a folder that other users may change."""
         self._require_private_folder()
         return os.path.lexists(self.file_path(name))
 
     def load_document(self, name: str, shape: Any = dict) -> dict[str, Any]:
-        """Return what a file holds; nothing where there is none. Raises Damaged for one that is not of the shape.
+        """Return the data of a file, {} where it does not exist. Raises Damaged where it does not fit the shape.
 
-        A shape is a type, a tuple of types, a table of shapes by key, all of which may be missing, or one for ANY key.
-        Raises TuningError for a file or a folder that others than root may change.
+        A shape is a type, a tuple of types, or a dictionary of shapes by key, where ANY stands for all other keys and
+        every key may be missing. Raises TuningError for a file or a folder that other users may change.
         """
         import json
 
@@ -78,32 +78,32 @@ class Store:
             raise TuningError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from None
         except (ValueError, RecursionError) as error:
             raise Damaged(path, f"it is no JSON: {error}") from None
-        found = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
-        if found != FORMAT:
-            raise Damaged(path, f"its format is {found!r}, and this version of the collection knows {FORMAT} only")
-        wrong = _first_mismatch(data, shape, "")
-        if wrong:
-            raise Damaged(path, f"it holds something else than it should at {wrong}")
+        number = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
+        if number != FORMAT:
+            raise Damaged(path, f"its format is {number!r}, and this version of the collection knows {FORMAT} only")
+        mismatch = _first_mismatch(data, shape, "")
+        if mismatch:
+            raise Damaged(path, f"it holds something else than it should at {mismatch}")
         return data
 
     def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
-        """Return what a file holds that only spares work; nothing for a damaged one, which the next save replaces."""
+        """Return the data of a file that can be computed again; {} for a damaged file, which the next save replaces."""
         try:
             return self.load_document(name, shape)
         except Damaged:
             return {}
 
     def save_document(self, name: str, data: dict[str, Any]) -> None:
-        """Replace a file, on the disk when this returns."""
+        """Replace a file by data, flushed to the disk."""
         import json
 
         self._write_text(name, json.dumps({"format": FORMAT, **data}, indent=1, sort_keys=True) + "\n")
 
     def load_lines(self, name: str) -> list[str]:
-        """Return the lines of a file, without those that are empty; none where there is no file.
+        """Return the lines of a file that are not empty; none where the file does not exist.
 
-        Bytes that are no text stay in a line as they are. Raises TuningError for a file or a folder that cannot be
-        read, or that others than root may change.
+        Bytes that cannot be decoded stay in a line as surrogates. Raises TuningError for a file or a folder that cannot
+        be read, or that other users may change.
         """
         self._require_private_folder()
         path = self.file_path(name)
@@ -116,7 +116,7 @@ class Store:
         return [line for line in text.split("\n") if line]
 
     def save_lines(self, name: str, lines: Iterable[str]) -> None:
-        """Replace a file by lines, on the disk when this returns."""
+        """Replace a file by lines, flushed to the disk."""
         self._write_text(name, "".join(f"{line}\n" for line in lines))
 
     def _write_text(self, name: str, text: str) -> None:
@@ -128,20 +128,20 @@ class Store:
         textfile.write_file(path, text, 0o600)
 
     def remove_file(self, name: str) -> None:
-        """Remove a file, and the folder when it was the last one; hold the lock."""
+        """Remove a file, and the folder where it is empty then; hold the lock."""
         textfile.remove_file(self.file_path(name))
         with suppress(OSError):
             os.rmdir(self.folder)
 
     def rename_file(self, name: str, new_name: str) -> None:
-        """Give a file another name."""
+        """Rename a file of the store."""
         textfile.rename_file(self.file_path(name), self.file_path(new_name))
 
     def require_writable(self) -> None:
-        """Raise TuningError where no file can be made in the folder; hold the lock, and call this before any change.
+        """Raise TuningError where no file can be created in the folder; hold the lock, and call this before any change.
 
-        A run makes a file and removes it, because some file systems refuse nothing else. A check makes nothing and
-        asks the kernel.
+        A run creates a file and removes it, because some file systems show only so that they refuse it. Check mode
+        creates nothing and asks the kernel with access(2).
         """
         self._require_private_folder()
         if self.read_only:
@@ -156,10 +156,10 @@ class Store:
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Hold the lock that every run of this collection takes to change this host; whoever has it may take it again.
+        """Hold the lock that every run takes before it changes this host; the holder may take it again.
 
-        A run that takes the last file away takes the folder, too: who waited meanwhile locks the next one. What killed
-        runs have left beside the files is removed.
+        A run that removes the last file removes the folder too, so a waiting run locks a new folder. Temporary files of
+        killed runs are removed.
         """
         if self._held:
             self._held += 1
@@ -177,11 +177,11 @@ class Store:
             finally:
                 self._held = 0
                 if made:
-                    with suppress(OSError):  # It is not empty.
+                    with suppress(OSError):  # A folder with files stays.
                         os.rmdir(self.folder)
 
     def _lock_folder(self, stack: ExitStack) -> bool:
-        """Lock the folder that is there once nobody else has it; return whether it was missing."""
+        """Lock the folder, made anew where another run removes it meanwhile; return whether it was missing."""
         made = False
         while True:
             made |= self._make_folder()
@@ -193,7 +193,7 @@ class Store:
                 stack.close()
 
     def _make_folder(self) -> bool:
-        """Make the folder; return whether it was missing."""
+        """Create the folder; return whether it was missing."""
         try:
             os.makedirs(self.folder, mode=0o700)
         except FileExistsError:
@@ -203,10 +203,10 @@ class Store:
         return True
 
     def _require_private_folder(self) -> None:
-        """Raise TuningError where there is something else than a folder that root alone may change, or nothing."""
+        """Raise TuningError where the path exists and is no folder that only root may change."""
         folder = self.folder
         try:
-            there = os.stat(folder)
+            status = os.stat(folder)
         except FileNotFoundError:
             if os.path.islink(folder):
                 raise TuningError(
@@ -218,44 +218,44 @@ class Store:
             raise TuningError(
                 f"{folder} cannot be looked at: {os.strerror(error.errno or 0)}. Nothing was changed."
             ) from None
-        if not stat.S_ISDIR(there.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise TuningError(
                 f"{folder} is no folder, and the record of this host belongs into one. Nothing was changed. Move it "
                 "away, and run this again."
             )
-        _require_private(folder, there, "700")
+        _require_private(folder, status, "700")
 
 
 def _read_private_file(path: str, errors: str = "strict") -> str:
-    """Return the text of a file that root alone may change; never wait for the other end of a pipe."""
+    """Return the text of a file that only root may change; a pipe is refused without waiting for its other end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        there = os.fstat(descriptor)
-        if not stat.S_ISREG(there.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise Damaged(path, "it is no ordinary file")
-        _require_private(path, there, "600")
+        _require_private(path, status, "600")
         with open(descriptor, encoding="utf-8", errors=errors, closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)
 
 
-def _require_private(path: str, there: os.stat_result, mode: str) -> None:
-    """Raise TuningError for a file or a folder that others than root, or who runs this, may change.
+def _require_private(path: str, status: os.stat_result, mode: str) -> None:
+    """Raise TuningError for a file or a folder that users other than root and the caller may change.
 
-    ``mode`` is the one that it should have.
+    The message names ``mode`` as the right one.
     """
-    if is_private(there):
+    if is_private(status):
         return
     raise TuningError(
-        f"{path} is of {_user_name(there.st_uid)} and has the mode {stat.S_IMODE(there.st_mode):04o}, so others than "
+        f"{path} is of {_user_name(status.st_uid)} and has the mode {stat.S_IMODE(status.st_mode):04o}, so others than "
         "root can change what this host is tuned to at its next boot. Nothing was changed. Look whether what it holds "
         f"is still yours, then run 'chown root: {path} && chmod {mode} {path}', and this again."
     )
 
 
 def _user_name(user: int) -> str:
-    """Return the name of a user, or the number of one that this host does not know."""
+    """Return the name of a user, or its number where this host has no such user."""
     import pwd
 
     try:
@@ -271,16 +271,16 @@ def _is_at(descriptor: int, path: str) -> bool:
         return False
 
 
-def _first_mismatch(data: Any, shape: Any, where: str) -> str:
-    """Return the first place that is not of its shape, an empty text where all is."""
+def _first_mismatch(data: Any, shape: Any, path: str) -> str:
+    """Return the path of the first value that does not fit its shape, an empty text where all values do."""
     if not isinstance(shape, dict):
         fits = isinstance(data, shape) and not (isinstance(data, bool) and shape is int)
-        return "" if fits else where or "its top"
+        return "" if fits else path or "its top"
     if not isinstance(data, dict):
-        return where or "its top"
+        return path or "its top"
     for key, value in data.items():
         inner = shape.get(key, shape.get(ANY))
-        wrong = _first_mismatch(value, inner, f"{where}/{key}") if inner is not None else f"{where}/{key}"
-        if wrong:
-            return wrong
+        mismatch = _first_mismatch(value, inner, f"{path}/{key}") if inner is not None else f"{path}/{key}"
+        if mismatch:
+            return mismatch
     return ""

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ordinary files of ours, replaced whole: written beside, flushed to the disk, renamed, and the folder flushed.
+"""Reads and writes ordinary text files; a write replaces the whole file and survives a crash.
 
-A crash leaves the old file or the new one, never a piece. Kernel files are not written like this: see kernelfs.py.
+The text is written to a temporary file, flushed, and renamed, so that a crash leaves the old file or the new one.
+Kernel files are written by kernelfs.py.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 
 from .._errors import TuningError
+from .blocks import suppress
 from .safe_open import OpenFolder, open_file, open_folder
 
 
 def path_in_tree(root: str, path: str) -> str:
-    """Return where an absolute path lies in a tree; the tree of a real host is /."""
+    """Return the place of an absolute path in the tree below a folder; the tree of a real host is /."""
     return os.path.join(root, path.lstrip("/"))
 
 
 def read_text(path: str) -> str | None:
-    """Return a file's text, byte for byte; None where it is absent."""
+    """Return a file's text with its newlines as they are; None where it does not exist."""
     try:
         with open(open_file(path), encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
@@ -35,20 +36,20 @@ def read_text(path: str) -> str | None:
 
 
 def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True) -> None:
-    """Write a file, on the disk when this returns; an existing one keeps its mode and owner if it is to ``inherit``.
+    """Replace a file, flushed to the disk; with ``keep_owner``, an existing file keeps its owner and mode.
 
-    The folder may belong to somebody else, as that of a metrics collector does. What is written beside has a name that
-    nobody can know before, is made anew and never through a link, and in such a folder nothing is inherited: else its
-    owner could have root write, or give away, any file of the host.
+    The folder may belong to another user, such as a metrics collector. The temporary file has a random name and is
+    created without following links, and in such a folder owner and mode are not kept: else the owner of the folder
+    could have root write, or give away, any file of the host.
 
-    What killed runs have left beside this file is removed.
+    Temporary files of killed runs for the same path are removed.
     """
     parent, name = os.path.split(path)
     try:
         with open_folder(parent, make=True) as folder:
             _remove_leftovers(folder, name)
             before = _read_trusted_status(name, folder) if keep_owner else None
-            beside, descriptor = _create_temporary_file(name, folder)
+            temporary, descriptor = _create_temporary_file(name, folder)
             try:
                 with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                     file.write(text)
@@ -57,11 +58,11 @@ def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True)
                     os.fchmod(descriptor, mode if before is None else before.st_mode & 0o7777)
                     file.flush()
                     os.fsync(descriptor)
-                    # Before it is closed, which ends its lock.
-                    folder.rename_file(beside, name)
+                    # Renamed before the close, which ends the lock.
+                    folder.rename_file(temporary, name)
             except BaseException:
                 with suppress(OSError):
-                    folder.remove_file(beside)
+                    folder.remove_file(temporary)
                 raise
             folder.flush_names()
     except OSError as error:
@@ -69,7 +70,7 @@ def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True)
 
 
 def require_writable_folder(folder: str) -> None:
-    """Make a file in a folder and remove it again. Raises OSError where that cannot be."""
+    """Raise OSError where no file can be created in a folder, by creating and removing one."""
     with open_folder(folder) as opened:
         name, descriptor = _create_temporary_file("probe", opened)
         os.close(descriptor)
@@ -77,31 +78,31 @@ def require_writable_folder(folder: str) -> None:
 
 
 def remove_leftovers(folder: str) -> None:
-    """Remove all files that killed runs of ``replace`` have left in a folder; one that is being written stays."""
+    """Remove all temporary files of killed runs in a folder; a file that is being written stays."""
     with suppress(OSError), open_folder(folder) as opened:
         _remove_leftovers(opened)
 
 
 def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
-    """Make the file that is to become another one; return its name, which nobody can know before, and its descriptor.
+    """Create a temporary file for a name in a folder; return its random name and its descriptor.
 
-    It is locked for as long as it is open, which tells it from what a killed run has left.
+    It is locked while it is open, which distinguishes it from a file that a killed run has left.
     """
     import fcntl
 
     while True:
-        beside = f".{name}.{os.urandom(8).hex()}"
-        descriptor = folder.create_file(beside)
-        with suppress(OSError):  # A file system without locks, where nothing is taken for a left-over either.
+        temporary = f".{name}.{os.urandom(8).hex()}"
+        descriptor = folder.create_file(temporary)
+        with suppress(OSError):  # On a file system without locks, _remove_leftover fails too and removes nothing.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
-            return beside, descriptor
-        # Somebody took it for a left-over before it was locked.
+            return temporary, descriptor
+        # Another run removed the file as a left-over before it was locked.
         os.close(descriptor)
 
 
 def _remove_leftovers(folder: OpenFolder, name: str = "") -> None:
-    """Remove what killed runs have left beside a file of a folder, or beside any; a failure leaves it where it is."""
+    """Remove temporary files of killed runs for a name in a folder, or for all names; failures are ignored."""
     for other in os.listdir(folder.descriptor):
         if _is_temporary_name(other, name):
             with suppress(OSError):
@@ -109,7 +110,7 @@ def _remove_leftovers(folder: OpenFolder, name: str = "") -> None:
 
 
 def _is_temporary_name(other: str, name: str) -> bool:
-    """Return whether a name is one that ``_make_beside`` gives, for this file or, without a name, for any."""
+    """Return whether a name is that of a temporary file for a name, or for any name where that is empty."""
     start, dummy, digits = other.rpartition(".")
     if len(digits) != 16 or digits.strip("0123456789abcdef"):
         return False
@@ -117,7 +118,7 @@ def _is_temporary_name(other: str, name: str) -> bool:
 
 
 def _remove_leftover(name: str, folder: OpenFolder) -> None:
-    """Remove a file that nobody writes; OSError, or nothing done, for one that somebody writes or that is not ours."""
+    """Remove a temporary file of root or the caller; OSError where a run is still writing it."""
     import fcntl
 
     descriptor = folder.open_file(name, os.O_RDONLY | os.O_NOFOLLOW)
@@ -130,24 +131,25 @@ def _remove_leftover(name: str, folder: OpenFolder) -> None:
 
 
 def _read_trusted_status(name: str, folder: OpenFolder) -> os.stat_result | None:
-    """Return the status of the file that is there, None where somebody else than root can have put it there."""
+    """Return the status of a regular file; None where users other than root may have put it into the folder."""
     before = folder.file_status(name) if folder.is_private() else None
     return before if before and stat.S_ISREG(before.st_mode) else None
 
 
 def set_owner_and_mode(path: str, user: int, group: int, mode: int | None = None) -> None:
-    """Set owner and group of a file, -1 for as they are, and its mode.
+    """Set owner and group of a file (-1: unchanged) and its mode.
 
-    In a folder that others may write it has to be a file with one name: else what is given away may be any other file.
+    In a folder that other users may write, a link and a file with a second name (hard link) are refused: its owner
+    could have root give away any file of the host.
     """
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
             descriptor = folder.open_file(name)
             try:
-                there = os.fstat(descriptor)
+                before = os.fstat(descriptor)
                 os.fchown(descriptor, user, group)
-                os.fchmod(descriptor, stat.S_IMODE(there.st_mode) if mode is None else mode)
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode) if mode is None else mode)
             finally:
                 os.close(descriptor)
     except OSError as error:
@@ -158,10 +160,7 @@ def set_owner_and_mode(path: str, user: int, group: int, mode: int | None = None
 
 
 def remove_file(path: str) -> None:
-    """Remove a file, on the disk when this returns; one that is not there is no error.
-
-    What killed runs have left beside it goes, too.
-    """
+    """Remove a file and its temporary files of killed runs, flushed to the disk; no error where it does not exist."""
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
@@ -175,7 +174,7 @@ def remove_file(path: str) -> None:
 
 
 def rename_file(path: str, new_path: str) -> None:
-    """Give a file another name in its folder, on the disk when this returns."""
+    """Rename a file in its folder, flushed to the disk."""
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
@@ -188,7 +187,7 @@ def rename_file(path: str, new_path: str) -> None:
 
 
 def flush_parent_folder(path: str) -> None:
-    """Flush a folder after a file in it was created, removed or renamed."""
+    """Flush the folder of a file that was created, removed or renamed."""
     flush_path(os.path.dirname(path))
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Programs that answer at a socket of this host: one line is asked, and what comes until the end is the answer."""
+"""Requests to programs at Unix sockets of this host: a command in one line, and an answer until the connection ends."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import socket
 
 from .._errors import Absent, TuningError
 
-#: Seconds that an answer may take.
+#: The time for an answer, in seconds.
 LIMIT = 10.0
 
 
 def query_socket(path: str, command: str) -> str:
-    """Send a line, and return the answer; Absent where nobody answers at all."""
+    """Send a command to the program at a socket, and return its answer; Absent where no program listens there."""
     parts = []
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(LIMIT)
             connection.connect(path)
             connection.sendall(command.encode() + b"\n")
-            # The master of HAProxy goes on to wait for commands otherwise.
+            # Otherwise the master process of HAProxy would wait for more commands.
             connection.shutdown(socket.SHUT_WR)
             part = connection.recv(1 << 16)
             while part:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The threads and processes of a running service, found through its control group.
+"""Threads, processes and processor time of a running service, read from its control group.
 
 Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.threads, cgroup.procs, cpu.stat).
 """
@@ -21,7 +21,7 @@ MICROSECONDS = 1_000_000
 
 
 def list_threads(fs: KernelFS, unit_or_pid: str) -> set[int]:
-    """Return the thread ids of a systemd unit or, for a number, of a process; BadRequest where it does not run."""
+    """Return the thread ids of a systemd unit, or of the process with a number; BadRequest where it does not run."""
     if parse_whole(unit_or_pid) is not None:
         names = fs.list_names(f"/proc/{unit_or_pid}/task")
         if not names:
@@ -31,7 +31,7 @@ def list_threads(fs: KernelFS, unit_or_pid: str) -> set[int]:
 
 
 def list_processes(fs: KernelFS, unit_or_pid: str) -> list[int]:
-    """Return the processes of a systemd unit, or just the one that a number names, as threads_of does."""
+    """Return the process ids of a systemd unit, sorted; for a number, that process, as list_threads does."""
     process = parse_whole(unit_or_pid)
     if process is not None:
         list_threads(fs, unit_or_pid)
@@ -40,7 +40,7 @@ def list_processes(fs: KernelFS, unit_or_pid: str) -> list[int]:
 
 
 def read_cpu_seconds(fs: KernelFS, unit: str) -> float:
-    """Return the processor seconds that all processes of a systemd unit have used, those that ended too."""
+    """Return the processor time of all processes of a systemd unit in seconds, ended processes included."""
     lines = (line.split() for line in fs.read(f"{_require_unit_folder(fs, unit)}/cpu.stat").splitlines())
     return int(dict(lines)["usage_usec"]) / MICROSECONDS
 
@@ -55,7 +55,7 @@ def _require_unit_folder(fs: KernelFS, unit: str) -> str:
 
 
 def _find_unit_folder(fs: KernelFS, unit: str, folder: str) -> str | None:
-    """Look for a unit's folder; units are direct children of slices."""
+    """Return the control group of a unit in a folder or the slices below it, None where it has none."""
     for name in fs.list_names(folder):
         if name == unit:
             return f"{folder}/{name}"

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the kernel lets anybody write registers (MSRs): not while it is locked down, nor when the driver is told so.
+"""Whether the kernel lets root write registers (MSRs): lockdown and a parameter of the driver forbid it.
 
-Reading is allowed all the same.
+Reading registers stays possible.
 Source: kernel_lockdown(7); msr_write in arch/x86/kernel/msr.c of the Linux kernel.
 """
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 LOCKDOWN = "/sys/kernel/security/lockdown"
 ALLOW_WRITES = "/sys/module/msr/parameters/allow_writes"
-#: What a reason is put behind.
+#: The beginning of a message that ends with the reason.
 READ_ONLY = "Registers of this host can be read but not written: "
 
 
 def registers_read_only_reason(fs: KernelFS) -> str:
-    """Return why registers cannot be written, with the way out; an empty text where they can."""
+    """Return why root cannot write registers, with what to do; an empty text where root can."""
     mode = fs.read_if_present(LOCKDOWN) or ""
     if "[integrity]" in mode or "[confidentiality]" in mode:
         return (

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""System calls on memory that Python does not have: mappings by address, residency, nodes of pages, memory policy.
+"""System calls on memory that Python lacks: mappings by address, page cache residency, nodes of pages, memory policy.
 
 Source: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/linux/mempolicy.h of the Linux kernel.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 MBIND, SET_MEMPOLICY, MOVE_PAGES = 237, 238, 279
 DEFAULT = 0
 POLICIES = {"bind": 2, "interleave": 3}
-#: Pages that other processes map too are moved.
+#: Moves pages that other processes map too.
 MOVE_ALL = 4
 READ, SHARED, POPULATE, RANDOM = 1, 1, 0x8000, 1
 FAILED = ctypes.c_void_p(-1).value
-#: A mask must have room for as many nodes as any kernel is built for.
+#: The bits of a mask of nodes: no kernel is built for more nodes.
 MOST_NODES = 1024
 HUGETLBFS_MAGIC = 0x958458F6
 
@@ -48,7 +48,7 @@ def _system_call_error(call: str) -> TuningError:
 
 @contextmanager
 def map_file(fd: int, size: int, begin: int = 0, flags: int = 0) -> Iterator[int]:
-    """Map a file from ``begin`` on to be read, for as long as the block lasts, and yield the address."""
+    """Map a file from offset ``begin`` on for reading during the block, and yield the address."""
     address = _libc.mmap(None, size, READ, SHARED | flags, fd, begin)
     if address in (None, FAILED):
         raise _system_call_error("mmap")
@@ -60,9 +60,9 @@ def map_file(fd: int, size: int, begin: int = 0, flags: int = 0) -> Iterator[int
 
 
 def is_page_cached(address: int) -> bool:
-    """Return whether the mapped page is in the page cache.
+    """Return whether the mapped page at an address is in the page cache.
 
-    The kernel shows it only to a process that may write to the file; for others it calls all pages cached.
+    To a process that may not write the file, the kernel reports all pages as cached.
     """
     answer = ctypes.c_ubyte()
     if _libc.mincore(address, SMALL, ctypes.byref(answer)):
@@ -71,33 +71,33 @@ def is_page_cached(address: int) -> bool:
 
 
 def read_nodes_of_pages(addresses: Iterable[int]) -> list[int | None]:
-    """Return the node of each mapped page, None where it is unknown. Each page is read first."""
-    places = list(addresses)
-    if not places:
+    """Return the node of the mapped page at each address, None where it is unknown; each page is read first."""
+    page_addresses = list(addresses)
+    if not page_addresses:
         return []
-    for place in places:
-        ctypes.c_ubyte.from_address(place).value  # noqa: B018 - the read makes the page one of this process
-    count = ctypes.c_ulong(len(places))
-    status = (ctypes.c_int * len(places))()
-    pages = (ctypes.c_void_p * len(places))(*places)
+    for address in page_addresses:
+        ctypes.c_ubyte.from_address(address).value  # noqa: B018 - the read maps the page into this process
+    count = ctypes.c_ulong(len(page_addresses))
+    status = (ctypes.c_int * len(page_addresses))()
+    pages = (ctypes.c_void_p * len(page_addresses))(*page_addresses)
     if _libc.syscall(ctypes.c_long(MOVE_PAGES), ctypes.c_long(0), count, pages, None, status, ctypes.c_long(0)):
         raise _system_call_error("move_pages")
     return [node if node >= 0 else None for node in status]
 
 
 def move_file_to_node(fd: int, begin: int, size: int, node: int) -> None:
-    """Move a part of a file to a node, page by page, whoever maps it; pages that are in use at the moment may stay.
+    """Move a part of a file in the page cache to a node, for all processes; pages in use at the moment may stay.
 
-    ``begin`` is a multiple of the page size. What is not in the page cache is read. Must be root.
+    ``begin`` is a multiple of the page size. Parts that are not in the page cache are read. Needs root.
     """
     with map_file(fd, size, begin, POPULATE) as address:
-        where = ctypes.c_void_p(address), ctypes.c_ulong(size), ctypes.c_long(POLICIES["bind"])
-        if _libc.syscall(ctypes.c_long(MBIND), *where, *_node_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
+        area = ctypes.c_void_p(address), ctypes.c_ulong(size), ctypes.c_long(POLICIES["bind"])
+        if _libc.syscall(ctypes.c_long(MBIND), *area, *_node_mask((node,)), ctypes.c_ulong(MOVE_ALL)):
             raise _system_call_error(f"mbind to node {node}")
 
 
 def _node_mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctypes.c_ulong]:
-    """Return a set of nodes as the kernel takes it, and its number of bits, of which it uses one less."""
+    """Return nodes as a bit mask for the kernel, and its number of bits, of which the kernel uses one less."""
     mask = (ctypes.c_ulong * (MOST_NODES // 64))()
     for node in nodes:
         mask[node // 64] |= 1 << node % 64
@@ -106,7 +106,7 @@ def _node_mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctyp
 
 @contextmanager
 def memory_policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
-    """Set the memory policy to these nodes for as long as the block lasts; without a kind, leave it alone."""
+    """Set the memory policy "bind" or "interleave" to these nodes during the block; None leaves the policy as it is."""
     if kind is not None and _libc.syscall(
         ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), *_node_mask(nodes)
     ):
@@ -119,7 +119,7 @@ def memory_policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
 
 
 def read_hugetlbfs_page_size(folder: str) -> int | None:
-    """Return the page size in bytes of the hugetlbfs that a folder is on, None where it is on no hugetlbfs."""
+    """Return the page size in bytes of the hugetlbfs that has a folder, None where it is on another file system."""
     answer = (ctypes.c_ulong * 32)()
     if _libc.statfs(os.fsencode(folder), answer):
         raise TuningError(f"{folder} cannot be looked at: {os.strerror(ctypes.get_errno())}.")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On which nodes the page cache holds the pages of a file, and what a node has left for more.
+"""The nodes on which the page cache holds the pages of a file, and the available memory of nodes.
 
-A page that is in the cache (mincore) is mapped by reading one byte, which does not move it, and then the kernel reports
-its node (move_pages without a destination).
+A cached page (mincore) is mapped by reading a byte, which does not move it, and then the kernel reports its node
+(move_pages without a destination).
 Source: mincore(2), move_pages(2); mm/mincore.c and mm/migrate.c of the Linux kernel.
 """
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
 
-#: Interleaved pages go to the nodes in turn. Steps of this fraction of a stride do not repeat in the same cycle.
+#: Interleaved pages go to the nodes in turn; steps by this fraction of a stride do not follow the same cycle.
 GOLDEN = 0.6180339887498949
 
 
 @contextmanager
 def open_for_reading(path: str) -> Iterator[tuple[int, int]]:
-    """Open a file to be read, and yield its descriptor and its size in bytes."""
+    """Open a file for reading during the block, and yield its descriptor and its size in bytes."""
     try:
         fd = open_file(path)
     except OSError as error:
@@ -45,9 +45,9 @@ def open_for_reading(path: str) -> Iterator[tuple[int, int]]:
 
 
 def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int]:
-    """Return the node of each of these pages (numbers of 4 KiB pages) that is in the cache.
+    """Return page -> node for those of a file's pages (numbers of 4 KiB pages) that are in the page cache.
 
-    Raises TuningError when the file cannot be read, or when this user cannot see what of it is cached.
+    Raises TuningError where the file cannot be read, or where the kernel hides from this user which pages are cached.
     """
     with open_for_reading(path) as (fd, size):
         if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
@@ -59,12 +59,12 @@ def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int
             return {}
         with memory_calls.map_file(fd, size) as address:
             cached = [page for page in pages if memory_calls.is_page_cached(address + page * SMALL)]
-            places = memory_calls.read_nodes_of_pages(address + page * SMALL for page in cached)
-        return {page: node for page, node in zip(cached, places) if node is not None}
+            nodes = memory_calls.read_nodes_of_pages(address + page * SMALL for page in cached)
+        return {page: node for page, node in zip(cached, nodes) if node is not None}
 
 
 def read_available_bytes(fs: KernelFS, node: int) -> int:
-    """Return the available bytes of a node: free pages, and reclaimable pages of files and kernel caches."""
+    """Return the available bytes of a node: free pages and reclaimable pages of files and kernel caches."""
     words = (fs.read_if_present(f"{NODES}/node{node}/meminfo") or fs.read_if_present("/proc/meminfo") or "").split()
     names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)

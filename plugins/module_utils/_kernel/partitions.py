@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CPUs the cpuset partition of the instances has, and which other control groups have CPUs of their own.
+"""The cpuset partition of the instances, and other control groups that are limited to certain CPUs.
 
 Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cpuset.cpus and cpuset.cpus.partition).
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from .._io.kernelfs import KernelFS
 
-#: The slice that is the partition, directly below the root: before Linux 6.7 nothing else could be one.
+#: The slice that is the partition, directly below the root, as kernels before Linux 6.7 require it.
 SLICE = "llama.slice"
 FOLDER = f"{CGROUPS}/{SLICE}"
 ROOT, ISOLATED = "root", "isolated"
 
 
 class CpusetGroup:
-    """A control group with CPUs of its own; ``partition`` is as the kernel shows it, such as "member"."""
+    """A control group that is limited to certain CPUs; ``partition`` is the kernel's word, such as "member"."""
 
     __slots__ = ("cpus", "partition", "path")
 
@@ -36,12 +36,12 @@ class CpusetGroup:
 
     @property
     def name(self) -> str:
-        """The name of its unit."""
+        """The name of the unit of the control group."""
         return self.path.rpartition("/")[2]
 
 
 def read_partition_in_force(fs: KernelFS) -> tuple[str, frozenset[int]]:
-    """Return the type and the CPUs of the partition in force, an empty text where there is none."""
+    """Return the type ("root" or "isolated") and the CPUs of the partition in force; an empty type where none is."""
     kind = fs.read_if_present(f"{FOLDER}/cpuset.cpus.partition")
     if kind not in (ROOT, ISOLATED):
         return "", frozenset()
@@ -49,9 +49,9 @@ def read_partition_in_force(fs: KernelFS) -> tuple[str, frozenset[int]]:
 
 
 def list_groups_with_cpus(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[CpusetGroup]:
-    """Yield the control groups outside of the slice that have CPUs of their own, as AllowedCPUs of systemd gives.
+    """Yield the control groups outside of the slice that are limited to certain CPUs, as by AllowedCPUs of systemd.
 
-    With ``file`` "cpuset.cpus.effective", yield all that the kernel places by their own cpuset.
+    With ``file`` "cpuset.cpus.effective", yield all control groups that have a cpuset.
     """
     if "cpuset" not in (fs.read_if_present(f"{folder}/cgroup.subtree_control") or "").split():
         return

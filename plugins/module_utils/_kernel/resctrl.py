@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the resctrl file system of this host can do, and what its files say.
+"""The resctrl file system: its features on this host, addresses of its groups, and its schemata.
 
 Source: Documentation/filesystems/resctrl.rst of the Linux kernel; CPUID leaves 0x10 and 0x80000020 of the AMD64
 Architecture Programmer's Manual, volume 3.
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 HOME = "/sys/fs/resctrl"
 #: Names under the root that are not groups.
 FIXED = ("info", "mon_data", "mon_groups")
-#: On AMD one step of MB and SMBA is an eighth of a GB/s; the highest value means no limit.
+#: Steps of MB and SMBA in a GB/s on AMD; the highest value means no limit.
 STEPS_PER_GBPS = 8
 RESOURCES = ("L3", "L3CODE", "L3DATA", "MB", "SMBA")
 
 
 def format_address(group: str, *more: str) -> str:
-    """Return the address of a group or of a setting in it."""
+    """Return the address of a group, or of a setting in it: resctrl:GROUP/MORE."""
     return "/".join((f"resctrl:{group}", *more))
 
 
 def split_address(address: str) -> tuple[str, str, str]:
-    """Return the group of an address, the kind of setting (empty for the group itself) and the rest."""
+    """Split an address into the group, the kind of setting (empty for the group itself) and the rest."""
     group, dummy, rest = address[len("resctrl:") :].partition("/")
     kind, dummy, key = rest.partition("/")
     return group, kind, key
 
 
 class ResctrlFeatures:
-    """Which allocation features there are, and their sizes; None means that it could not be read, never a guess."""
+    """The allocation features of the host and their sizes; None for a size that could not be read."""
 
     __slots__ = (
         "cbm_mask",
@@ -64,13 +64,13 @@ class ResctrlFeatures:
         self.source = ""
 
     def assume_mount_options(self, mount_options: tuple[str, ...]) -> None:
-        """Set the options of a mount that does not exist yet, so that a check reports what a run would do."""
+        """Set the options of a future mount, so that check mode reports what a run would do."""
         self.mount_options = mount_options
         if "cdp" in mount_options and self.closids is not None:
-            self.closids //= 2  # Code and data take a class of service each.
+            self.closids //= 2  # A group needs one class of service for code and one for data.
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts; the mask in the kernel's notation."""
+        """Return plain data for facts, with the mask in the kernel's notation."""
         return {
             "mount_point": self.mount_point,
             "mount_options": list(self.mount_options),
@@ -85,17 +85,17 @@ class ResctrlFeatures:
 
 
 def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
-    """Return where resctrl is mounted and with which options of its own, None where it is not."""
+    """Return mount point and options of the mounted resctrl file system, None where it is not mounted."""
     for line in (fs.read_if_present("/proc/self/mounts") or "").splitlines():
         fields = line.split()
         if len(fields) > 3 and fields[2] == "resctrl":
-            own = tuple(o for o in fields[3].split(",") if o in ("cdp", "cdpl2", "mba_MBps", "debug"))
-            return fields[1], own
+            options = tuple(o for o in fields[3].split(",") if o in ("cdp", "cdpl2", "mba_MBps", "debug"))
+            return fields[1], options
     return None
 
 
 def unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:
-    """Return the reason that resctrl cannot be used here, with the way out; None where it can."""
+    """Return why resctrl cannot be used on this host, with what to do; None where it can."""
     if "resctrl" in (fs.read_if_present("/proc/filesystems") or "").split():
         return None
     if not cpu_flags & {"cat_l3", "mba", "cqm_llc"}:
@@ -111,7 +111,7 @@ def unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:
 
 
 def read_features(fs: KernelFS, cpu_flags: frozenset[str]) -> ResctrlFeatures:
-    """Read the abilities from the mounted file system, else from CPUID."""
+    """Read the features from the mounted file system, else from CPUID."""
     able = ResctrlFeatures()
     able.features = tuple(sorted(cpu_flags & {"cat_l3", "cdp_l3", "mba", "cqm_llc", "cqm_mbm_local", "cqm_mbm_total"}))
     _fill_from_cpuid(fs, able)
@@ -157,10 +157,7 @@ def _fill_from_info_folder(fs: KernelFS, features: ResctrlFeatures) -> None:
 
 
 def parse_schemata(text: str) -> dict[str, dict[int, str]]:
-    """Return resource -> domain id -> value, the value without the kernel's padding.
-
-    Masks lose their leading zeros, so that two spellings of one mask compare equal.
-    """
+    """Return resource -> domain id -> value; values have no leading zeros, so that equal masks compare equal."""
     table: dict[str, dict[int, str]] = {}
     for line in text.splitlines():
         resource, colon, rest = line.strip().partition(":")
@@ -175,7 +172,7 @@ def parse_schemata(text: str) -> dict[str, dict[int, str]]:
 
 
 def format_schemata(table: dict[str, dict[int, str]]) -> str:
-    """Return the text to write: one line per resource, each with the newline that the kernel requires."""
+    """Return the text for a schemata file: one line per resource, each with the newline that the kernel requires."""
     return "".join(
         f"{resource}:{';'.join(f'{domain}={row[domain]}' for domain in sorted(row))}\n"
         for resource, row in sorted(table.items())

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the threads of a process do: where each may run, where it ran last, and how much it ran, waited and switched.
+"""The threads of processes: allowed CPUs, last CPU, running and waiting times, and context switches.
 
-Three small files per thread, read once, or twice around a window of time.
+Three small files per thread are read, once or at both ends of a time window.
 Source: Documentation/filesystems/proc.rst and Documentation/scheduler/sched-stats.rst of the Linux kernel.
 """
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 TICKS_PER_SECOND = 100
 NANOSECONDS = 1_000_000_000
-#: The share of a window that a busy thread ran or waited to run. Threads that compute come close to 1, even where a
-#: hundred of them are crowded on one CPU and each runs for a hundredth.
+#: The share of the window that a busy thread at least ran or waited to run. Threads that compute come close to 1, even
+#: where a hundred of them share a CPU and each runs for a hundredth of the window.
 BUSY = 0.5
-#: The share of a window that the busiest thread must have been busy for the others to be compared with it.
+#: The least share of the window that the busiest thread was busy, where other threads are compared with it.
 IDLE = 0.01
 
 
 class Thread:
-    """One thread. What is measured over a window is None without one, or where the kernel does not count it."""
+    """A thread; measured attributes are None without a time window, or where the kernel does not count them."""
 
     __slots__ = (
         "allowed",
@@ -62,7 +62,7 @@ class Thread:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the thread wanted a CPU for most of the window."""
+        """Return whether the thread ran or waited to run for most of the window."""
         return self.busy is not None and self.busy >= BUSY
 
     def __str__(self) -> str:
@@ -70,24 +70,23 @@ class Thread:
 
 
 def sample_threads(fs: KernelFS, processes: Iterable[int]) -> dict[tuple[int, str], Thread]:
-    """Return the threads of processes now, their times and switches counted from their start.
+    """Return the threads of processes by (id, start time), with times and switches since the start of each.
 
-    The key holds the time of the start too, because the kernel reuses ids. A thread that ends while
-    it is read is left out.
+    The start time is in the key because the kernel reuses ids. A thread that ends meanwhile is left out.
     """
-    found = {}
+    threads = {}
     for process in processes:
         for name in fs.list_names(f"/proc/{process}/task"):
             try:
                 thread = _read_thread(fs, process, int(name))
             except Absent:
                 continue
-            found[thread.tid, thread.started] = thread
-    return found
+            threads[thread.tid, thread.started] = thread
+    return threads
 
 
 def read_thread_status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
-    """Return the fields of a thread's status file. Raises Absent when the thread has ended."""
+    """Return the fields of a thread's status file. Raises Absent where the thread has ended."""
     rows = [line.partition(":") for line in fs.read(f"/proc/{process}/task/{tid}/status").splitlines()]
     return {key: value.strip() for key, dummy, value in rows}
 
@@ -95,19 +94,19 @@ def read_thread_status(fs: KernelFS, process: int, tid: int) -> dict[str, str]:
 def _read_thread(fs: KernelFS, process: int, tid: int) -> Thread:
     folder = f"/proc/{process}/task/{tid}"
     thread = Thread(process, tid)
-    found = read_thread_status(fs, process, tid)
-    thread.name = found.get("Name", "")
-    thread.allowed = parse_cpulist(found["Cpus_allowed_list"])
-    thread.voluntary = int(found["voluntary_ctxt_switches"])
-    thread.involuntary = int(found["nonvoluntary_ctxt_switches"])
-    # The name, in parentheses, may hold anything. After it comes the third field of proc.rst's table.
+    status = read_thread_status(fs, process, tid)
+    thread.name = status.get("Name", "")
+    thread.allowed = parse_cpulist(status["Cpus_allowed_list"])
+    thread.voluntary = int(status["voluntary_ctxt_switches"])
+    thread.involuntary = int(status["nonvoluntary_ctxt_switches"])
+    # The second field is the name in parentheses, which may contain any character; the third field follows it.
     fields = fs.read(f"{folder}/stat").rpartition(")")[2].split()
     thread.started = fields[22 - 3]
     thread.cpu = int(fields[39 - 3])
     thread.worked = (int(fields[14 - 3]) + int(fields[15 - 3])) / TICKS_PER_SECOND
     words = (fs.read_if_present(f"{folder}/schedstat") or "").split()
     if len(words) == 3 and words[2] != "0":
-        # On a CPU without a tick one of the two clocks may stand still for a second: the one that went on is right.
+        # On a CPU without ticks, one of the two clocks may stop for up to a second, so the larger value is right.
         thread.worked = max(thread.worked, int(words[0]) / NANOSECONDS)
         thread.waited = int(words[1]) / NANOSECONDS
     return thread
@@ -116,7 +115,7 @@ def _read_thread(fs: KernelFS, process: int, tid: int) -> Thread:
 def measure_between(
     before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float
 ) -> list[Thread]:
-    """Return the threads of the second sample, with what each did between the two; a new one is not measured."""
+    """Return the threads of the second sample with their times and switches since the first; None for new threads."""
     for key, thread in after.items():
         first = before.get(key)
         if first is None:
@@ -133,7 +132,7 @@ def measure_between(
 
 
 def scale_busy_to_busiest(threads: Iterable[Thread]) -> None:
-    """Make ``busy`` a share of the busiest thread's time instead of the window, if that thread was busy at all."""
+    """Turn ``busy`` from a share of the window into a share of the busiest thread's time, unless that was idle."""
     measured = [thread for thread in threads if thread.busy is not None]
     most = max((thread.busy or 0 for thread in measured), default=0)
     for thread in measured if most >= IDLE else ():
@@ -141,7 +140,7 @@ def scale_busy_to_busiest(threads: Iterable[Thread]) -> None:
 
 
 def without_measurement(threads: Iterable[Thread]) -> list[Thread]:
-    """Return the threads of a single sample: counts since their start say nothing about now."""
+    """Return the threads of a single sample with measured attributes set to None."""
     return measure_between({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
 
 

@@ -14,10 +14,10 @@ systemd.resource-control(5), systemctl(1).
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from .._errors import BadRequest, NotApplied, TuningError, Unsupported
 from .._io import command, textfile
+from .._io.blocks import suppress
 from .._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from .._kernel.cgroups import CGROUPS
 from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, list_groups_with_cpus

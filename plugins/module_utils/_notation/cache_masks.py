@@ -5,7 +5,7 @@
 """Capacity bit masks: which ways of an L3 domain a resctrl group may fill.
 
 A domain has as many ways as its full mask has bits (16 on every EPYC so far), each of the same size. People ask for
-ways, bytes or a share; the kernel wants a mask. This file converts between the two and touches no file.
+ways, bytes or a share; the kernel takes a mask. This module converts the former to the latter.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ GRAMMAR = "a mask such as 'fff0', '12 ways', '12MiB' or '75%'"
 
 
 def count_ways(mask: int) -> int:
-    """Count the ways of a mask."""
+    """Return the number of ways, that is of set bits, in a mask."""
     return bin(mask).count("1")
 
 
 def parse_cache_mask(text: str) -> int:
-    """Return the number that a hexadecimal mask stands for, with or without 0x."""
+    """Return the value of a hexadecimal mask, with or without 0x; ValueError for any other text."""
     mask = parse_hexadecimal(text)
     if mask is None:
         raise ValueError(f"'{text}' is no hexadecimal mask")
@@ -35,7 +35,7 @@ def parse_cache_mask(text: str) -> int:
 
 
 class CacheAmount:
-    """How much of a domain is requested: an exact mask, or a number of ways, bytes or percent."""
+    """A requested part of an L3 domain: an exact mask, or a number of ways, bytes or percent."""
 
     __slots__ = ("kind", "number", "text")
 
@@ -46,7 +46,7 @@ class CacheAmount:
 
     @classmethod
     def from_text(cls, value: object) -> CacheAmount:
-        """Read what a user wrote. Raises BadRequest for anything that could be read in two ways."""
+        """Parse an option such as "12 ways", "12MiB", "75%" or "fff0"; BadRequest for any ambiguous value."""
         if not isinstance(value, str):
             raise BadRequest(
                 f"An L3 amount must be a text, {GRAMMAR}, not the number {value!r}: YAML turns an unquoted mask such "
@@ -81,7 +81,7 @@ class CacheAmount:
         return cls("mask", mask, text)
 
     def to_ways(self, total_ways: int, domain_bytes: int) -> int:
-        """Return the whole ways this amount takes in a domain, rounded up."""
+        """Return the number of ways that this amount takes in a domain, rounded up."""
         if self.kind == "mask":
             return count_ways(int(self.number))
         if self.kind == "ways":
@@ -96,7 +96,7 @@ class CacheAmount:
         return -int(-self.number * total_ways // domain_bytes)
 
     def rounding_message(self, total_ways: int, domain_bytes: int) -> str | None:
-        """Return a sentence when the amount is no whole number of ways, else None."""
+        """Return a remark that the amount was rounded up to whole ways; None where nothing was rounded."""
         way = domain_bytes // total_ways
         got = self.to_ways(total_ways, domain_bytes)
         wanted = {"bytes": self.number, "share": domain_bytes * self.number / 100}.get(self.kind, got * way)

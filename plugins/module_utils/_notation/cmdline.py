@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kernel command lines, taken apart and put together as the kernel does it.
+"""Kernel command lines: parsed into settings and formatted again, by the rules of the kernel.
 
 A parameter is a word such as ``quiet`` or ``isolcpus=1-3``; a value with spaces stands in double quotes, as
 ``foo="a b"`` or ``"foo=a b"``. Names that differ in - and _ only are the same name.
 
-A setting is what all parameters of one name say, as one text: the value of a single one, "" for a flag without a value,
-'""' for an empty value, and where a name stands several times all its words in their order. hugepagesz and hugepages
-mean something only together and in order, so these names are one setting.
+A setting is the text of all parameters with the same name: the value of a single parameter, "" for a flag without a
+value, '""' for an empty value, and all words in their order where the name is repeated. hugepagesz and hugepages have a
+meaning only together and in order, so these names are one setting.
 Source: lib/cmdline.c (next_arg) and kernel/params.c (parameq) of the Linux kernel.
 """
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 HUGEPAGES = "hugepages"
-#: The name of a setting -> the names of parameters that it is made of, where these are several.
+#: Name of a setting -> the names of its parameters, for settings with several.
 FAMILIES = {HUGEPAGES: ("default_hugepagesz", "hugepagesz", "hugepages")}
 EMPTY_VALUE = '""'
 SPACES = " \t\n\v\f\r"
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a command line; a quote that is never closed reaches to the end, as in the kernel."""
+    """Split a command line into words; a quote that is never closed reaches to the end, as in the kernel."""
     words: list[str] = []
     word = ""
     quoted = False
@@ -44,7 +44,7 @@ def split_words(line: str) -> list[str]:
 
 
 def parse_word(word: str) -> tuple[str, str | None]:
-    """Return name and value of one word, without quotes; the value of a flag is None."""
+    """Split a word into name and value, without quotes; the value of a flag is None."""
     if word.startswith('"'):
         word = word[1:-1] if len(word) > 1 and word.endswith('"') else word[1:]
         name, equals, value = word.partition("=")
@@ -56,30 +56,30 @@ def parse_word(word: str) -> tuple[str, str | None]:
 
 
 def format_word(name: str, value: str | None) -> str:
-    """Return the word for a name and its value."""
+    """Return NAME=VALUE, with quotes where the value has spaces; the name alone for the value None."""
     if value is None:
         return name
     return f'{name}="{value}"' if any(character in SPACES for character in value) else f"{name}={value}"
 
 
 def canonical_name(name: str) -> str:
-    """Return one spelling for all names that the kernel treats as the same."""
+    """Return a parameter's name with underscores for hyphens, which the kernel treats as the same."""
     return name.replace("-", "_")
 
 
 def setting_of_parameter(name: str) -> str:
-    """Return the setting that a parameter belongs to."""
+    """Return the name of the setting that a parameter belongs to, in canonical spelling."""
     spelled = canonical_name(name)
     return next((setting for setting, names in FAMILIES.items() if spelled in names), spelled)
 
 
 def parameters_of_setting(setting: str) -> tuple[str, ...]:
-    """Return the names of the parameters that make a setting."""
+    """Return the names of the parameters of a setting."""
     return FAMILIES.get(setting, (setting,))
 
 
 def words_to_settings(words: Iterable[str]) -> dict[str, str]:
-    """Return every setting of a command line, by its name in canonical spelling."""
+    """Return the settings of a command line: canonical name -> text."""
     rows: dict[str, list[tuple[str, str | None]]] = {}
     for word in words:
         name, value = parse_word(word)
@@ -97,7 +97,7 @@ def _format_setting(setting: str, row: list[tuple[str, str | None]]) -> str:
 
 
 def setting_to_words(name: str, text: str) -> list[str]:
-    """Return the words that a setting is written with; the opposite of ``settings``, with the name as spelled."""
+    """Return the words of a command line for a setting: the reverse of words_to_settings, with the name as spelled."""
     words = split_words(text)
     if len(words) > 1 or canonical_name(name) in FAMILIES:
         return words

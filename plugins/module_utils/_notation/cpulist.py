@@ -21,9 +21,9 @@ LARGEST_CPU = 8191
 
 
 def parse_cpulist(text: str) -> tuple[int, ...]:
-    """Return the CPU numbers of a list, sorted and each once; an empty text is the empty list.
+    """Return the CPU numbers of a list such as 0-3,8, sorted and without duplicates; none for an empty text.
 
-    Raises ValueError with a sentence for anything the kernel would not take.
+    Raises ValueError with a message for any text that the kernel would refuse.
     """
     cpus: set[int] = set()
     for item in text.replace("\n", "").split(","):
@@ -43,10 +43,10 @@ def parse_cpulist(text: str) -> tuple[int, ...]:
 
 
 def parse_boot_cpulist(text: str, last_cpu: int) -> tuple[int, ...]:
-    """Return the CPU numbers of a list in a boot parameter, which may hold more than lists elsewhere do.
+    """Return the CPU numbers of a list in a boot parameter, whose grammar is larger than that of other CPU lists.
 
-    That is ``all``, ``N`` for the last CPU, and ranges of which only some are meant: ``1-15:1/2`` is the first CPU of
-    every two. Raises ValueError with a sentence for anything the kernel would not take.
+    It also has ``all``, ``N`` for the last CPU, and ranges with a pattern: ``1-15:1/2`` is the first CPU of every two.
+    Raises ValueError with a message for any text that the kernel would refuse.
     """
     cpus: set[int] = set()
     for item in text.replace("\n", "").split(","):
@@ -65,7 +65,7 @@ def parse_boot_cpulist(text: str, last_cpu: int) -> tuple[int, ...]:
 
 
 def format_cpulist(cpus: Iterable[int]) -> str:
-    """Return the shortest kernel notation of a set of CPU numbers, as the kernel itself prints it."""
+    """Return CPU numbers as the shortest list, such as 0-3,8, as the kernel itself prints it."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][1] + 1:
@@ -78,8 +78,7 @@ def format_cpulist(cpus: Iterable[int]) -> str:
 def parse_cpumask(text: str) -> tuple[int, ...]:
     """Return the CPU numbers of a hexadecimal mask, sorted; groups of 32 CPUs are separated by commas, highest first.
 
-    Raises ValueError with a sentence for anything the kernel would not take: it knows no 0x, and no group of more than
-    eight digits.
+    Raises ValueError with a message for any text that the kernel would refuse, such as 0x or a group of nine digits.
     """
     mask = 0
     for group in text.strip().split(","):
@@ -92,10 +91,10 @@ def parse_cpumask(text: str) -> tuple[int, ...]:
 
 
 def format_cpumask(cpus: Iterable[int], width: int) -> str:
-    """Return the hexadecimal mask of a set of CPU numbers, as the kernel prints it on a host of ``width`` CPUs.
+    """Return CPU numbers as a hexadecimal mask, padded to ``width`` CPUs as the kernel prints it.
 
-    The kernel pads to the CPUs it could have (nr_cpu_ids: the highest possible number plus one). It takes a mask of
-    any length, but shows it so. Raises ValueError for a CPU that does not fit.
+    The kernel pads to the number of CPUs that the host could have (nr_cpu_ids: the highest possible number plus one).
+    Raises ValueError for a CPU that does not fit.
     """
     mask = 0
     for cpu in cpus:

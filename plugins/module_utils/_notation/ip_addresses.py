@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses for a service that asks nobody who they are: of networks that no router of the internet knows.
+"""IP addresses and ports as options give them; a service without authentication may only have a private address.
 
 Source: RFC 1918, RFC 6598 (which overlay networks use), RFC 4193.
 """
@@ -17,9 +17,9 @@ PRIVATE_NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0
 
 
 def require_private_address(text: object, option: str) -> str:
-    """Return an address of a private network in its usual spelling; BadRequest for every other one.
+    """Return an IP address of a private network in its usual spelling; BadRequest for any other text.
 
-    ``what`` names the option for the sentence.
+    The error message begins with the name of the option.
     """
     # Imported here because most runs of the engine read no address.
     import ipaddress
@@ -31,8 +31,8 @@ def require_private_address(text: object, option: str) -> str:
             f"{option}: '{text}' is no IP address. Give an address of a private network, as 10.20.0.2; a name could "
             "lead elsewhere tomorrow."
         ) from None
-    networks = [ipaddress.ip_network(one) for one in PRIVATE_NETWORKS]
-    if not any(address.version == one.version and address in one for one in networks):
+    networks = [ipaddress.ip_network(network) for network in PRIVATE_NETWORKS]
+    if not any(address.version == network.version and address in network for network in networks):
         raise BadRequest(
             f"{option}: {address} is not an address of a private network ({', '.join(PRIVATE_NETWORKS)}), and what "
             "works there runs what anyone sends who can connect. Use a VLAN or WireGuard between the hosts, and its "
@@ -42,13 +42,13 @@ def require_private_address(text: object, option: str) -> str:
 
 
 def parse_port(value: object, lowest: int = 1) -> int | None:
-    """Return the port that a number or a text is; None where it is none, or below the lowest one."""
+    """Return a port as a number; None for a value that is no port, or a port below the lowest one."""
     number = parse_whole(value)
     return number if number is not None and lowest <= number <= LAST_PORT else None
 
 
 def parse_endpoint(text: object, option: str) -> tuple[str, int]:
-    """Return the private address and the port of ADDRESS:PORT, or of [ADDRESS]:PORT for IPv6."""
+    """Split ADDRESS:PORT, or [ADDRESS]:PORT for IPv6, into a private address and a port from 1024 up."""
     host, dummy, port = str(text).strip().rpartition(":")
     number = parse_port(port, lowest=1024)
     if number is None:
@@ -58,5 +58,5 @@ def parse_endpoint(text: object, option: str) -> tuple[str, int]:
 
 
 def format_endpoint(address: str, port: int) -> str:
-    """Return address and port as one word."""
+    """Return ADDRESS:PORT, or [ADDRESS]:PORT for IPv6."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

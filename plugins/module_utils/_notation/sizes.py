@@ -13,7 +13,7 @@ UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes in the largest unit that needs no fraction."""
+    """Return a number of bytes exactly, in the largest unit that needs no fraction, as "16 MiB"."""
     for unit in ("GiB", "MiB", "KiB"):
         if count and count % UNITS[unit] == 0:
             return f"{count // UNITS[unit]} {unit}"
@@ -21,7 +21,7 @@ def format_bytes(count: int) -> str:
 
 
 def parse_bytes(text: object, option: str) -> int:
-    """Return the bytes of an amount such as 40GiB."""
+    """Return the bytes of an amount such as 40GiB; BadRequest, which begins with the option, for other texts."""
     words = str(text).strip()
     unit = words[-3:]
     number = parse_decimal(words[:-3].strip())
@@ -31,7 +31,7 @@ def parse_bytes(text: object, option: str) -> int:
 
 
 def format_bytes_short(count: int) -> str:
-    """Return bytes as a person would say them: exact where that is short, else with one decimal."""
+    """Return a number of bytes exactly where that is short, else in MiB or GiB with one decimal."""
     exact = format_bytes(count)
     if len(exact.split()[0]) <= 4:
         return exact
@@ -40,5 +40,5 @@ def format_bytes_short(count: int) -> str:
 
 
 def format_pages(count: int, page_kb: int) -> str:
-    """Return a number of pages with their size in words."""
+    """Return a number of pages with their size, as "3 pages of 2 MiB"."""
     return f"{count} page{'' if count == 1 else 's'} of {format_bytes(page_kb * UNITS['KiB'])}"

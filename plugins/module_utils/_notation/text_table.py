@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A table as text: columns as wide as their widest cell, two spaces apart."""
+"""Tables as plain text: each column as wide as its widest cell, two spaces between columns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def format_columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return lines of equally many cells as text, without spaces at the ends and without a newline behind the last."""
+    """Return rows with equally many cells as lines of aligned columns, without trailing spaces and last newline."""
     widths = [max(map(len, cells)) for cells in zip(*rows)]
     return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in rows)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Words and command lines as systemd reads them in a unit file. Source: systemd.syntax(7) and systemd.service(5)."""
+"""Words and command lines in the syntax of systemd's unit files. Source: systemd.syntax(7) and systemd.service(5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAIN = re.compile(r"[][A-Za-z0-9_./:,=@+-]+\Z")
 
 
 def quote_word(word: str, escape_variables: bool = True) -> str:
-    """Return a word as systemd gives it back unchanged; ``variables`` where it would put those of a service in."""
+    """Return a word quoted for a unit file; ``escape_variables`` where systemd expands $VARIABLES of the service."""
     if PLAIN.match(word):
         return word
     text = ""
@@ -34,5 +34,5 @@ def quote_word(word: str, escape_variables: bool = True) -> str:
 
 
 def format_command_line(program: str, arguments: Iterable[str]) -> str:
-    """Return a command line; systemd puts no variables into the name of the program."""
+    """Return a program and its arguments as a command line; systemd expands no variables in the program's name."""
     return " ".join([quote_word(program, escape_variables=False), *map(quote_word, arguments)])

@@ -28,7 +28,7 @@ TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     """A host without the engine, of which version one would be installed."""
     fake = Systemd(root, STARTED_BY)
-    monkeypatch.setattr(managed_units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     (root / "usr/sbin").mkdir(parents=True)
     version(monkeypatch, "one")
     return fake

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Downloads one large file from an HTTP server into PATH.part, and continues where an earlier try ended.
+"""Downloads a large file from an HTTP server into PATH.part, and continues where an earlier try ended.
 
-It returns the digest, and the caller compares it. A part is continued only as long as the server says that its file is
-still the same one.
+The caller compares the digest that a download returns. A part is continued only while the server says that its file is
+unchanged.
 Source: RFC 9110, sections 13.1.5 (If-Range), 14 (Range requests) and 15.5.17 (416).
 """
 
@@ -31,48 +31,48 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    #: What to store about a part for a later run: the URL, and the size and a validator of the server's file.
+    #: Stored about a part for a later run: the URL, and the size and the validator (ETag or date) of the server's file.
     Facts = dict[str, Any]
 
-#: How many tries in a row may bring no byte; the pauses between them double up to the longest, in seconds.
+#: Tries in a row that may receive no byte; the pauses between them double up to the longest, in seconds.
 TRIES = 5
 LONGEST_PAUSE = 30
-#: How often a download may begin again, for example because the file on the server has changed.
+#: How often a download may start from the beginning again, for example because the server's file has changed.
 RESTARTS = 3
 CHUNK = 1 << 20
-#: Status codes of errors that may pass: too slow, too many requests, and faults of servers and gateways.
+#: Status codes after which a download is tried again: timeouts, too many requests, faults of servers and gateways.
 TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
 def require_disk_space(path: str, missing_bytes: int, reserved_bytes: int, file_count: int = 1) -> None:
-    """Refuse what does not fit on the disk: a file, or one and its others."""
+    """Raise BadRequest where missing and reserved bytes do not fit on the disk of a path (one of several files)."""
     folder = os.path.dirname(path)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    there = os.statvfs(folder)
-    free = there.f_bavail * there.f_frsize
+    file_system = os.statvfs(folder)
+    free = file_system.f_bavail * file_system.f_frsize
     if missing_bytes + reserved_bytes > free:
-        others = f" with its {file_count - 1} other files" if file_count > 1 else ""
+        other_files = f" with its {file_count - 1} other files" if file_count > 1 else ""
         raise BadRequest(
-            f"{path}{others} does not fit: {format_bytes_short(missing_bytes)} are needed and "
+            f"{path}{other_files} does not fit: {format_bytes_short(missing_bytes)} are needed and "
             f"{format_bytes_short(reserved_bytes)} must stay free (reserve), but the file system of {folder} has only "
             f"{format_bytes_short(free)}. Make room, or choose another path."
         )
 
 
 class Download:
-    """The download of one file.
+    """The download of a file; ``known`` has the facts that an earlier run stored about the part that it left.
 
-    ``known`` is what an earlier run stored about the part that it left, and ``keep`` is called with what to store about
-    this one before its first byte is written; before that, ``check_space`` may refuse the number of bytes to come.
-    ``begun`` may refuse the file by its first bytes. ``tell`` is called at times with the bytes so far and in total.
+    The caller may set these functions: ``require_space`` may refuse the number of missing bytes, ``store_facts`` gets
+    the facts about the part before its first byte is written, ``check_first_bytes`` may refuse the file by its first
+    bytes, and ``report_progress`` gets the bytes so far and in total.
     """
 
     def __init__(self, url: str, part: str, known: Facts | None = None, timeout: float = 60) -> None:
         self.url = url
         self.part = part
         self.timeout = timeout
-        #: Headers of each request, as the one with a token.
+        #: Headers of each request, for example Authorization.
         self.headers: dict[str, str] = {}
         self.require_space: Callable[[int | None], None] = lambda dummy: None
         self.store_facts: Callable[[Facts], None] = lambda dummy: None
@@ -83,14 +83,14 @@ class Download:
         self.total: int | None = known.get("size")
         self.validator: str | None = known.get("validator")
         self.remarks: list[str] = []
-        #: How many bytes of the part are there, how many of them an earlier run had left, and their digest.
+        #: The bytes of the part so far, those of them that an earlier run had left, and their digest.
         self.received = self.resumed_bytes = 0
         self.digest = hashlib.sha256()
         self._restarts = 0
         self._fd = -1
 
     def fetch(self) -> str:
-        """Fetch what is missing and return the digest of the whole part, which is then on the disk."""
+        """Fetch the missing bytes, flush the part to the disk, and return its digest."""
         with self._locked_part():
             self._read_earlier_part()
             tries = 0
@@ -114,7 +114,7 @@ class Download:
         return self.digest.hexdigest()
 
     def fetch_with_digest(self, wanted_digest: str) -> str:
-        """Run; when the digest is wrong and an earlier run had left a part, fetch the whole file again."""
+        """Fetch the file, anew where the part of an earlier run led to another digest, and return its digest."""
         digest = self.fetch()
         if digest != wanted_digest and self.resumed_bytes:
             digest = self.fetch_from_start("what an earlier run left belongs to another file")
@@ -125,9 +125,9 @@ class Download:
 
     @contextmanager
     def _locked_part(self) -> Iterator[None]:
-        """Lock the part, so that no two runs write into it.
+        """Open and lock the part during the block, so that no other run writes into it.
 
-        The folder may belong to somebody else: a link is refused, and so is a file with another name beside this one.
+        The folder may belong to another user, so a link and a file with a second name (hard link) are refused.
         """
         try:
             with open_folder(os.path.dirname(self.part)) as folder:
@@ -155,7 +155,7 @@ class Download:
             os.close(self._fd)
 
     def _read_earlier_part(self) -> None:
-        """Read what an earlier run left."""
+        """Compute size and digest of the part that an earlier run left."""
         size = os.fstat(self._fd).st_size
         if self.total is not None and size > self.total:
             self.received = size
@@ -169,7 +169,7 @@ class Download:
         self.received = self.resumed_bytes = size
 
     def _discard_part(self, reason: str = "") -> None:
-        """Discard what is there."""
+        """Empty the part; TuningError where this happens too often."""
         if self.received and reason:
             self.remarks.append(f"{self.url} is fetched from the beginning again: {reason}.")
             self._restarts += 1
@@ -182,14 +182,14 @@ class Download:
         self.total = self.validator = None
 
     def fetch_from_start(self, reason: str) -> str:
-        """Fetch all of it, whatever is there, and return the digest."""
+        """Discard the part, fetch the whole file, and return its digest."""
         with self._locked_part():
             self.received = os.fstat(self._fd).st_size
             self._discard_part(reason)
         return self.fetch()
 
     def _request_missing_bytes(self) -> None:
-        """Make one request for what is missing, and write what comes."""
+        """Send a request for the missing bytes, and write the response into the part."""
         headers = dict(self.headers)
         if self.received:
             headers["Range"] = f"bytes={self.received}-"
@@ -211,7 +211,7 @@ class Download:
                 self._write_response(response)
 
     def _prepare_for_response(self, response: Any) -> bool:
-        """Prepare for an answer, which is the rest or the whole file; return whether to write its bytes."""
+        """Prepare the part for a response with the rest or with the whole file; return whether to write its bytes."""
         remote = ServedFile(response.headers)
         if response.status == 206:
             begin, total = parse_content_range(response.headers.get("Content-Range") or "")
@@ -225,15 +225,14 @@ class Download:
             self.validator = self.validator or remote.validator
         else:
             changed = self.validator and remote.validator != self.validator
-            why = "the file on the server has changed" if changed else "the server sends no parts of it"
-            self._discard_part(why)
+            self._discard_part("the file on the server has changed" if changed else "the server sends no parts of it")
             self.total, self.validator = remote.size, remote.validator
         self.require_space(None if self.total is None else self.total - self.received)
         self.store_facts({"url": self.url, "size": self.total, "validator": self.validator})
         return True
 
     def _write_response(self, response: Any) -> None:
-        """Write what comes, to the end of it or of the connection."""
+        """Write the bytes of a response until it, or the connection, ends."""
         checked = False
         os.lseek(self._fd, self.received, os.SEEK_SET)
         while True:
@@ -254,7 +253,7 @@ class Download:
             try:
                 count = os.write(self._fd, view)
             except OSError as error:
-                # A full disk harms everything on it, so the part is removed.
+                # Other programs need the disk too, so a part that fills it is removed.
                 os.ftruncate(self._fd, 0)
                 raise TuningError(
                     f"{self.part} cannot be written: {os.strerror(error.errno or 0)}. The part was removed."
@@ -264,7 +263,7 @@ class Download:
             view = view[count:]
 
     def _transient_error_reason(self, error: Exception) -> str:
-        """Return an error that may pass in words; raise one that will not."""
+        """Return the reason of an error after which to try again; raise the error where a new try is useless."""
         passes = not isinstance(error, urllib.error.HTTPError) or error.code in TRANSIENT_STATUS
         if not passes or is_untrusted_certificate(error):
             raise permanent_error(self.url, error) from None

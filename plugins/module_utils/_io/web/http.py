@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Requests to HTTP servers that have files: how one is sent, what the answer says of the file, and errors in words.
+"""Requests to HTTP servers that have files: sending, facts about the file from headers, and error messages.
 
 Source: RFC 9110; RFC 9530 for the header Repr-Digest, and RFC 3230 for Digest, which it replaces. Headers X-Linked and
 X-Error are those of Hugging Face hubs, as huggingface_hub reads them (get_hf_file_metadata, hf_raise_for_status).
@@ -25,39 +25,39 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: The header with a token, which goes to the server that was named and to no other.
+#: The header with a token, which is not sent to the server of a redirection.
 AUTHORIZATION = "Authorization"
-#: What to say beside a status code that will not pass.
+#: Explanations of status codes after which a new try is useless.
 STATUS_REASONS = {401: "it asks for a key", 403: "it is forbidden", 404: "it has no such file", 410: "it is gone"}
 
 
 class ServedFile:
-    """What a server says about its file; None for a size or a validator that it does not send."""
+    """Size, validator and SHA-256 of a server's file, from its headers; None for each that is not sent."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self.size = parse_whole(headers.get("Content-Length"))
-        # Only a strong validator promises the same bytes; the time of the last change is one by RFC 9110, 8.8.2.2.
+        # Only a strong validator promises equal bytes; Last-Modified counts as strong by RFC 9110, 8.8.2.2.
         tag = headers.get("ETag")
         self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
         self.sha256 = parse_sha256_header(headers)
 
 
 def validate_url(url: str, option: str = "url") -> None:
-    """Refuse other protocols than HTTP, and what is no URL."""
+    """Raise BadRequest for a text that is no URL, and for other protocols than HTTP."""
     try:
-        # Reading the port raises ValueError where it is none, and reading the rest where a bracket is not closed.
-        right = urlsplit(url).scheme in ("http", "https") and urlsplit(url).port != 0 and len(url.split()) == 1
+        # urlsplit raises ValueError for an open bracket, and its port for a text that is no port.
+        is_url = urlsplit(url).scheme in ("http", "https") and urlsplit(url).port != 0 and len(url.split()) == 1
     except ValueError:
-        right = False
-    if not right:
+        is_url = False
+    if not is_url:
         raise BadRequest(f"{option}: '{url}' cannot be fetched; say one that begins with https:// or http://.")
 
 
 def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> ServedFile:
-    """Ask for the size, the validator and the digest without fetching the file.
+    """Return size, validator and digest of a server's file by a HEAD request.
 
-    Where a server redirects, it alone is believed on the digest; a hub also says the size, and the store behind it may
-    refuse this kind of request. BadRequest where a hub does not give the file to everybody.
+    After a redirection the digest of the first server counts. A hub also sends the size with its redirection, and the
+    store that it redirects to may refuse HEAD. BadRequest where a hub denies access to the file.
     """
     redirects = Redirects()
     try:
@@ -66,7 +66,7 @@ def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | No
     except (OSError, http.client.HTTPException) as error:
         if reason := _access_denied_reason(url, error):
             raise BadRequest(reason) from None
-        if not any("X-Linked-Size" in passed for passed in redirects.redirect_headers[:1]):
+        if not any("X-Linked-Size" in headers for headers in redirects.redirect_headers[:1]):
             raise TuningError(f"{url} cannot be fetched: {error_reason(error)}.") from None
         remote = ServedFile({})
     for first in redirects.redirect_headers[:1]:
@@ -76,23 +76,23 @@ def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | No
 
 
 def is_encrypted_or_local(url: str) -> bool:
-    """Return whether nobody on the way can read or change what is sent."""
+    """Return whether a URL is encrypted or on this host, so that nobody in the network can read or change its data."""
     split = urlsplit(url)
     return split.scheme == "https" or split.hostname in ("127.0.0.1", "::1", "localhost")
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirections, and keeps the headers of each: some servers say there alone what the file is."""
+    """Follows redirections and stores the headers of each: some servers send facts about the file only there."""
 
     def __init__(self) -> None:
         self.redirect_headers: list[Mapping[str, str]] = []
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """Remember the headers, and go where they lead; with the token only where it is the same server."""
+        """Store the headers and follow the redirection; the token is sent only to the same server."""
         self.redirect_headers.append(headers)
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request and req.get_method() == "HEAD":
-            request.method = "HEAD"  # Older Pythons would fetch the file then.
+            request.method = "HEAD"  # Older Pythons would send GET after a redirection.
         token = req.unredirected_hdrs.get(AUTHORIZATION)
         if request and token and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
             request.add_unredirected_header(AUTHORIZATION, token)
@@ -124,25 +124,25 @@ def open_url(
 
 
 def permanent_error(url: str, error: Exception) -> TuningError:
-    """Return the sentence on an error that another try would meet again."""
+    """Return the error of ours for a failed request that is not worth another try."""
     if reason := _access_denied_reason(url, error):
         return BadRequest(reason)
     if isinstance(error, urllib.error.HTTPError):
-        way = f": {STATUS_REASONS[error.code]}" if error.code in STATUS_REASONS else ""
+        reason = f": {STATUS_REASONS[error.code]}" if error.code in STATUS_REASONS else ""
         return TuningError(
-            f"{url} cannot be fetched: the server answers {error.code} {error.reason}{way}. Check the URL."
+            f"{url} cannot be fetched: the server answers {error.code} {error.reason}{reason}. Check the URL."
         )
     trust = "its certificate is not trusted here: " if is_untrusted_certificate(error) else ""
     return TuningError(f"{url} cannot be fetched: {trust}{error_reason(error)}.")
 
 
 def _access_denied_reason(url: str, error: Exception) -> str:
-    """Return the sentence on a file that a hub does not give to this caller, empty for any other answer."""
+    """Return why a hub denies access to a file, with what to do; an empty text for any other error."""
     page, at, dummy = url.partition("/resolve/")
     if not at or not isinstance(error, urllib.error.HTTPError) or error.code not in (401, 403):
         return ""
     if urlsplit(error.filename or url)[1] != urlsplit(url)[1]:
-        return ""  # Not the hub refuses it, but the store that it redirects to.
+        return ""  # The store that the hub redirects to has refused the request.
     if error.headers.get("X-Error-Code") == "GatedRepo":
         return f"{url} is gated: accept its licence at {page} and set llama_hub_token to a token of that account."
     return (
@@ -152,12 +152,12 @@ def _access_denied_reason(url: str, error: Exception) -> str:
 
 
 def is_untrusted_certificate(error: Exception) -> bool:
-    """Return whether the certificate of the server is what was wrong."""
+    """Return whether a request failed because the server's certificate is not trusted."""
     return type(getattr(error, "reason", None)).__name__ == "SSLCertVerificationError"
 
 
 def error_reason(error: Exception) -> str:
-    """Return an error without its class, for a sentence."""
+    """Return the reason of a failed request as a part of a message."""
     reason = getattr(error, "reason", None)
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code} {error.reason}"
@@ -167,7 +167,7 @@ def error_reason(error: Exception) -> str:
 
 
 def parse_content_range(text: str) -> tuple[int | None, int | None]:
-    """Return begin and total of a Content-Range such as 'bytes 100-199/200'."""
+    """Return the first byte and the total of a Content-Range such as 'bytes 100-199/200'; None for missing ones."""
     unit, dummy, rest = text.partition(" ")
     span, dummy, total = rest.partition("/")
     begin = span.partition("-")[0]
@@ -175,9 +175,9 @@ def parse_content_range(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_sha256_header(headers: Mapping[str, str]) -> str | None:
-    """Return the SHA-256 of the whole file, in hexadecimal digits, as far as the headers of an answer say it.
+    """Return the SHA-256 of the whole file, in hexadecimal, from the headers of a response; None where it is missing.
 
-    Hugging Face has it in X-Linked-ETag of the answer that redirects to the file.
+    Hugging Face sends it as X-Linked-ETag with the redirection to the file.
     """
     digits = (headers.get("X-Linked-ETag") or "").strip('"').lower()
     if len(digits) == 64 and set(digits) <= set("0123456789abcdef"):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The beginning of a file on an HTTP server, read only as far as somebody asks for it.
+"""The beginning of a file on an HTTP server, fetched only as far as it is read.
 
-It is fetched by range requests that grow. A server that sends no parts begins to send the whole file: of that, too,
-only what is asked for is read, and then the connection is closed.
+It is fetched by range requests of growing size. A server without range requests sends the whole file; then too, only
+the bytes that are read are received, and the connection is closed.
 Source: RFC 9110, sections 13.1.5 (If-Range) and 14 (Range requests).
 """
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 #: Bytes of the first request and of the largest one. Most headers of models have 2 to 12 MiB, small ones 100 KiB.
 FIRST, LARGEST = 1 << 20, 16 << 20
-#: Bytes that are read at a time from a server that sends the whole file.
+#: Bytes of each read from a server that sends the whole file.
 CHUNK = 1 << 16
 
 
 class RemoteFile:
-    """A file on a server, open to be read from its start on; a context manager, which closes the connection.
+    """A file on a server, open for reading; a context manager that closes the connection.
 
-    ``size`` is that of the whole file in bytes, ``sha256`` its digest in hexadecimal digits where the server says it,
-    and ``fetched`` how many bytes were read. TuningError says why it cannot be read.
+    ``size`` is that of the whole file in bytes, ``sha256`` its digest in hexadecimal digits where the server sends it.
+    TuningError has the reason where it cannot be read.
     """
 
     def __init__(self, url: str, timeout: float = 60) -> None:
@@ -53,7 +53,7 @@ class RemoteFile:
         self._at = 0
         self._step = FIRST
         self._validator: str | None = None
-        #: The answer of a server that sends no parts, as far as it is not read yet.
+        #: The open response of a server without range requests.
         self._whole: Any = None
         self._fetch_more()
 
@@ -66,7 +66,7 @@ class RemoteFile:
 
     @property
     def fetched(self) -> int:
-        """How many bytes of the file were read."""
+        """The number of bytes that were received."""
         return len(self._data)
 
     def read(self, count: int) -> bytes:
@@ -82,12 +82,12 @@ class RemoteFile:
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, from the start of the file or from here."""
+        """Move to an offset, from the start of the file or from the current position."""
         self._at = offset + (self._at if whence == os.SEEK_CUR else 0)
         return self._at
 
     def _fetch_more(self) -> None:
-        """Fetch the next part."""
+        """Receive the next bytes."""
         try:
             if self._whole:
                 self._data += self._whole.read1(CHUNK)
@@ -125,10 +125,10 @@ class RemoteFile:
                 )
         if not have:
             answers = [*redirects.redirect_headers, response.headers]
-            self.sha256 = next((found for found in map(parse_sha256_header, answers) if found), None)
+            self.sha256 = next((digest for digest in map(parse_sha256_header, answers) if digest), None)
 
     def _read_part(self, response: Any, remote: ServedFile) -> None:
-        """Read a part, and no more of it than was asked for."""
+        """Read the requested range of a response, and no byte more."""
         begin, total = parse_content_range(response.headers.get("Content-Range") or "")
         if begin != len(self._data) or not total or total != (self.size or total):
             raise TuningError(f"{self.url}: the server answers with another range than it was asked for.")
@@ -137,7 +137,7 @@ class RemoteFile:
         self.size = total
         self._validator = self._validator or remote.validator
         end = min(len(self._data) + self._step, total)
-        # What came before the connection ended is kept, and the next request goes on there.
+        # Bytes from before the end of a connection stay, and the next request continues there.
         with suppress(http.client.IncompleteRead):
             while len(self._data) < end:
                 data = response.read1(min(CHUNK, end - len(self._data)))

@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from ..._errors import NotApplied, TuningError, Unrestored
+from ..._io.blocks import nullcontext
 from .knob import Change
 
 TYPE_CHECKING = False

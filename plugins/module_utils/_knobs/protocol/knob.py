@@ -13,7 +13,7 @@ An address is a text such as ``resctrl:draft/L3/0``; a value is the text the ker
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from ..._io.blocks import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from ..._errors import Absent, Refused, TuningError
+from ..._io.blocks import contextmanager
 from ..._kernel import resctrl
 from ..._kernel.resctrl import format_address, split_address
 from ..protocol.knob import Knob

@@ -58,7 +58,7 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     one = Host(tmp_path)
-    monkeypatch.setattr(_agent.command, "attempt", one.run)
+    monkeypatch.setattr(_agent.command, "try_command", one.run)
     monkeypatch.setattr(_agent, "AWAY", str(tmp_path / "run/away"))
     monkeypatch.setattr(_agent, "UNIT_FOLDER", str(tmp_path))
     return one

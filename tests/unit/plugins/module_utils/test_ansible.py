@@ -200,7 +200,7 @@ def test_the_engine_is_installed_replaced_and_removed(
     (package / "_knob.py").write_text("edited")
     assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{host_tool_files.PACKAGE}/_knob.py"]
     assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
-    monkeypatch.setattr(managed_units.command, "run", lambda command: "")
+    monkeypatch.setattr(managed_units.command, "run_command", lambda command: "")
     assert run(epyc_engine, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()

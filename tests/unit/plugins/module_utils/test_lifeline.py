@@ -136,7 +136,7 @@ def test_a_stop_is_handed_on(tmp_path: Path, handlers: list[Callable[..., Any]])
 
 
 def test_what_cannot_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(ip_addresses, "PRIVATE", ("127.0.0.0/8",))
+    monkeypatch.setattr(ip_addresses, "PRIVATE_NETWORKS", ("127.0.0.0/8",))
     one = Follower(LONG)
     one.start()
     assert _cli.main(["group", "lead", f"127.0.0.1:{one.address[1]}", "--", "/no/such"]) == 1

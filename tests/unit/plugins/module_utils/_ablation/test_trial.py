@@ -39,8 +39,8 @@ class Machine:
         self.refuses: tuple[str, ...] = ()
         patch.setattr(restore_guard, "HOST_TOOL", str(root / "sovereign-epyc"))
         patch.setattr(trial, "UNITS", str(root / "units"))
-        patch.setattr(trial.command, "run", self.run)
-        patch.setattr(trial.command, "attempt", lambda words: trial.command.CommandResult(0, "", ""))
+        patch.setattr(trial.command, "run_command", self.run)
+        patch.setattr(trial.command, "try_command", lambda words: trial.command.CommandResult(0, "", ""))
         (root / "sovereign-epyc").touch()
         self.drop_in = root / f"units/{UNIT}.d/90-sovereign-epyc-trial.conf"
 

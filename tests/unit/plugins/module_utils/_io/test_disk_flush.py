@@ -103,7 +103,7 @@ def test_what_cannot_be_flushed_is_told(log: Path, tmp_path: Path, monkeypatch: 
     def full(path: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(disk_flush.textfile, "flush", full)
+    monkeypatch.setattr(disk_flush.textfile, "flush_path", full)
     why = disk_flush.flush_to_disk([str(tmp_path)])
     assert why == "Input/output error"
     assert "if the power fails within the next minute" in disk_flush.unflushed_message("/boot/grub/grub.cfg", why)

@@ -114,9 +114,9 @@ def test_no_label_is_none(fs: KernelFS) -> None:
         lambda fs: fs.write("/file", "new"),
         lambda fs: fs.mkdir("/new"),
         lambda fs: fs.rmdir("/folder"),
-        lambda fs: fs.label("/folder", "name", "value"),
-        lambda fs: fs.mount("resctrl", "/folder"),
-        lambda fs: fs.unmount("/folder"),
+        lambda fs: fs.set_trusted_attribute("/folder", "name", "value"),
+        lambda fs: fs.mount_filesystem("resctrl", "/folder"),
+        lambda fs: fs.unmount_filesystem("/folder"),
     ],
 )
 def test_a_check_can_write_nothing(fs: KernelFS, write: Callable[[KernelFS], None]) -> None:

@@ -92,7 +92,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
-    monkeypatch.setattr(partition.command, "run", machine.run)
+    monkeypatch.setattr(partition.command, "run_command", machine.run)
     monkeypatch.setattr(machine.tree.fs, "write", machine.write)
     return machine
 
@@ -151,7 +151,7 @@ def test_one_that_became_invalid_is_drift_and_is_put_back_as_that(machine: Machi
 
 
 def test_a_kernel_without_partitions_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition.command, "run", lambda words: "")
+    monkeypatch.setattr(partition.command, "run_command", lambda words: "")
     with pytest.raises(TuningError, match="this kernel makes no partitions"):
         machine.ask()
 

@@ -178,7 +178,7 @@ def test_a_watchdog_without_a_counter(
 ) -> None:
     machine.tree.put("/proc/sys/kernel/nmi_watchdog", 0)
     (machine.tree.root / "proc/sys/kernel/nmi_watchdog").chmod(mode)
-    monkeypatch.setattr(machine.tree.fs, "refusal", lambda path, nonsense: answer)
+    monkeypatch.setattr(machine.tree.fs, "write_refusal_errno", lambda path, nonsense: answer)
     assert machine.left(nmi_watchdog=False) == []
     with pytest.raises(BadRequest, match="has found no performance counter for it"):
         machine.wanted(nmi_watchdog=True)
@@ -188,7 +188,7 @@ def test_a_watchdog_that_only_refuses_nonsense_can_be_switched_on(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.tree.put("/proc/sys/kernel/nmi_watchdog", 0)
-    monkeypatch.setattr(machine.tree.fs, "refusal", lambda path, nonsense: 22)
+    monkeypatch.setattr(machine.tree.fs, "write_refusal_errno", lambda path, nonsense: 22)
     assert machine.wanted(nmi_watchdog=True) == {"sysfs:nmi_watchdog": "1"}
 
 

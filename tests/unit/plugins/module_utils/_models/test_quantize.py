@@ -70,7 +70,7 @@ class Sandbox:
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     one = Sandbox()
-    monkeypatch.setattr(quantize.sandbox, "attempt", one.attempt)
+    monkeypatch.setattr(quantize.sandbox, "run_in_sandbox", one.attempt)
     return one
 
 

@@ -33,7 +33,7 @@ ASKED = {"bind": "10.0.0.11:8407", "allow": ["10.0.0.2", "10.0.1.0/24"], "untune
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, STARTED_BY)
-    monkeypatch.setattr(managed_units.command, "run", fake.run)
+    monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     return fake
 
 

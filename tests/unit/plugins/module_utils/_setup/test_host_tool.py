@@ -170,7 +170,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
         real(path, *rest, **more)
         modes.add(os.stat(path).st_mode & 0o022)
 
-    monkeypatch.setattr(host_tool_files.textfile, "replace", replace)
+    monkeypatch.setattr(host_tool_files.textfile, "write_file", replace)
     systemd.refuses = "enable"
     with pytest.raises(TuningError, match="was put back"):
         run(systemd)

@@ -54,7 +54,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
         assert words[:3] == ["env", "TZ=UTC", "systemctl"]
         return "Tue 2026-11-24 18:26:44 UTC\n"
 
-    monkeypatch.setattr(boot_service.command, "run", run)
+    monkeypatch.setattr(boot_service.command, "run_command", run)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
     host.put("/sys/devices/system/cpu/isolated", "")
@@ -235,7 +235,7 @@ def test_a_host_without_systemd_is_unknown(tree: hosts.Host, monkeypatch: pytest
     def refuse(words: object) -> str:
         raise TuningError("'systemctl show' failed.")
 
-    monkeypatch.setattr(boot_service.command, "run", refuse)
+    monkeypatch.setattr(boot_service.command, "run_command", refuse)
     item = check(tree, [])["boot_service"]
     assert (item.verdict, item.sentence) == ("unknown", "'systemctl show' failed.")
 

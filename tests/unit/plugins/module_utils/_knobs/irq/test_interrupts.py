@@ -43,5 +43,5 @@ def test_spreading_is_even_and_stays_as_it_is(found: dict[int, list[int]], cpus:
 def test_a_kernel_whose_file_modes_tell_is_not_asked_by_a_write(tree: hosts.Host, monkeypatch: Any) -> None:
     for number in (0, 41):
         (Path(tree.fs.root) / f"proc/irq/{number}/smp_affinity_list").chmod(0o444)
-    monkeypatch.setattr(RuledFS, "refusal", lambda *asked: pytest.fail("it was asked"))
+    monkeypatch.setattr(RuledFS, "write_refusal_errno", lambda *asked: pytest.fail("it was asked"))
     assert [interrupts.movable(tree.fs, number) for number in (0, 41, 50, 99)] == [False, False, True, None]

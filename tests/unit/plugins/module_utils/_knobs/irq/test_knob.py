@@ -171,7 +171,7 @@ def test_a_look_with_nothing_to_do_opens_two_files_for_each_interrupt(tree: host
             opened.append(path)
             return str(super().read(path, limit))
 
-        def status(self, path: str) -> os.stat_result | None:
+        def read_status(self, path: str) -> os.stat_result | None:
             looked.append(path)
             found: os.stat_result | None = super().read_status(path)
             return found

@@ -55,7 +55,7 @@ class Host:
 def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *answers: tuple[int | None, str]) -> Host:
     host = Host(answers)
     monkeypatch.setattr(http, "ask", host.ask)
-    monkeypatch.setattr(watchdog.command, "run", host.run)
+    monkeypatch.setattr(watchdog.command, "run_command", host.run)
     with pytest.raises(Over):
         watchdog.watch(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
     return host

@@ -35,7 +35,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ip_addresses, "PRIVATE", ("127.0.0.0/8",))
+    monkeypatch.setattr(ip_addresses, "PRIVATE_NETWORKS", ("127.0.0.0/8",))
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def what_changes(result: dict[str, Any]) -> set[str]:
     return set(addresses) if isinstance(addresses, dict) else {result["task"]}
 
 
-def judge(results: list[dict[str, Any]], expected: set[str]) -> int:
+def judge_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
     """Say what changes and should not, or should and does not, and return an exit code."""
     if not results:
         print("no task ran, so nothing is known", file=sys.stderr)
@@ -50,12 +50,12 @@ def judge(results: list[dict[str, Any]], expected: set[str]) -> int:
     return int(changed != expected)
 
 
-def read(record: Path) -> list[dict[str, Any]]:
+def read_results(record: Path) -> list[dict[str, Any]]:
     """Return the results of tasks in a record."""
     return [line for line in map(json.loads, record.read_text().splitlines()) if "task" in line]
 
 
-def after(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
+def results_after_task(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
     """Return what came after the last result of that task; it is an error if there is none."""
     last = max(place for place, result in enumerate(results) if result["task"] == task)
     return results[last + 1 :]
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--but"]:
         expected, arguments = {arguments[1]}, arguments[2:]
     if arguments[:1] == ["--recorded"]:
-        return judge(after(read(Path(arguments[1])), arguments[2]), expected)
+        return judge_changes(results_after_task(read_results(Path(arguments[1])), arguments[2]), expected)
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder, "record")
         record.touch()
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         print("+", *command, flush=True)
         if code := subprocess.run(command, env=environment, check=False).returncode:
             return code
-        return judge(read(record), expected)
+        return judge_changes(read_results(record), expected)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class Mutant:
         return inside.parts[0] if len(inside.parts) > 1 else NO_PACKAGE
 
     @property
-    def tests(self) -> str:
+    def test_folder(self) -> str:
         """The unit tests of the package, or of the module where it is in none; empty where it has none of its own."""
         name = f"test{Path(self.path).stem}.py" if self.package == NO_PACKAGE else self.package
         folder = f"{TESTS}/{ENGINE}/{name}"
@@ -181,13 +181,13 @@ def draw_mutants(count: int, seed: int) -> list[Mutant]:
     drawn: list[Mutant] = []
     for package in chosen:
         mutant = draw.choice(by_package[package])
-        while mutant in drawn or mutated(mutant) is None:
+        while mutant in drawn or mutate_file(mutant) is None:
             mutant = draw.choice(by_package[package])
         drawn.append(mutant)
     return drawn
 
 
-def mutated(mutant: Mutant) -> tuple[str, str] | None:
+def mutate_file(mutant: Mutant) -> tuple[str, str] | None:
     """Return the code of the file without and with the bug; None where the bug makes it no Python."""
     code = (ROOT / mutant.path).read_text()
     changed = mutate_code(code, OperatorProvider()[mutant.operator](), mutant.occurrence)
@@ -244,7 +244,7 @@ def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
 
 
 @contextlib.contextmanager
-def planted(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
+def planted_bug(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
     """Have the bug in a copy. Python takes a file of the same size and second for unchanged, so its cache goes too."""
     path = tree / mutant.path
     code = path.read_text()
@@ -259,18 +259,18 @@ def planted(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
 
 def try_mutant(mutant: Mutant, trees: queue.Queue[Path]) -> Result:
     """Plant a bug in a copy that is free, and run the tests."""
-    code, changed = mutated(mutant) or ("", "")
+    code, changed = mutate_file(mutant) or ("", "")
     diff = "".join(
         difflib.unified_diff(code.splitlines(True), changed.splitlines(True), f"a/{mutant.path}", f"b/{mutant.path}")
     )
     tree = trees.get()
     begin = time.monotonic()
     try:
-        with planted(tree, mutant, changed):
-            if mutant.tests and is_seen(tree, PACKAGE_SECONDS, mutant.tests):
-                seen_by = mutant.tests
+        with planted_bug(tree, mutant, changed):
+            if mutant.test_folder and is_seen(tree, PACKAGE_SECONDS, mutant.test_folder):
+                seen_by = mutant.test_folder
             else:
-                others = [TESTS, f"--ignore={mutant.tests}"] if mutant.tests else [TESTS]
+                others = [TESTS, f"--ignore={mutant.test_folder}"] if mutant.test_folder else [TESTS]
                 seen_by = TESTS if is_seen(tree, ALL_SECONDS, *others) else ""
     finally:
         trees.put(tree)
@@ -289,7 +289,7 @@ def make_trees(folder: Path) -> queue.Queue[Path]:
     return trees
 
 
-def report(results: Iterator[Result], count: int) -> bool:
+def print_report(results: Iterator[Result], count: int) -> bool:
     """Print each result as it comes, then the survivors and the figure; return whether too few bugs were seen."""
     survivors = []
     for result in results:
@@ -317,7 +317,7 @@ def main() -> int:
             trees = make_trees(Path(folder))
             with ThreadPoolExecutor(WORKERS) as pool:
                 results = pool.map(lambda mutant: try_mutant(mutant, trees), mutants)
-                return int(report(results, len(mutants)))
+                return int(print_report(results, len(mutants)))
     except MutantsError as error:
         print(f"mutants: {error}", file=sys.stderr)
         return 1

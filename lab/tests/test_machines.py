@@ -22,7 +22,7 @@ from vepyc.machine.run_directory import RunDirectory
 from vepyc.machine.saved_states import prepared_dir
 from vepyc.machine.start import start_again
 
-from .conftest import check_l3_domains, check_schemata, hwcr, machine_of, msrs, wait_while
+from .conftest import check_l3_domains, check_schemata, machine_of, read_hwcr, wait_while, write_and_read_msrs
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def wait_until_gone(pids: list[int]) -> None:
 def test_a_power_cut_comes_back_as_the_same_epyc_with_what_was_synced(own_small: Machine) -> None:
     """A boot like any other. tests/lab has many a reboot, and what GRUB is told before one."""
     before = own_small.run("cat /proc/sys/kernel/random/boot_id").stdout
-    msrs(own_small, {0xC0000108: 0x20})
+    write_and_read_msrs(own_small, {0xC0000108: 0x20})
     own_small.run("echo kept > /root/kept && sync")
     own_small.power_cycle()
     assert own_small.run("cat /proc/sys/kernel/random/boot_id").stdout != before
@@ -61,8 +61,8 @@ def test_a_power_cut_comes_back_as_the_same_epyc_with_what_was_synced(own_small:
     assert own_small.run("hostname").stdout == own_small.name + "\n"
     check_l3_domains(own_small)
     check_schemata(own_small)
-    assert hwcr(own_small) == [1 << 24] * 16
-    assert msrs(own_small, {0xC0000108: 0x20}) == {0xC0000108: [0x20 + cpu for cpu in range(16)]}
+    assert read_hwcr(own_small) == [1 << 24] * 16
+    assert write_and_read_msrs(own_small, {0xC0000108: 0x20}) == {0xC0000108: [0x20 + cpu for cpu in range(16)]}
 
 
 def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:

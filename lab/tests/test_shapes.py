@@ -92,7 +92,7 @@ def test_settings_from_the_start_are_those_of_the_bmc(tmp_path: Path) -> None:
     firmware = Firmware(RunDirectory(tmp_path), SHAPES["smt"], "lenovo", {"nps": 1, "smt": False, "cores_per_l3": 1})
     assert firmware.bmc
     try:
-        active = firmware.bmc.active
+        active = firmware.bmc.active_settings
         assert (active["Memory_NUMANodesperSocket"], active["Processors_SMTMode"]) == ("NPS1", "Disabled")
         made = firmware.apply_boot()
         assert made and (made.nodes, made.threads, made.cpus) == (1, 1, 4)

@@ -23,7 +23,7 @@ from .machine.start import start_machine
 
 @dataclass(frozen=True)
 class MeasuredStart:
-    """A way to start a machine, and the seconds it may take."""
+    """A start of a machine that is measured, and the most seconds that it may take."""
 
     name: str
     shape: str
@@ -40,7 +40,7 @@ STARTS = (
 
 
 def measure_start_seconds(start: MeasuredStart) -> float:
-    """Seconds from the request to the first command that ran in the guest."""
+    """Return the seconds from the request to start a machine until a first command has run in its guest."""
     name = f"bench-{start.shape}"
     begun = time.monotonic()
     machine = start_machine(start.shape, name=name, cold=start.cold)
@@ -52,7 +52,7 @@ def measure_start_seconds(start: MeasuredStart) -> float:
 
 
 def main() -> None:
-    """Print one line per figure; exit 1 when one misses its limit."""
+    """Measure every start and print a line for each; exit with 1 when a start takes longer than its limit."""
     figures = Figures()
     try:
         for shape in dict.fromkeys(way.shape for way in STARTS):

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build what the tests keep from one run to the next: `python -m vepyc.caches everyday` or `all`, before they begin.
+"""Build the caches that tests use, before the tests begin: `python -m vepyc.caches everyday` or `all`.
 
-A test builds what it misses, too. Built before, it costs the tests no time, and what both cost can be told apart.
+A test would build a missing cache itself. Built before, the cache costs the test no time, and the seconds of tests and
+of builds are measured apart.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from .venvs import (
     oldest_and_newest,
 )
 
-#: The machines that `make test` starts, and those that only `make test-all` starts. Neighbours are of the same image as
-#: seldom as may be: one would wait for it.
+#: Shape and kernel of the machines that `make test` starts, and of those that only `make test-all` starts. Machines of
+#: the same image are far apart in the list, because the second one would wait until the first has built the image.
 _EVERYDAY_MACHINES = (("small", "6.12"),)
 _OTHER_MACHINES = (
     ("small", "6.1"),
@@ -51,12 +52,12 @@ _OTHER_MACHINES = (
 
 
 def run_builds(builds: dict[str, Callable[[], object]]) -> None:
-    """Build what is missing, as many things at a time as there are CPUs, and print the seconds of each."""
+    """Run builds, as many at a time as there are CPUs, and print the seconds of each that took at least two."""
     start = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {pool.submit(_measure_seconds, build): what for what, build in builds.items()}
+        jobs = {pool.submit(_measure_seconds, build): name for name, build in builds.items()}
         for job in as_completed(jobs):
-            # What was there already took no time worth a line.
+            # Builds that were already cached get no line.
             if (seconds := job.result()) >= 2:
                 print(f"caches: {jobs[job]}: {seconds:.0f} s", flush=True)
     print(f"caches: complete after {time.monotonic() - start:.1f} s")
@@ -69,7 +70,7 @@ def _measure_seconds(build: Callable[[], object]) -> float:
 
 
 def everyday_builds() -> dict[str, Callable[[], object]]:
-    """What the tests of `make test` keep, by its name, the longest builds first."""
+    """Return the builds of `make test` by the name of what they build, the longest builds first."""
     return {
         "llama.cpp for containers": partial(ensure_llama, CONTAINER),
         **_snapshot_builds(_EVERYDAY_MACHINES),
@@ -79,11 +80,11 @@ def everyday_builds() -> dict[str, Callable[[], object]]:
 
 
 def all_builds() -> dict[str, Callable[[], object]]:
-    """What the tests of `make test-all` keep."""
+    """Return the builds of `make test-all`."""
     there = find_pythons()
     return {
         **everyday_builds(),
-        # Most of its objects come from the other llama.cpp.
+        # It comes after the build for containers, because ccache then has most of its objects.
         "llama.cpp for guests": partial(ensure_llama, GUEST),
         "llama.cpp for this machine": partial(ensure_llama, NATIVE),
         **_snapshot_builds(_OTHER_MACHINES),
@@ -109,7 +110,7 @@ def _ensure_snapshot(shape: str, kernel: str) -> None:
     name = f"first-{shape}-{kernel.replace('.', '-')}"
     with locked(f"cache-{name}"):
         if not snapshot_dir(get_shape(shape), release).exists():
-            # Whoever held the lock before and was killed may have left one, and nothing is known of it.
+            # A process that was killed while it held the lock may have left its machine, in an unknown state.
             with suppress(VepycError):
                 Machine.find_running(name).discard()
             start_machine(shape, name, kernel).discard()

@@ -40,7 +40,7 @@ def _run_up(args: argparse.Namespace) -> None:
 
 
 def _parse_bios_settings(text: str) -> dict[str, bool | int]:
-    """BIOS settings as people write them: nps=1,smt=on."""
+    """Parse BIOS settings as the command line takes them: nps=1,smt=on."""
     words = {"on": True, "off": False}
     try:
         pairs = [part.split("=") for part in text.split(",") if part]

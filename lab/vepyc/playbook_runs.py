@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands run from the root of the clone as a user would run them, and what a playbook did."""
+"""Runs commands and playbooks from the root of the clone as a user would, and records what playbooks did."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from typing import Any
 from .paths import digest, directory
 
 _ROOT = Path(__file__).resolve().parents[2]
-#: All that decides what a playbook of the collection makes of a guest.
+#: Files and folders that decide what a playbook of the collection does to a guest.
 _PARTS = ("ansible.cfg", "playbooks", "plugins", "roles", "inventories/lab/group_vars")
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
-    """This process's environment without settings of Ansible or pytest, and with the programs of this Python first."""
-    ours = ("ANSIBLE_", "PYTEST_", "COV_", "SOVEREIGN_EPYC_DRIFT_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    """Return the environment of this process without settings of Ansible or pytest; this Python is first in PATH."""
+    prefixes = ("ANSIBLE_", "PYTEST_", "COV_", "SOVEREIGN_EPYC_DRIFT_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**kept, "PATH": path, **variables}
+    return {**inherited, "PATH": path, **variables}
 
 
 def run_command(
     *command: str, cwd: Path = _ROOT, timeout: float = 1800, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command without a terminal; ``more`` are variables of its environment. Its output includes its errors."""
+    """Run a command without a terminal, with more environment variables; its stdout includes its stderr."""
     return subprocess.run(
         command,
         cwd=cwd,
@@ -49,8 +49,8 @@ def run_command(
 
 
 def collection_digest() -> str:
-    """Return a digest of all that decides what a playbook of the collection makes of a guest."""
-    # Imported here because the lab's own commands need no Ansible.
+    """Return a digest of all files that decide what a playbook of the collection does to a guest."""
+    # Imported here because the commands of the lab work without Ansible.
     from ansible.release import __version__ as ansible_version
 
     files = [path for part in _PARTS for path in sorted([_ROOT / part, *(_ROOT / part).rglob("*")]) if path.is_file()]
@@ -60,18 +60,18 @@ def collection_digest() -> str:
 
 
 class PlaybookRun:
-    """What one run of ansible-playbook did."""
+    """What a run of ansible-playbook did: exit code, output, results of tasks, executed modules."""
 
     def __init__(self, returncode: int, output: str, record: list[dict[str, Any]]) -> None:
         self.returncode = returncode
         self.output = output
         self.results = [line for line in record if "task" in line]
-        #: The modules that were executed on hosts, each with the task that did.
+        #: The modules that were executed on hosts, each with the task that executed it.
         self.executions = [(line["module"], line["by"]) for line in record if "module" in line]
 
     @property
     def changed_results(self) -> dict[str, dict[str, Any]]:
-        """The results that say "changed", by the name of the task."""
+        """The results with `changed`, by the name of their task."""
         return {result["task"]: result for result in self.results if result.get("changed")}
 
     def __getitem__(self, task: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class PlaybookRun:
 
 
 def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **variables: str) -> PlaybookRun:
-    """Run a command that starts ansible-playbook; the folder takes its record. ``more`` are variables."""
+    """Run a command that starts ansible-playbook, with more environment variables; write its record into the folder."""
     recording = _recording_variables(folder)
     done = run_command(*command, timeout=timeout, **{**recording, **variables})
     record = Path(recording["RECORD_FILE"])
@@ -90,9 +90,9 @@ def run_recorded_command(folder: Path, *command: str, timeout: float = 1800, **v
 def run_playbook(
     folder: Path, playbook: Path | str, *arguments: str, timeout: float = 1800, programs: Path | None = None
 ) -> PlaybookRun:
-    """Run a playbook against the hosts of ``folder/hosts.json``; the folder also takes its record.
+    """Run a playbook on the hosts of ``folder/hosts.json``; write its record into the folder.
 
-    ``programs`` is the folder of another Ansible than that of this Python.
+    ``programs`` is the folder of another Ansible's programs, None for the Ansible of this Python.
     """
     program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
     return run_recorded_command(
@@ -101,9 +101,9 @@ def run_playbook(
 
 
 def kill_playbook(folder: Path, playbook: Path | str, *arguments: str, after: int, kill: Callable[[], object]) -> bool:
-    """Run a playbook and kill it when its record has ``after`` lines; tell whether it ran until then.
+    """Run a playbook and kill it when its record has ``after`` lines; return whether it was still running then.
 
-    ``kill`` is called first and kills what runs on the hosts.
+    ``kill`` is called before that, to kill what runs on the hosts.
     """
     variables = _recording_variables(folder)
     record = Path(variables["RECORD_FILE"])
@@ -131,7 +131,7 @@ def _inventory_arguments(folder: Path) -> tuple[str, str]:
 
 
 def quick_ansible_variables(*callbacks: str) -> dict[str, Any]:
-    """The variables with which Ansible takes half of its time and has the same results; see lab/README.md."""
+    """Return environment variables with which Ansible takes half of its time, with equal results; see lab/README.md."""
     return {
         "ANSIBLE_CALLBACK_PLUGINS": str(_ROOT / "tools/callback"),
         "ANSIBLE_CALLBACKS_ENABLED": ",".join(["archives", "preload", *callbacks]),
@@ -141,7 +141,7 @@ def quick_ansible_variables(*callbacks: str) -> dict[str, Any]:
 
 
 def _recording_variables(folder: Path) -> dict[str, Any]:
-    """The variables with which Ansible writes a new record."""
+    """Return environment variables with which Ansible writes a new record into the folder."""
     record = folder / "record.jsonl"
     record.unlink(missing_ok=True)
     return {**quick_ansible_variables("record"), "RECORD_FILE": str(record)}

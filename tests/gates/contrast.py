@@ -19,7 +19,7 @@ LIGHT = """
 
 def contrasts(page: Page) -> list[tuple[float, str]]:
     """Return the contrast of each text that is to be seen, with the class or the name of its element."""
-    ratios: list[tuple[float, str]] = page.run(f"""
+    ratios: list[tuple[float, str]] = page.evaluate(f"""
         (() => {{ {LIGHT}
           const ground = node => {{ while (node && (rgb(getComputedStyle(node).backgroundColor)[3] ?? 1) === 0)
             node = node.parentElement; return getComputedStyle(node ?? document.body).backgroundColor; }};
@@ -34,7 +34,7 @@ def contrasts(page: Page) -> list[tuple[float, str]]:
 
 def letters(page: Page) -> dict[str, float]:
     """Return the contrast of the letters on a map with each kind of cell that it has."""
-    ratios: dict[str, float] = page.run(f"""
+    ratios: dict[str, float] = page.evaluate(f"""
         (() => {{ {LIGHT}
           const text = light(getComputedStyle(document.querySelector('.map .letters')).fill);
           return Object.fromEntries([...document.querySelectorAll('.map rect[class]')]

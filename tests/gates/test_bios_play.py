@@ -95,7 +95,7 @@ def ansible_playbook(controller: Path, *arguments: str, **more: str) -> subproce
 
 def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[set[str], str]:
     """Run the tasks of the role on all hosts; returns those that failed, and the output, which holds no password."""
-    kernels = {name: {"kernel": bmc.kernel} for name, bmc in fleet.items()}
+    kernels = {name: {"kernel": bmc.machine_state} for name, bmc in fleet.items()}
     for name, values in kernels.items():
         (controller / "host_vars").mkdir(exist_ok=True)
         (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
@@ -113,24 +113,27 @@ def test_a_fleet_is_set_booted_and_proven(controller: Path, fleet: Fleet) -> Non
     assert failed == {DEAD, LOCKED}
     assert "cannot be reached" in output
     assert "refuses the user or the password" in output
-    assert [request for bmc in fleet.values() for request in bmc.log if request.method == "PATCH"] == []
+    assert [request for bmc in fleet.values() for request in bmc.request_log if request.method == "PATCH"] == []
     assert not (controller / ".bios").exists()
 
     failed, dummy = run(controller, fleet, "settings")
     assert failed == {DEAD, LOCKED}
-    assert all(bmc.pending for bmc in answering.values())
+    assert all(bmc.pending_settings for bmc in answering.values())
     assert {path.stem for path in (controller / ".bios").iterdir()} == set(answering)
     for bmc in answering.values():
-        bmc.boot()
+        bmc.boot_machine()
 
     failed, output = run(controller, fleet, "prove")
     assert failed == {DEAD, LOCKED, LIAR}
     assert f"The BMC of {LIAR} says that its BIOS is as asked, and the kernel shows otherwise" in output
     assert "It is NPS1 and should be NPS4." in output
-    assert {name: bmc.kernel["nps"] for name, bmc in answering.items()} == {**dict.fromkeys(answering, 4), LIAR: 1}
-    assert [bmc.sessions for bmc in answering.values()] == [[]] * len(answering)
+    assert {name: bmc.machine_state["nps"] for name, bmc in answering.items()} == {
+        **dict.fromkeys(answering, 4),
+        LIAR: 1,
+    }
+    assert [bmc.open_sessions for bmc in answering.values()] == [[]] * len(answering)
     # Once a run, and the account is locked by the second one; a role that tried again would have sent more.
-    assert (fleet[LOCKED].failed_logins, len(fleet[LOCKED].log)) == (3, 3)
+    assert (fleet[LOCKED].failed_logins, len(fleet[LOCKED].request_log)) == (3, 3)
 
 
 def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Fleet) -> None:
@@ -161,4 +164,4 @@ def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Pa
         assert done.returncode == 2
         assert told in done.stdout
         assert ("it was drained" in done.stdout) is (how == "force")
-    assert (fleet["node01"].host.boots, fleet["node01"].sessions) == (before, [])
+    assert (fleet["node01"].host.boots, fleet["node01"].open_sessions) == (before, [])

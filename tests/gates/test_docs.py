@@ -135,7 +135,7 @@ def test_what_make_site_says_in_the_readme_is_of_its_steps() -> None:
     """The block is a record of a run (`make record`); it has to be made anew when a step comes or goes."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     block = readme.partition(site.RECORDED)[2].partition("```text\n")[2].partition("```\n")[0]
-    titles = list(site.steps("epyc9754"))
+    titles = list(site.list_steps("epyc9754"))
     assert re.findall(r"^\[\d/\d\] (.*)$", block, re.MULTILINE) == titles
     said = " ".join(block.split())
     assert "tokens were guessed" in said and "of the mapped weights" in said

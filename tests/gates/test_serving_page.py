@@ -47,45 +47,45 @@ def prometheus() -> Iterator[Prometheus]:
 
 def shown(browser: Page, tmp_path: Path, url: str) -> Page:
     page = opened(browser, tmp_path / "serving.html", serving_html.render_serving_page(url))
-    page.run(DRAWN)
+    page.evaluate(DRAWN)
     return page
 
 
 def test_one_host(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     prometheus.samples = fleet(1)
     page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == "1 instance on 1 host: all is well."
-    (row,) = page.run(ROWS)
+    assert page.evaluate(HEADLINE) == "1 instance on 1 host: all is well."
+    (row,) = page.evaluate(ROWS)
     assert row == ["epyc-001 chat", "<b>m</b>", "12.5", "", "2", "80 ms", "75 %", "60 %", "55 %", "250.0 GB/s", ""]
-    assert page.run("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
-    assert page.run(TILES)["requests that wait"] == "3"
-    asked = {url.partition("?")[0] for url in page.requests() if not url.startswith("file:")}
+    assert page.evaluate("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
+    assert page.evaluate(TILES)["requests that wait"] == "3"
+    asked = {url.partition("?")[0] for url in page.requested_addresses() if not url.startswith("file:")}
     assert asked == {f"{prometheus.url}/api/v1/query", f"{prometheus.url}/api/v1/query_range"}
     assert page.errors == []
     for dark in (False, True):
-        page.dark(dark)
+        page.prefer_dark(dark)
         assert min(ratio for ratio, dummy in contrasts(page)) >= 4.5
-    page.dark(False)
+    page.prefer_dark(False)
 
 
 def test_two_hundred_hosts(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     prometheus.samples = fleet(200)
     page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
-    rows = page.run(ROWS)
+    assert page.evaluate(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
+    rows = page.evaluate(ROWS)
     assert [row[2] for row in rows[:20]] == ["down"] * 20 and rows[20][10] == "2"
     assert [row[0] for row in rows[-2:]] == ["epyc-198 chat", "epyc-199 chat"]
-    assert page.run(TILES)["tokens per second"] == "2250.0"
-    page.run("document.querySelector('input').focus()")
-    page.type("epyc-19")
-    assert len(page.run(ROWS)) == 10
-    assert page.run("document.querySelector('form output').innerText") == "10 of 200 instances"
+    assert page.evaluate(TILES)["tokens per second"] == "2250.0"
+    page.evaluate("document.querySelector('input').focus()")
+    page.type_text("epyc-19")
+    assert len(page.evaluate(ROWS)) == 10
+    assert page.evaluate("document.querySelector('form output').innerText") == "10 of 200 instances"
 
 
 def test_nothing_is_known(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
-    assert page.run(ROWS) == [] and page.errors == []
+    assert page.evaluate(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
+    assert page.evaluate(ROWS) == [] and page.errors == []
 
 
 def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
@@ -94,10 +94,10 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
     page = shown(browser, tmp_path, prometheus.url)
     prometheus.shutdown()
     prometheus.server_close()
-    page.run("look()")
-    said = page.run(HEADLINE)
+    page.evaluate("look()")
+    said = page.evaluate(HEADLINE)
     assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "What is shown is of " in said
-    assert page.run("document.querySelector('main').className") == "stale" and len(page.run(ROWS)) == 1
+    assert page.evaluate("document.querySelector('main').className") == "stale" and len(page.evaluate(ROWS)) == 1
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
 def test_what_is_no_result_is_called_that(browser: Page, tmp_path: Path, prometheus: Prometheus, body: str) -> None:
     prometheus.body = body.encode()
     page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == f"Prometheus at {prometheus.url} answered something that is no result of a query."
-    assert page.run(ROWS) == [] and page.errors == []
+    assert page.evaluate(HEADLINE) == f"Prometheus at {prometheus.url} answered something that is no result of a query."
+    assert page.evaluate(ROWS) == [] and page.errors == []
 
 
 def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
@@ -126,12 +126,12 @@ def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheu
     prometheus.samples["up"] = [*fleet(1)["up"], ({}, 1)]
     prometheus.hour = ["NaN", "x", "2", "+Inf", "4"]
     page = shown(browser, tmp_path, prometheus.url)
-    assert page.run(HEADLINE) == "2 instances on 2 hosts: all is well."
-    assert page.run(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
-    assert page.run("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
+    assert page.evaluate(HEADLINE) == "2 instances on 2 hosts: all is well."
+    assert page.evaluate(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
+    assert page.evaluate("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
     prometheus.hour = ["NaN", "x"]
-    page.run("look()")
-    assert page.run("document.querySelectorAll('polyline').length") == 0 and page.errors == []
+    page.evaluate("look()")
+    assert page.evaluate("document.querySelectorAll('polyline').length") == 0 and page.errors == []
 
 
 @pytest.mark.parametrize(

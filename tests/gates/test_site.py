@@ -54,15 +54,15 @@ def test_a_long_silence_says_what_is_waited_for_and_the_exit_code_is_kept(
 ) -> None:
     monkeypatch.setattr(site, "SILENCE", 0.2)
     command = ["sh", "-c", "echo 'building it (once; log: /tmp/log)'; echo meanwhile more; sleep 0.5; exit 7"]
-    done = site.run(site.Step(command, "1 to 2 minutes", announces=True), "wait")
+    done = site.run_step(site.Step(command, "1 to 2 minutes", announces=True), "wait")
     assert (done.code, done.output.splitlines()[1], done.seconds_to_first_task) == (7, "meanwhile more", None)
     assert b"... wait: 0 s; usually 1 to 2 minutes; now building it (once)\n" in capfdbinary.readouterr().out
-    site.run(site.Step(command, "1 to 2 minutes"), "wait")
+    site.run_step(site.Step(command, "1 to 2 minutes"), "wait")
     assert b"... wait: 0 s; usually 1 to 2 minutes\n" in capfdbinary.readouterr().out
 
 
 def test_the_first_task_of_a_playbook_is_noticed() -> None:
-    done = site.run(
+    done = site.run_step(
         site.Step(["sh", "-c", "echo PLAY; sleep 0.3; echo 'TASK [first] ***'; sleep 0.3"], "a second"), "x"
     )
     assert done.seconds_to_first_task is not None
@@ -136,7 +136,7 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
 
     alive = True
     monkeypatch.setattr(RunDirectory, "is_alive", lambda run_dir: alive)
-    monkeypatch.setattr(site, "run", run)
+    monkeypatch.setattr(site, "run_step", run)
     monkeypatch.setattr(site, "is_tuned", lambda sku: True)
     monkeypatch.setattr("sys.argv", ["site.py", "epyc9754"])
     assert site.main() == 0

@@ -27,7 +27,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from tools.bench.llama_root import in_debian, serving
+from tools.bench.llama_root import in_debian, running_server
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
@@ -44,13 +44,13 @@ SIZES = {"8B": (4.9, 8.0), "32B": (19.8, 32.8), "70B": (42.5, 70.6), "405B": (24
 DRAFT = (0.81, 1.24)
 
 
-def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
+def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, float]:
     """Show what a step gives by length and temperature; return by temperature the share of short drafts accepted."""
     shares: dict[float, float] = {}
     for length in LENGTHS:
-        with serving(NAME, *server, "--spec-draft-n-max", str(length)) as url:
+        with running_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
-                made, drafted, accepted = answers(url, temperature)
+                made, drafted, accepted = answer_timings(url, temperature)
                 figures.print_figure(f"tokens_per_step_t{temperature:g}_k{length}", made / (made - accepted), "tokens")
                 figures.print_figure(f"accepted_t{temperature:g}_k{length}", 100 * accepted / drafted, "%")
                 shares.setdefault(temperature, accepted / drafted)
@@ -59,7 +59,7 @@ def measure(figures: Figures, server: Sequence[str]) -> dict[float, float]:
     return shares
 
 
-def answers(url: str, temperature: float) -> tuple[int, int, int]:
+def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
     """Return the tokens made, drafted and accepted, of all texts."""
     made = drafted = accepted = 0
     for text in TEXTS:
@@ -71,7 +71,7 @@ def answers(url: str, temperature: float) -> tuple[int, int, int]:
     return made, drafted, accepted
 
 
-def compute(figures: Figures, shares: dict[float, float]) -> None:
+def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
     """Show the length that pays for each size and machine, and what it is computed to gain, with these shares."""
     draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
@@ -98,7 +98,7 @@ def main() -> int:
             run_tool(in_debian(NAME, *words), directory("logs") / f"{NAME}.log")
             words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
             words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
-            compute(figures, measure(figures, words))
+            print_best_lengths(figures, measure_draft_gain(figures, words))
     except (VepycError, TuningError) as error:
         print(f"bench-draft: {error}", file=sys.stderr)
         return 1

@@ -27,7 +27,7 @@ from statistics import median
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import built_in_prompts, closed_loop, prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Answer, Server
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from tools.bench.llama_root import serving
+from tools.bench.llama_root import running_server
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
@@ -55,7 +55,7 @@ TOKENIZER = {
 TOKENIZER_CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
 
 
-def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
+def measure_with_own_driver(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
     """Median milliseconds to the first text and per token, as our driver sees them."""
     server = Server(url)
     answers: list[Answer]
@@ -67,7 +67,9 @@ def ours(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, f
     return {"ttft": median(one.ttft_ms for one in answers), "tpot": median(one.tpot_ms for one in answers)}
 
 
-def aiperf(program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
+def measure_with_aiperf(
+    program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt], streams: int
+) -> dict[str, float]:
     """The same as AIPerf sees them."""
     (folder / "prompts.jsonl").write_text(prompts.render(asked))
     out = folder / f"out-{time.monotonic_ns()}"
@@ -92,20 +94,20 @@ def aiperf(program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt
     return {"ttft": float(found["time_to_first_token"]["p50"]), "tpot": float(found["inter_token_latency"]["p50"])}
 
 
-def compare(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
+def compare_drivers(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
     """Ask in turns, and show a figure for each time and each number of streams."""
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer/tokenizer.json").write_text(json.dumps(TOKENIZER))
     (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
     for name, (words, tokens) in LOADS.items():
         asked = [prompts.Prompt(prompts.USER, text, tokens) for text in words]
-        ours(url, asked, 1)
+        measure_with_own_driver(url, asked, 1)
         for streams in STREAMS:
             ratios: list[float] = []
             for number in range(rounds):
-                mine = ours(url, asked, streams) if number % 2 else None
-                other = aiperf(program, url, folder, asked, streams)
-                mine = mine or ours(url, asked, streams)
+                mine = measure_with_own_driver(url, asked, streams) if number % 2 else None
+                other = measure_with_aiperf(program, url, folder, asked, streams)
+                mine = mine or measure_with_own_driver(url, asked, streams)
                 ratios.append(mine[name] / other[name])
             ratio = median(ratios)
             figures.print_figure(f"{name}_over_aiperf_{streams}_streams", ratio, "x")
@@ -122,8 +124,8 @@ def main() -> int:
         program = ensure_venv(AIPERF) / "aiperf"
         words = [str(ensure_llama() / "bin/llama-server"), "--model", str(ensure_model())]
         words += ["--threads", "1", "--parallel", str(STREAMS[-1]), "--ctx-size", "4096"]
-        with tempfile.TemporaryDirectory() as place, serving("bench-driver", *words) as url:
-            compare(figures, url, program, Path(place), options.rounds)
+        with tempfile.TemporaryDirectory() as place, running_server("bench-driver", *words) as url:
+            compare_drivers(figures, url, program, Path(place), options.rounds)
     except (VepycError, TuningError) as error:
         print(f"bench-driver: {error}", file=sys.stderr)
         return 1

@@ -59,7 +59,7 @@ class Cost:
         self.memory = memory
 
 
-def recorded(folder: Path) -> None:
+def record_tuned_host(folder: Path) -> None:
     """Tune a virtual EPYC and record it."""
     machine = start_machine(SHAPE, name="bench-fleet")
     try:
@@ -67,7 +67,7 @@ def recorded(folder: Path) -> None:
             hosts = {"all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **ASKED}}}}}}
             Path(place, "hosts.json").write_text(json.dumps(hosts))
             Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
-            run(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
+            run_ansible(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
         record_guest(machine, folder)
     finally:
         machine.discard()
@@ -86,7 +86,7 @@ def room_for_watches(count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
+def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
     """Start hosts and yield the inventory of them all, with a group for each size."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(room_for_watches(count))
@@ -103,7 +103,7 @@ def fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
         yield inventory
 
 
-def run(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
+def run_ansible(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
     """Run a command of Ansible from the root of the clone, and watch what it costs."""
     start = time.monotonic()
     process = psutil.Popen(
@@ -115,16 +115,16 @@ def run(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    watch = Watch(process)
+    watch = ProcessWatch(process)
     output = process.communicate()[0]
     wall = time.monotonic() - start
-    watch.stop()
+    watch.stop_sampling()
     if process.returncode not in codes:
         raise VepycError(f"{' '.join(command)}: exit code {process.returncode}\n{output[-4000:]}")
-    return Cost(wall, watch.processor, watch.memory)
+    return Cost(wall, watch.processor_seconds, watch.memory)
 
 
-class Watch(threading.Thread):
+class ProcessWatch(threading.Thread):
     """Looks at a process and its children now and then; what a child used between two looks and its end is lost."""
 
     def __init__(self, process: psutil.Popen) -> None:
@@ -136,7 +136,7 @@ class Watch(threading.Thread):
         self.start()
 
     @property
-    def processor(self) -> float:
+    def processor_seconds(self) -> float:
         """Seconds of processor time."""
         return sum(self._used.values())
 
@@ -154,13 +154,13 @@ class Watch(threading.Thread):
                         memory += one.memory_full_info().pss / 2**20
             self.memory = max(self.memory, memory)
 
-    def stop(self) -> None:
+    def stop_sampling(self) -> None:
         """End the sampling."""
         self._done.set()
         self.join()
 
 
-def measure(inventory: Path, figures: Figures) -> None:
+def measure_fleet(inventory: Path, figures: Figures) -> None:
     """Take and show every figure."""
     contenders = {"drift": (DRIFT, (0,)), "site_check": (CHECK, (0,)), "shell_tasks": (SHELL, (0,))}
     bars = {("drift", 1): Bar("<=", 1.5), ("drift", 50): Bar("<=", 2), ("site_check", 50): Bar("<=", 8)}
@@ -173,12 +173,12 @@ def measure(inventory: Path, figures: Figures) -> None:
     costs: dict[int, Cost] = {}
     for size in SIZES:
         limit = ["-l", f"of{size}"]
-        run([*PING, *limit], inventory, 0)  # opens the connections
+        run_ansible([*PING, *limit], inventory, 0)  # opens the connections
         ratios: dict[str, list[float]] = {name: [] for name in contenders}
         for dummy in range(ROUNDS[size]):
-            ping = run([*PING, *limit], inventory, 0).wall
+            ping = run_ansible([*PING, *limit], inventory, 0).wall
             for name, (command, codes) in contenders.items():
-                cost = run([*command, *limit], inventory, *codes, **settings.get(name, {}))
+                cost = run_ansible([*command, *limit], inventory, *codes, **settings.get(name, {}))
                 ratios[name].append(cost.wall / ping)
                 if name == "drift":
                     costs[size] = cost
@@ -204,9 +204,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             recording = (asked.recording or Path(folder, "recording")).absolute()
             if not recording.exists():
-                recorded(recording)
-            with fleet(recording, max(SIZES), Path(folder)) as inventory:
-                measure(inventory, figures)
+                record_tuned_host(recording)
+            with running_fleet(recording, max(SIZES), Path(folder)) as inventory:
+                measure_fleet(inventory, figures)
     except VepycError as error:
         print(f"bench-fleet: {error}", file=sys.stderr)
         return 1

@@ -83,7 +83,7 @@ class Fleet:
         for address in SERVERS.values():
             box.run(f"ip address add {address}/32 dev lo")
 
-    def configure(self, *hosts: str) -> float:
+    def configure_gateway(self, *hosts: str) -> float:
         """Have a gateway for these hosts; return the seconds of the processor that the command took here."""
         asked = json.dumps({**ASKED, "gateway_hosts": hosts})
         command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", asked]
@@ -97,30 +97,30 @@ class Fleet:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
-    def serve(self) -> None:
+    def restart_servers(self) -> None:
         """Start the servers anew, with nothing in their caches, and wait until the gateway has both."""
         for name in SERVERS:
             self.box.run(f"systemctl stop llama-{name}; systemctl reset-failed llama-{name}", check=False)
-        self.ask(up=0)
+        self.run_clients(up=0)
         for name, address in SERVERS.items():
             self.box.run(
                 f"systemd-run --quiet --unit=llama-{name} {BUILD}/bin/llama-server --model {self.model} --alias chat"
                 f" --host {address} --port {PORT} --parallel {SLOTS} --ctx-size 8192 --cache-ram 1024"
                 " --threads 1 --threads-batch 1 --metrics"
             )
-        if self.ask(up=len(SERVERS)) != len(SERVERS):
+        if self.run_clients(up=len(SERVERS)) != len(SERVERS):
             raise VepycError(f"the servers did not come up: {self.box.run('journalctl -n 30 -u llama-*').stdout}")
 
-    def ask(self, **asked: Any) -> Any:
+    def run_clients(self, **asked: Any) -> Any:
         """Have the clients do this; see gateway_clients.py."""
         text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **asked})
         return json.loads(self.box.run(f"python3 {CLIENTS}", input=text, timeout=900).stdout)
 
     @contextlib.contextmanager
-    def load(self, **asked: Any) -> Iterator[list[dict[str, Any]]]:
+    def clients_running(self, **asked: Any) -> Iterator[list[dict[str, Any]]]:
         """Have the clients do this until the block ends; then the list has the answers."""
         answers: list[dict[str, Any]] = []
-        thread = threading.Thread(target=lambda: answers.extend(self.ask(**asked)["answers"]))
+        thread = threading.Thread(target=lambda: answers.extend(self.run_clients(**asked)["answers"]))
         thread.start()
         try:
             yield answers
@@ -130,12 +130,12 @@ class Fleet:
             raise VepycError("the clients had no answers")
 
 
-def says(dice: random.Random, words: int = 12) -> str:
+def make_user_text(dice: random.Random, words: int = 12) -> str:
     """Return what a user says."""
     return " ".join(dice.choices(WORDS, k=words))
 
 
-def lost(answers: list[dict[str, Any]]) -> tuple[int, int]:
+def count_lost_answers(answers: list[dict[str, Any]]) -> tuple[int, int]:
     """Return how many did not come whole: those that had begun, and those that had not."""
     begun = sum(one["status"] == 200 and not one["whole"] for one in answers)
     return begun, sum(one["status"] != 200 for one in answers)
@@ -143,8 +143,8 @@ def lost(answers: list[dict[str, Any]]) -> tuple[int, int]:
 
 def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Eight clients on four slots."""
-    fleet.serve()
-    found = fleet.ask(conversations=[[says(dice)] for dummy in range(40)], watched=WATCHED)
+    fleet.restart_servers()
+    found = fleet.run_clients(conversations=[[make_user_text(dice)] for dummy in range(40)], watched=WATCHED)
     deferred = max(found["largest"][name] for name in SERVERS)
     whole = sum(one["whole"] for one in found["answers"])
     figures.print_figure("queue_deferred_by_servers", deferred, "requests", Bar("<=", 0))
@@ -155,16 +155,16 @@ def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
 def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """The same turns in the same order, kept on their hosts and not."""
     asked: dict[str, Any] = {
-        "system": says(dice, 110),
-        "conversations": [[says(dice, 90) for dummy in range(TURNS)] for dummy in range(CONVERSATIONS)],
+        "system": make_user_text(dice, 110),
+        "conversations": [[make_user_text(dice, 90) for dummy in range(TURNS)] for dummy in range(CONVERSATIONS)],
         "order": [one for one in range(CONVERSATIONS) for dummy in range(TURNS)],
         "clients": 4,
     }
     dice.shuffle(asked["order"])
     computed: dict[str, int] = {}
     for name, apart, bar in (("kept", False, Bar(">=", 70)), ("leastconn", True, None)):
-        fleet.serve()
-        answers = fleet.ask(**asked, apart=apart)["answers"]
+        fleet.restart_servers()
+        answers = fleet.run_clients(**asked, apart=apart)["answers"]
         if not all(one["whole"] for one in answers):
             raise VepycError("a turn of a conversation has no answer")
         computed[name] = sum(one["computed"] for one in answers)
@@ -175,11 +175,11 @@ def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -
 
 def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """A server is killed while all slots work and clients wait."""
-    fleet.serve()
-    with fleet.load(conversations=[[says(dice)] for dummy in range(16)], tokens=100) as answers:
+    fleet.restart_servers()
+    with fleet.clients_running(conversations=[[make_user_text(dice)] for dummy in range(16)], tokens=100) as answers:
         time.sleep(3)
         fleet.box.run("systemctl kill --signal=KILL llama-first")
-    begun, before = lost(answers)
+    begun, before = count_lost_answers(answers)
     figures.print_figure("killed_lost_before_they_began", before, "requests", Bar("<=", 0))
     figures.print_figure("killed_lost_after_they_began", begun, "streams", Bar("<=", SLOTS))
     figures.print_figure("killed_answered", 100 * (len(answers) - begun - before) / len(answers), "%")
@@ -187,17 +187,19 @@ def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
 
 def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """A hundred hosts more, and reloads while clients ask."""
-    fleet.serve()
-    figures.print_figure("controller_processor_100_hosts", fleet.configure(*HOSTS, *MANY), "s", Bar("<", 5))
+    fleet.restart_servers()
+    figures.print_figure("controller_processor_100_hosts", fleet.configure_gateway(*HOSTS, *MANY), "s", Bar("<", 5))
     stop = "/run/bench-stop"
-    with fleet.load(conversations=[[says(dice)] for dummy in range(12)], clients=4, tokens=8, until=stop) as answers:
+    with fleet.clients_running(
+        conversations=[[make_user_text(dice)] for dummy in range(12)], clients=4, tokens=8, until=stop
+    ) as answers:
         try:
-            fleet.configure(*HOSTS)
-            fleet.configure(*HOSTS, *MANY)
+            fleet.configure_gateway(*HOSTS)
+            fleet.configure_gateway(*HOSTS, *MANY)
         finally:
             fleet.box.run(f"touch {stop}")
-    figures.print_figure("reloads_lost", sum(lost(answers)), "requests", Bar("<=", 0))
-    figures.print_figure("reloads_answered", len(answers) - sum(lost(answers)), "requests", Bar(">=", 12))
+    figures.print_figure("reloads_lost", sum(count_lost_answers(answers)), "requests", Bar("<=", 0))
+    figures.print_figure("reloads_answered", len(answers) - sum(count_lost_answers(answers)), "requests", Bar(">=", 12))
 
 
 MEASURED = {
@@ -221,7 +223,7 @@ def main() -> int:
         binds = {build: BUILD, model.parent: MODELS, debs: PACKAGES, ROOT / "tools/bench/gateway_clients.py": CLIENTS}
         with running_container("bench-gateway", binds) as box, tempfile.TemporaryDirectory() as place:
             fleet = Fleet(box, Path(place), f"{MODELS}/{model.name}")
-            fleet.configure(*HOSTS)
+            fleet.configure_gateway(*HOSTS)
             for name in asked.only:
                 MEASURED[name](fleet, figures, random.Random(asked.seed))
     except VepycError as error:

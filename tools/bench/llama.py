@@ -53,7 +53,7 @@ ASKED: dict[str, Any] = {
 INSTANCE = {"name": "chat", "port": 8080, "context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0}
 
 
-def play(inventory: Path, name: str, **variables: Any) -> None:
+def run_playbook(inventory: Path, name: str, **variables: Any) -> None:
     """Run a playbook, and pass on what it says."""
     command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", "-e", json.dumps(variables)]
     environment = clean_environment(**quick_ansible_variables(), ANSIBLE_INTERNAL_POLL_INTERVAL=POLL)
@@ -61,10 +61,10 @@ def play(inventory: Path, name: str, **variables: Any) -> None:
         raise VepycError(f"{name}.yml failed; what it said is above, and files of runs are in {KEPT}")
 
 
-def measured(inventory: Path, kind: str, **options: Any) -> None:
+def run_measurement(inventory: Path, kind: str, **options: Any) -> None:
     """Run a playbook that measures, with these options; its file is kept."""
     options["folder"] = str(KEPT / kind)
-    play(inventory, kind, **{f"{kind}_{name}": value for name, value in options.items()})
+    run_playbook(inventory, kind, **{f"{kind}_{name}": value for name, value in options.items()})
 
 
 def run_of(kind: str) -> Path:
@@ -93,14 +93,14 @@ def main() -> int:
             instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
             variables = {**box.inventory_variables(), **ASKED, "llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
-            play(hosts, "site")
+            run_playbook(hosts, "site")
             questions = {"streams": [], "kinds": asked.kinds, **({"tokens": asked.tokens} if asked.tokens else {})}
             knobs = {"knobs": asked.knobs} if asked.knobs else {}
-            measured(hosts, "benchmark", **questions)
-            measured(hosts, "ablation", minutes=asked.minutes, **questions, **knobs)
+            run_measurement(hosts, "benchmark", **questions)
+            run_measurement(hosts, "ablation", minutes=asked.minutes, **questions, **knobs)
             for kind in ("benchmark", "ablation"):
                 run = run_of(kind)
-                play(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
+                run_playbook(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
         judgement = Judgement(json.loads(run_of("ablation").read_text()))
         if not judgement.confirmation.confirmed:
             raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")

@@ -48,7 +48,7 @@ def in_debian(name: str, *words: str) -> list[str]:
 
 
 @contextmanager
-def serving(name: str, *words: str) -> Iterator[str]:
+def running_server(name: str, *words: str) -> Iterator[str]:
     """Run a llama-server with these words at a free port, and yield its address once it serves; it logs by its name."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

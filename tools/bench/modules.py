@@ -57,7 +57,7 @@ class Race:
     proof: str
     bar: Bar | None = None
 
-    def stored(self) -> dict[str, Any]:
+    def stored_options(self) -> dict[str, Any]:
         """The options with which the host also stores the request, so that the drift check knows of it."""
         return {**self.options, "persistent": True}
 
@@ -231,7 +231,7 @@ class Ansible:
         self.command = ["ansible", "all", "-i", f"{machine.name},", "-e", variables]
         self.command += ["-e", f"ansible_port={machine.port}"]
 
-    def seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
+    def measure_seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
         """The wall time of one run; an error when it does not go as expected."""
         arguments = json.dumps(options) if options else ""
         start = time.monotonic()
@@ -243,17 +243,17 @@ class Ansible:
         return seconds
 
 
-def race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
+def measure_race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
     """Seconds that our module takes for a setting, and that the recipe does."""
 
     def take(module: str, options: dict[str, Any]) -> float:
         machine.run(entry.prepare)
-        seconds = ansible.seconds(module, options, changed=True)
+        seconds = ansible.measure_seconds(module, options, changed=True)
         machine.run(entry.proof)
         return seconds
 
     recipe = take("ansible.builtin.shell", {"cmd": entry.recipe})
-    return take(MODULES + entry.module, entry.stored()), recipe
+    return take(MODULES + entry.module, entry.stored_options()), recipe
 
 
 def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
@@ -261,9 +261,9 @@ def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str
     pings: list[float] = []
     seconds: dict[str, list[float]] = {module: [] for module in settings}
     for dummy in range(NO_CHANGE_ROUNDS):
-        pings.append(ansible.seconds(PING, {}, changed=False))
+        pings.append(ansible.measure_seconds(PING, {}, changed=False))
         for module, options in settings.items():
-            seconds[module].append(ansible.seconds(MODULES + module, options, changed=False))
+            seconds[module].append(ansible.measure_seconds(MODULES + module, options, changed=False))
     return {module: median(values) / median(pings) for module, values in seconds.items()}
 
 
@@ -276,7 +276,7 @@ class Site:
         self.inventory.write_text(json.dumps({"all": {"children": hosts}}))
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
 
-    def seconds(self, *options: str, says: str) -> float:
+    def measure_seconds(self, *options: str, says: str) -> float:
         """The wall time of one run; an error unless it says this, as a pattern."""
         start = time.monotonic()
         done = run_command("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
@@ -289,36 +289,36 @@ class Site:
 def measure_site(machine: Machine, figures: Figures) -> None:
     """Take and show what site.yml takes before and after there is something to do; nothing reboots the machine."""
     ansible = Ansible(machine)
-    ansible.seconds(PING, {}, changed=False)  # opens the connection
+    ansible.measure_seconds(PING, {}, changed=False)  # opens the connection
     ways: dict[str, tuple[str, ...]] = {"site_check_while_a_reboot_waits": ("--check",), "site_run_without_change": ()}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     pings: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         site = Site(machine, Path(folder))
-        first = site.seconds(says=r"changed=[1-9]")
+        first = site.measure_seconds(says=r"changed=[1-9]")
         for dummy in range(SITE_ROUNDS):
-            pings.append(ansible.seconds(PING, {}, changed=False))
+            pings.append(ansible.measure_seconds(PING, {}, changed=False))
             for name, options in ways.items():
-                seconds[name].append(site.seconds(*options, says=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
+                seconds[name].append(site.measure_seconds(*options, says=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
     figures.print_figure("site_first_run_against_ping", first / median(pings), "x")
     for name, values in seconds.items():
         figures.print_figure(f"{name}_against_ping", median(values) / median(pings), "x", Bar("<=", 5))
 
 
-def measure(machine: Machine, figures: Figures) -> None:
+def measure_modules(machine: Machine, figures: Figures) -> None:
     """Take and show every figure of the modules."""
     debian_packages.install_packages(machine, "msr-tools")
     ansible = Ansible(machine)
     for module, options in OTHERS.items():
         if module in ("kernel_cmdline", "epyc_engine"):
-            ansible.seconds(MODULES + module, options, changed=True)
+            ansible.measure_seconds(MODULES + module, options, changed=True)
     figures.print_figure(
         "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)
     )
     for entry in RACES:
-        ours, recipe = race(ansible, machine, entry)
+        ours, recipe = measure_race(ansible, machine, entry)
         figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / ours, "x", entry.bar)
-    settings = {**{entry.module: entry.stored() for entry in RACES}, **OTHERS}
+    settings = {**{entry.module: entry.stored_options() for entry in RACES}, **OTHERS}
     for module, ratio in no_change(ansible, settings).items():
         # The drift check has no bar: it does the work of all the others in one run.
         bar = None if module == "epyc_drift" else Bar("<=", 1.5)
@@ -342,7 +342,7 @@ def main() -> int:
     """Print one line for each figure."""
     figures = Figures()
     try:
-        for shape, take in (("epyc9754", measure), ("small", measure_site)):
+        for shape, take in (("epyc9754", measure_modules), ("small", measure_site)):
             machine = start_machine(shape, name="bench")
             try:
                 machine.remove_speedups()

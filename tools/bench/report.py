@@ -36,7 +36,7 @@ OPENINGS = 5
 FORMATS = (terminal_page, markdown_page, drift_html, junit_file, fleet_metrics)
 
 
-def fold(figures: Figures) -> None:
+def measure_folding(figures: Figures) -> None:
     """Fold a stream of answers, compare with the report before, and make every format.
 
     The answers come as JSON texts, one at a time, as Ansible's workers bring them: what stays is what the report holds.
@@ -65,35 +65,35 @@ def fold(figures: Figures) -> None:
     )
 
 
-def pages(figures: Figures) -> None:
+def measure_pages(figures: Figures) -> None:
     """Open both pages until they are painted, in a browser that has them in no cache."""
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
-        times = opened(browser, Path(folder, "report.html"), drift_html.render_drift_page(drift))
-        assert browser.run("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
+        times = measure_page_openings(browser, Path(folder, "report.html"), drift_html.render_drift_page(drift))
+        assert browser.evaluate("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
         figures.print_figure(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.print_figure("page_open_first", times[0], "s")
         text = plan_html.render_plan_page(planned)
-        times = opened(browser, Path(folder, "plan.html"), text)
-        assert browser.run("document.querySelectorAll('section svg').length") == len(plans.KINDS)
+        times = measure_page_openings(browser, Path(folder, "plan.html"), text)
+        assert browser.evaluate("document.querySelectorAll('section svg').length") == len(plans.KINDS)
         figures.print_figure(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.print_figure("plan_page_first", times[0], "s")
         figures.print_figure("plan_page_plans", len(planned["plans"]), "different plans")
         figures.print_figure("plan_page_size", len(text.encode()) / (1 << 20), "MiB")
 
 
-def opened(browser: Page, file: Path, text: str) -> list[float]:
+def measure_page_openings(browser: Page, file: Path, text: str) -> list[float]:
     """Return the seconds of each opening of a page."""
     file.write_text(text, encoding="utf-8")
-    return [browser.open(file) for dummy in range(OPENINGS)]
+    return [browser.open_file(file) for dummy in range(OPENINGS)]
 
 
 def main() -> int:
     """Print one line for each figure."""
     figures = Figures()
-    fold(figures)
-    pages(figures)
+    measure_folding(figures)
+    measure_pages(figures)
     return int(figures.missed)
 
 

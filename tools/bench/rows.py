@@ -66,17 +66,17 @@ def main() -> int:
             model = random_model(WORDS)
             write_guest_file(guest.machine, MODEL, model)
             for arm in ARMS:
-                local, memory = measured(guest, arm, len(model))
+                local, memory = measure_weights(guest, arm, len(model))
                 figures.print_figure(f"{shape}_{arm.name}_local", local, "%", arm.bar)
                 figures.print_figure(f"{shape}_{arm.name}_memory", memory, "times the model")
             if shape == TWO_SOCKETS:
-                local, memory = copies(guest, len(model))
+                local, memory = measure_copies(guest, len(model))
                 figures.print_figure(f"{shape}_copy_on_each_socket_local", local, "%", Bar(">=", 98))
                 figures.print_figure(f"{shape}_copy_on_each_socket_memory", memory, "times the model")
     return int(figures.missed)
 
 
-def measured(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
+def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     """The local share in percent, and mapped weights with anonymous memory in sizes of the model."""
     serve(guest)
     guest.run(arm.before)
@@ -89,7 +89,7 @@ def measured(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     return found["rows"][MODEL]["local"], held / size
 
 
-def copies(guest: Guest, size: int) -> tuple[float, float]:
+def measure_copies(guest: Guest, size: int) -> tuple[float, float]:
     """The same of an instance on each socket, with the weights in memory of its own."""
     ports = {"socket0": PORT, "socket1": PORT + 1}
     common = {"model": MODEL, "hugepages": "thp"}

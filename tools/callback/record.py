@@ -20,17 +20,17 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 
 
-def write(line: dict[str, Any]) -> None:
+def write_line(line: dict[str, Any]) -> None:
     with open(os.environ["RECORD_FILE"], "a", encoding="utf-8") as file:
         print(json.dumps(line, default=str), file=file)
 
 
-def recorded(execute: Callable[..., Any]) -> Callable[..., Any]:
+def record_modules(execute: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the method by which every action plugin executes a module; workers are forked, so they have it too."""
 
     @functools.wraps(execute)
     def execute_module(self: Any, module_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        write({"module": module_name or self._task.action, "by": self._task.name})
+        write_line({"module": module_name or self._task.action, "by": self._task.name})
         return execute(self, module_name, *args, **kwargs)
 
     return execute_module
@@ -44,19 +44,19 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self) -> None:
         super().__init__()
-        ActionBase._execute_module = recorded(ActionBase._execute_module)
+        ActionBase._execute_module = record_modules(ActionBase._execute_module)
 
-    def _record(self, status: str, result: Any) -> None:
-        write({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
+    def _record_result(self, status: str, result: Any) -> None:
+        write_line({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        self._record("ok", result)
+        self._record_result("ok", result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        self._record("failed", result)
+        self._record_result("failed", result)
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        self._record("skipped", result)
+        self._record_result("skipped", result)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._record("unreachable", result)
+        self._record_result("unreachable", result)

@@ -25,7 +25,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_line
-from tools.examples.specs import PLUGINS, ROOT, Wrong, check_task, check_variables, source
+from tools.examples.specs import PLUGINS, ROOT, Wrong, check_task, check_variables, read_source
 from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
@@ -59,7 +59,7 @@ def examples_of_modules() -> Iterator[Block]:
         yield Block(f"plugins/modules/{path.name}", "yaml", text)
 
 
-def check(block: Block) -> tuple[str, str]:
+def check_block(block: Block) -> tuple[str, str]:
     """Raise Wrong for what is wrong in itself; return what ansible-playbook has to judge: a kind and a text."""
     if block.language not in LANGUAGES:
         raise Wrong(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
@@ -98,7 +98,7 @@ def check_names(text: str) -> None:
     )
     known = {
         *(name for module in modules for name in module.HELP),
-        *re.findall(r"SOVEREIGN_EPYC_\w+", source("plugins/callback/drift.py")),
+        *re.findall(r"SOVEREIGN_EPYC_\w+", read_source("plugins/callback/drift.py")),
     }
     for name in re.findall(r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+", text):
         if name not in known and name != "sovereign_epyc_drift":
@@ -145,7 +145,7 @@ def main(pages: Sequence[str]) -> int:
         files: dict[str, list[str]] = {}
         for block in blocks:
             try:
-                kind, text = check(block)
+                kind, text = check_block(block)
             except Wrong as wrong:
                 found.append(f"{block.where}: {wrong}")
                 continue

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tools.examples.specs import OURS, PLUGINS, ROOT, Wrong, check_variables, source
+from tools.examples.specs import OURS, PLUGINS, ROOT, Wrong, check_variables, read_source
 
 #: Programs whose arguments are not checked.
 PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
@@ -63,12 +63,12 @@ def check_tool(arguments: Sequence[str]) -> None:
         check_command(arguments)
 
 
-def activate(arguments: Sequence[str]) -> None:
+def check_activate(arguments: Sequence[str]) -> None:
     if list(arguments) != [ACTIVATE]:
         raise Wrong(f"there is no file of the setup {shlex.join(arguments)}; {ACTIVATE} is one")
 
 
-def parse(program: str, arguments: Sequence[str]) -> Any:
+def parse_ansible_options(program: str, arguments: Sequence[str]) -> Any:
     """Return the options that a program of Ansible finds in its arguments."""
     name = {"ansible": "adhoc"}.get(program, program.partition("-")[2])
     cli = getattr(import_module(f"ansible.cli.{name}"), {"adhoc": "AdHoc"}.get(name, name.capitalize()) + "CLI")
@@ -77,19 +77,19 @@ def parse(program: str, arguments: Sequence[str]) -> Any:
     return told.parser.parse_args(told.args[1:])
 
 
-def ansible(arguments: Sequence[str]) -> None:
-    module = parse("ansible", arguments).module_name
+def check_ansible(arguments: Sequence[str]) -> None:
+    module = parse_ansible_options("ansible", arguments).module_name
     if module.startswith(OURS) and not (ROOT / f"plugins/modules/{module[len(OURS) :]}.py").is_file():
         raise Wrong(f"there is no module {module}")
 
 
 def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook") -> None:
-    options = parse(program, arguments)
+    options = parse_ansible_options(program, arguments)
     for book in options.args:
         path = f"playbooks/{book[len(OURS) :]}.yml" if book.startswith(OURS) else book
         if not (ROOT / path).is_file():
             raise Wrong(f"there is no playbook {book}")
-        layers = re.search(r"site_layers: \[(.*)\]", source("playbooks/site.yml"))
+        layers = re.search(r"site_layers: \[(.*)\]", read_source("playbooks/site.yml"))
         strange = set(",".join(options.tags or []).split(",")) - {""} - set(layers[1].split(", ") if layers else [])
         if strange and "site" in path:
             raise Wrong(f"site.yml has no layer {', '.join(sorted(strange))}")
@@ -100,16 +100,16 @@ def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook"
     for text in options.extra_vars:
         if text.startswith("@"):
             if Path(text[1:]).name != MINE:
-                source(text[1:])
+                read_source(text[1:])
         else:
             check_variables(json.loads(text) if text.startswith("{") else dict([text.split("=", 1)]))
 
 
-def make(arguments: Sequence[str]) -> None:
+def check_make(arguments: Sequence[str]) -> None:
     for word in arguments:
         name = word.partition("=")[0]
         pattern = rf"^{name} \??:?=" if "=" in word else rf"^{name}:"
-        if not re.search(pattern, source("Makefile"), re.MULTILINE):
+        if not re.search(pattern, read_source("Makefile"), re.MULTILINE):
             raise Wrong(f"the Makefile knows no {name}")
 
 
@@ -140,19 +140,19 @@ def sovereign_epyc(arguments: Sequence[str]) -> None:
         raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
 
 
-def vepyc(arguments: Sequence[str]) -> None:
+def check_vepyc(arguments: Sequence[str]) -> None:
     import_module("vepyc.cli")._parser().parse_args(arguments)
 
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {
-    ".": activate,
-    "ansible": ansible,
+    ".": check_activate,
+    "ansible": check_ansible,
     "ansible-playbook": ansible_playbook,
     "ansible-pull": lambda arguments: ansible_playbook(arguments, "ansible-pull"),
-    "ansible-doc": lambda arguments: parse("ansible-doc", arguments),
-    "ansible-galaxy": lambda arguments: parse("ansible-galaxy", arguments),
-    "ansible-inventory": lambda arguments: parse("ansible-inventory", arguments),
-    "make": make,
+    "ansible-doc": lambda arguments: parse_ansible_options("ansible-doc", arguments),
+    "ansible-galaxy": lambda arguments: parse_ansible_options("ansible-galaxy", arguments),
+    "ansible-inventory": lambda arguments: parse_ansible_options("ansible-inventory", arguments),
+    "make": check_make,
     "sovereign-epyc": sovereign_epyc,
-    "lab/bin/vepyc": vepyc,
+    "lab/bin/vepyc": check_vepyc,
 }

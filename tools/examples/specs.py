@@ -27,7 +27,7 @@ class Wrong(Exception):
 
 
 @cache
-def source(path: str) -> str:
+def read_source(path: str) -> str:
     """Return a file of ours."""
     try:
         return (ROOT / path).read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def check_task(task: Mapping[str, Any]) -> None:
         if templates:  # What they are is known only on a run.
             spec, rules = {key: {**one, "required": False} for key, one in spec.items() if key not in templates}, {}
         literal = {key: value for key, value in (options or {}).items() if key not in templates}
-        refuse(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
+        raise_messages(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
 
 
 @cache
@@ -78,7 +78,7 @@ def module_spec(name: str) -> dict[str, Any]:
 
 
 @cache
-def variables() -> dict[str, dict[str, Any]]:
+def list_variable_specs() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable: those of the roles, and those of the playbooks, which have none."""
     known: dict[str, dict[str, Any]] = {}
     for path in ROOT.glob("playbooks/*.yml"):
@@ -95,10 +95,10 @@ def variables() -> dict[str, dict[str, Any]]:
 
 def check_variables(given: Mapping[str, Any]) -> None:
     """Check variables of an inventory against the specifications of the roles."""
-    spec = {name: variables()[name] for name in given if name in variables()}
-    refuse("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)
+    spec = {name: list_variable_specs()[name] for name in given if name in list_variable_specs()}
+    raise_messages("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)
 
 
-def refuse(what: str, messages: Sequence[str]) -> None:
+def raise_messages(what: str, messages: Sequence[str]) -> None:
     if messages:
         raise Wrong(f"{what}: {' '.join(messages)}")

@@ -54,10 +54,10 @@ class Page:
         self._session = ""
         self._events: list[dict[str, Any]] = []
         self.errors: list[str] = []
-        target = self.call("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.call_method("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+        self._session = self.call_method("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+            self.call_method(f"{domain}.enable")
 
     def __enter__(self) -> Page:
         return self
@@ -69,7 +69,7 @@ class Page:
         os.close(self._in)
         self._home.cleanup()
 
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
+    def call_method(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method of the protocol and return its result."""
         self._last += 1
         message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
@@ -77,77 +77,77 @@ class Page:
             message["sessionId"] = self._session
         os.write(self._out, json.dumps(message).encode() + b"\0")
         while True:
-            answer = self._read()
+            answer = self._receive_message()
             if answer.get("id") == self._last:
                 if "error" in answer:
                     raise ChromiumError(f"{method}: {answer['error']['message']}")
                 return dict(answer.get("result", {}))
             self._events.append(answer)
 
-    def open(self, path: Path) -> float:
+    def open_file(self, path: Path) -> float:
         """Open a file, wait until it is painted, and return how many seconds that took."""
         # A page that asks again and again does so until the next one is there, which would count as that one's.
-        self._navigate("about:blank")
+        self._navigate_to("about:blank")
         self.errors.clear()
         start = time.monotonic()
-        self._navigate(path.resolve().as_uri())
-        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self._navigate_to(path.resolve().as_uri())
+        self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return time.monotonic() - start
 
-    def _navigate(self, url: str) -> None:
+    def _navigate_to(self, url: str) -> None:
         self._events.clear()
-        self.call("Page.navigate", url=url)
+        self.call_method("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
-            self._events.append(self._read())
+            self._events.append(self._receive_message())
 
-    def requests(self) -> list[str]:
+    def requested_addresses(self) -> list[str]:
         """Return the addresses that the page has asked for since it was opened."""
         sent = [event for event in self._events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
-    def run(self, expression: str) -> Any:
+    def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page; a promise is waited for."""
-        result = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        result = self.call_method("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             raise ChromiumError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def click(self, selector: str) -> None:
+    def click_element(self, selector: str) -> None:
         """Click into the middle of an element, as a person would."""
-        spot = self.run(
+        spot = self.evaluate(
             f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
             "one.scrollIntoView({block: 'center'}); const box = one.getBoundingClientRect();"
             "return [box.x + Math.min(box.width / 2, 40), box.y + box.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
+            self.call_method("Input.dispatchMouseEvent", type=kind, x=spot[0], y=spot[1], button="left", clickCount=1)
 
-    def press(self, key: str) -> None:
+    def press_key(self, key: str) -> None:
         """Press a key on the element that has the focus; Enter and Tab are known."""
         code, text = {"Enter": (13, "\r"), "Tab": (9, "")}[key]
         more: dict[str, Any] = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **more)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **more)
+        self.call_method("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **more)
+        self.call_method("Input.dispatchKeyEvent", type="keyUp", **more)
 
-    def type(self, text: str) -> None:
+    def type_text(self, text: str) -> None:
         """Type into the element that has the focus."""
-        self.call("Input.insertText", text=text)
+        self.call_method("Input.insertText", text=text)
 
-    def dark(self, on: bool) -> None:
+    def prefer_dark(self, on: bool) -> None:
         """Emulate the preference for a dark page, or for a light one."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call_method("Emulation.setEmulatedMedia", features=[scheme])
 
-    def paper(self, on: bool) -> None:
+    def emulate_print(self, on: bool) -> None:
         """Show the page as it would be printed."""
-        self.call("Emulation.setEmulatedMedia", media="print" if on else "screen")
+        self.call_method("Emulation.setEmulatedMedia", media="print" if on else "screen")
 
-    def screenshot(self, path: Path) -> None:
+    def save_screenshot(self, path: Path) -> None:
         """Take a picture of what is to be seen."""
-        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=False)
+        picture = self.call_method("Page.captureScreenshot", format="png", captureBeyondViewport=False)
         path.write_bytes(base64.b64decode(picture["data"]))
 
-    def _read(self) -> dict[str, Any]:
+    def _receive_message(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             piece = os.read(self._in, 1 << 20)
             if not piece:

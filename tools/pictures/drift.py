@@ -47,7 +47,7 @@ TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><body style="margin: 0; backg
 <pre style="margin: 1.2rem; font: 14px/1.4 ui-monospace, 'DejaVu Sans Mono', monospace; white-space: pre-wrap">"""
 
 
-def terminal(page: str) -> str:
+def terminal_to_html(page: str) -> str:
     """Return a page with the codes of a terminal as HTML."""
     first, *rest = page.split("\033[")
     pieces = [html.escape(first)]
@@ -61,31 +61,31 @@ def terminal(page: str) -> str:
     return f"{TERMINAL}{''.join(pieces)}</pre>"
 
 
-def sample() -> Document:
+def build_sample_report() -> Document:
     """The report of the made-up fleet, with one before it."""
     before = fleets.report(BEFORE, generated=fleets.BEFORE)
     return fleets.report(FLEET, before, host_map=plans.result("9754 SMT")["map"])
 
 
 def main(arguments: list[str]) -> int:
-    document = json.loads(Path(arguments[0]).read_text()) if arguments else sample()
+    document = json.loads(Path(arguments[0]).read_text()) if arguments else build_sample_report()
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
         file.write_text(drift_html.render_drift_page(document), encoding="utf-8")
         with Page(width=1100, height=1400) as browser:
             for name, dark in (("drift-page", False), ("drift-page-dark", True)):
-                browser.dark(dark)
-                browser.open(file)
-                browser.screenshot(FOLDER / f"{name}.png")
-            browser.dark(False)
-            browser.click("tr[data-host=epyc9754-07] summary")
-            browser.run("document.querySelector('.legend').scrollIntoView()")
-            browser.screenshot(FOLDER / "drift-matrix.png")
-        file.write_text(terminal(terminal_page.render_terminal_page(document, colour=True)), encoding="utf-8")
+                browser.prefer_dark(dark)
+                browser.open_file(file)
+                browser.save_screenshot(FOLDER / f"{name}.png")
+            browser.prefer_dark(False)
+            browser.click_element("tr[data-host=epyc9754-07] summary")
+            browser.evaluate("document.querySelector('.legend').scrollIntoView()")
+            browser.save_screenshot(FOLDER / "drift-matrix.png")
+        file.write_text(terminal_to_html(terminal_page.render_terminal_page(document, colour=True)), encoding="utf-8")
         with Page(width=1100, height=980) as browser:
-            browser.open(file)
-            browser.screenshot(FOLDER / "drift-terminal.png")
+            browser.open_file(file)
+            browser.save_screenshot(FOLDER / "drift-terminal.png")
     return 0
 
 

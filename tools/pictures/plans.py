@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_te
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import plan_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from tools.pictures.chromium import Page
-from tools.pictures.drift import FOLDER, terminal
+from tools.pictures.drift import FOLDER, terminal_to_html
 
 FLEET = {
     **{f"epyc9754-{number:02d}": plans.result("9754 SMT", 2) for number in range(1, 25)},
@@ -33,14 +33,14 @@ def main() -> int:
         file.write_text(plan_html.render_plan_page(plans.gathered(FLEET)), encoding="utf-8")
         with Page(width=900, height=978) as browser:
             for name, dark in (("plan-page", False), ("plan-page-dark", True)):
-                browser.dark(dark)
-                browser.open(file)
-                browser.screenshot(FOLDER / f"{name}.png")
+                browser.prefer_dark(dark)
+                browser.open_file(file)
+                browser.save_screenshot(FOLDER / f"{name}.png")
         text = map_text.render_map(plans.result("9754 SMT")["map"], coloured=True)
-        file.write_text(terminal(f"# sovereign-epyc show\n{text}"), encoding="utf-8")
+        file.write_text(terminal_to_html(f"# sovereign-epyc show\n{text}"), encoding="utf-8")
         with Page(width=800, height=680) as browser:
-            browser.open(file)
-            browser.screenshot(FOLDER / "plan-terminal.png")
+            browser.open_file(file)
+            browser.save_screenshot(FOLDER / "plan-terminal.png")
     return 0
 
 

@@ -27,8 +27,8 @@ def main() -> int:
         file = Path(folder, "page.html")
         file.write_text(run_page.render(gzip.decompress(RUN.read_bytes()).decode()), encoding="utf-8")
         with Page(width=900, height=900) as browser:
-            browser.open(file)
-            browser.screenshot(FOLDER / "run-page.png")
+            browser.open_file(file)
+            browser.save_screenshot(FOLDER / "run-page.png")
     return 0
 
 

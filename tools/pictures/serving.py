@@ -34,10 +34,10 @@ def main() -> int:
         file = Path(folder, "serving.html")
         text = serving_html.render_serving_page(prometheus.url)
         file.write_text(text, encoding="utf-8")
-        browser.open(file)
-        browser.run(DRAWN)
-        browser.run("document.querySelector('.faint').firstChild.data = 'http://prometheus-01.example.com:9090, '")
-        browser.screenshot(FOLDER / "serving-page.png")
+        browser.open_file(file)
+        browser.evaluate(DRAWN)
+        browser.evaluate("document.querySelector('.faint').firstChild.data = 'http://prometheus-01.example.com:9090, '")
+        browser.save_screenshot(FOLDER / "serving-page.png")
     return 0
 
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from vepyc.bmc import PERSONALITIES
-from vepyc.bmc.personality import load
+from vepyc.bmc.personality import load_personality
 
 #: What is asked for in most tests: another number of nodes, which no vendor's profile locks.
-NPS4 = {name: load(name).values_of({"nps": 4}) for name in PERSONALITIES}
+NPS4 = {name: load_personality(name).machine_state_to_settings({"nps": 4}) for name in PERSONALITIES}
 ON_RESET = {"@Redfish.SettingsApplyTime": {"ApplyTime": "OnReset"}}
 
 
@@ -43,7 +43,7 @@ class Client:
         self.context = ssl.create_default_context(cafile=reach["ca"])
         secret = base64.b64encode(f"{reach['user']}:{reach['password']}".encode()).decode()
         self.auth = {"Authorization": f"Basic {secret}"}
-        data = load(reach["vendor"])
+        data = load_personality(reach["vendor"])
         self.system = f"/redfish/v1/Systems/{data['system']}"
         self.bios = f"{self.system}/Bios"
         self.pending = f"{self.bios}/{data['settings']}".rstrip("/")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from vepyc.bmc import Bmc
-from vepyc.bmc.personality import load
+from vepyc.bmc.personality import load_personality
 from vepyc.venvs import REDFISH_CLIENTS, ensure_collections, ensure_venv
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def run(*command: object, ca: Path, **more: str) -> str:
 
 def nps4(vendor: str) -> tuple[str, str]:
     """The attribute and the value of four nodes."""
-    ((name, value),) = load(vendor).values_of({"nps": 4}).items()
+    ((name, value),) = load_personality(vendor).machine_state_to_settings({"nps": 4}).items()
     return name, value
 
 
@@ -92,7 +92,7 @@ def test_sushy(bmc: Start, programs: Path, vendor: str) -> None:
     )
     assert value in said.pop("values") and "OnReset" in said.pop("times") and said.pop("before") != value
     assert said == {"pending": value, "after": value, "good": True}
-    assert (there.kernel["nps"], there.sessions) == (4, [])
+    assert (there.machine_state["nps"], there.open_sessions) == (4, [])
 
 
 @pytest.mark.parametrize("vendor", ["dell", "hpe", "lenovo", "supermicro"])
@@ -103,11 +103,11 @@ def test_tacklebox(bmc: Start, programs: Path, vendor: str) -> None:
     command = [programs / "python", programs / "rf_bios_settings.py", "-r", there.url, "-u", there.user]
     command += ["-p", there.password]
     run(*command, "-a", name, value, ca=there.ca)
-    assert there.pending == {name: value}
+    assert there.pending_settings == {name: value}
     (line,) = (line.split() for line in run(*command, ca=there.ca).splitlines() if line.split()[:1] == [name])
     # What it shows as the future value; this Supermicro has no place where one could see it.
     assert (line[-1] == value) is (vendor != "supermicro")
-    assert there.sessions == []
+    assert there.open_sessions == []
     refused = subprocess.run(
         [str(part) for part in [*command, "-a", name, "no such value"]],
         env={**os.environ, "REQUESTS_CA_BUNDLE": str(there.ca)},
@@ -147,12 +147,12 @@ def test_community_general(bmc: Start) -> None:
     there = bmc("dell")
     setting = {"category": "Systems", "command": "SetBiosAttributes", "bios_attributes": {"NumaNodesPerSocket": "4"}}
     assert ansible(there, "redfish_config", **setting)["changed"] is True
-    assert there.pending == {"NumaNodesPerSocket": "4"}
+    assert there.pending_settings == {"NumaNodesPerSocket": "4"}
     assert [job.state for job in there.jobs] == ["Scheduled"], "it asks for the job by itself, for a Dell"
     ansible(there, "redfish_command", category="Systems", command="PowerForceRestart")
-    assert there.kernel["nps"] == 4
+    assert there.machine_state["nps"] == 4
     again = ansible(there, "redfish_config", **setting)
-    assert again["changed"] is False and there.sessions == []
+    assert again["changed"] is False and there.open_sessions == []
 
 
 def test_protocol_validator(bmc: Start, programs: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from vepyc import Machine, start_machine
 
-from ..conftest import cpulist, read
+from ..conftest import parse_cpulist, read_files
 from .redfish_client import Client
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,9 @@ def machine() -> Iterator[Machine]:
 
 def shown(machine: Machine) -> dict[str, object]:
     """What the kernel has found of nodes, cores, boost."""
-    (nodes,) = read(machine, "/sys/devices/system/node/online").values()
+    (nodes,) = read_files(machine, "/sys/devices/system/node/online").values()
     flags = machine.run("grep -m1 ^flags /proc/cpuinfo").stdout.split()
-    return {"nodes": len(cpulist(nodes)), "cpus": int(machine.run("nproc").stdout), "boost": "cpb" in flags}
+    return {"nodes": len(parse_cpulist(nodes)), "cpus": int(machine.run("nproc").stdout), "boost": "cpb" in flags}
 
 
 def test_a_reset_by_the_bmc_gives_the_guest_what_was_pending(machine: Machine) -> None:

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""BIOS settings that a virtual EPYC really has: each makes another machine of its shape at the next boot.
+"""BIOS settings that change a virtual EPYC: at the next boot, QEMU gets another machine of the same shape.
 
 `nps` (nodes of a socket), `l3_as_numa`, `smt`, `boost`, and of cores `cores_per_l3`, `cores_per_socket` and
-`l3_domains`, for which None and 0 mean all. `iommu` is taken and changes nothing: Linux 6.12 wants CMPXCHG16B for an
-IOMMU, and the lab hides that instruction from the kernel (patch.py says why).
+`l3_domains`, for which None and 0 mean all. `iommu` is accepted and changes nothing: Linux 6.12 needs CMPXCHG16B for an
+IOMMU, and the lab hides that instruction from the kernel (kernel_patch.py has the reason).
 
-And `dimms`, which somebody plugs in, whatever a BMC says: how many memory modules the machine has, in slots for each of
-its channels. A machine without it shows one module without a speed.
+`dimms` is hardware that no BMC sets: how many memory modules are plugged in, in slots for each of the channels. A
+machine without this setting shows one module without a speed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KNOBS = (
 
 
 def bios_settings_of_shape(shape: Shape) -> dict[str, Any]:
-    """What a machine of this shape is set to before anybody changes it."""
+    """Return the BIOS settings of a machine of this shape that nobody has changed."""
     return {
         "nps": shape.nodes // shape.sockets,
         "l3_as_numa": shape.l3_as_numa,
@@ -46,7 +46,7 @@ def bios_settings_of_shape(shape: Shape) -> dict[str, Any]:
 
 
 def apply_bios_settings(shape: Shape, settings: Mapping[str, Any]) -> Shape:
-    """The machine that these settings make of this shape. What is impossible falls back to NPS1, as boards do it."""
+    """Return the shape of a machine after a boot with these settings. An impossible NPS becomes 1, as on a board."""
     if unknown := settings.keys() - set(KNOBS):
         raise VepycError(f"there is no BIOS setting {min(unknown)!r}; the settings are {', '.join(KNOBS)}")
     asked = {**bios_settings_of_shape(shape), **settings}

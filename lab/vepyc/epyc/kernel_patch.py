@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes a guest kernel see an EPYC: the code and tables that are written into it, and how they are written."""
+"""Patch a guest kernel so that it sees an EPYC: the code and tables that are written into its memory, through gdb."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .shapes import Shape
 
 HOOKS_SOURCE = PACKAGE / "epyc/asm" / "epyc.s"
 
-# Registers that keep a value per CPU, with what they hold at reset. QEMU itself reads 0 for them and drops writes.
+# Registers that hold a value per CPU, with their values at reset. QEMU itself reads 0 for them and ignores writes.
 MSR_RESET_VALUES = {
     0xC0000108: 0,  # PrefetchControl
     0xC0011022: 0,  # DC_CFG
@@ -53,16 +53,16 @@ def cpuid_row(
     ecx: RegisterChange = (_KEEP, 0),
     edx: RegisterChange = (_KEEP, 0),
 ) -> bytes:
-    """One row of the CPUID table. The first row that matches a question is applied to QEMU's answer."""
+    """Return a row of the CPUID table. The first row that matches leaf and subleaf changes QEMU's answer."""
     return struct.pack("<10I", leaf, subleaf, *eax, *ebx, *ecx, *edx)
 
 
 def cpuid_table(shape: Shape) -> bytes:
-    """The CPUID leaves that make QEMU's processor this EPYC."""
+    """Return the rows of CPUID leaves that turn QEMU's processor into the EPYC of this shape."""
     l3_sets = shape.l3_mib * 1024 * 1024 // (16 * 64)
     mba = 1 << 1 | ((1 << 2 | 1 << 3) if shape.smba else 0)
     rows = [
-        # No CMPXCHG16B for the kernel: QEMU 7.2 leaves garbage in EFLAGS behind it, deadly if an interrupt saves that.
+        # Hide CMPXCHG16B: QEMU 7.2 leaves garbage in EFLAGS after it, and a guest crashes when an interrupt saves that.
         cpuid_row(0x1, ecx=_clear_bit(13)),
         cpuid_row(0x7, 0, ebx=_set_bits(12, 15)),  # resource monitoring and allocation
         cpuid_row(0xF, 0, eax=_set_to(0), ebx=_set_to(255), ecx=_set_to(0), edx=_set_to(2)),
@@ -73,7 +73,7 @@ def cpuid_table(shape: Shape) -> bytes:
         cpuid_row(
             0x10, 1, eax=_set_to(15), ebx=_set_to(0), ecx=_set_to(4), edx=_set_to(15)
         ),  # 16 ways, CDP, 16 classes
-        cpuid_row(0x80000001, ecx=_set_bits(22)),  # topology extensions, which carry the L3 leaf
+        cpuid_row(0x80000001, ecx=_set_bits(22)),  # topology extensions, which the L3 leaf belongs to
         # Hardware P-states, invariant TSC, core performance boost.
         cpuid_row(0x80000007, edx=_set_bits(7, 8, 9) if shape.boost else (_KEEP & ~(1 << 9), 1 << 7 | 1 << 8)),
         cpuid_row(0x80000008, ebx=_set_bits(6)),  # memory bandwidth allocation
@@ -106,7 +106,7 @@ def cpuid_table(shape: Shape) -> bytes:
 
 @cache
 def assemble_hooks() -> bytes:
-    """The machine code of the hooks."""
+    """Return the machine code of the hooks, assembled from epyc.s."""
     with tempfile.TemporaryDirectory(prefix="vepyc-") as scratch:
         unit, code = Path(scratch, "epyc.o"), Path(scratch, "epyc.bin")
         run_tool(["as", "--64", str(HOOKS_SOURCE), "-o", str(unit)])
@@ -115,7 +115,7 @@ def assemble_hooks() -> bytes:
 
 
 def build_patch(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
-    """Return what goes into the cave, and the addresses that replace the five functions."""
+    """Return the bytes to write into the cave, and the addresses that replace the five functions of pv_ops."""
     code = assemble_hooks()
     entries = _HEADER.unpack_from(code)[8:]
     table = cpuid_table(shape)
@@ -126,7 +126,7 @@ def build_patch(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
 
     table_at = _align_up(sites.cave + len(code), 64)
     registers_at = _align_up(table_at + len(table), 64)
-    # A page of their own: the processor emulator discards translated code in pages that are written.
+    # The slots start a page of their own, because QEMU discards translated code in pages that are written.
     slots_at = _align_up(registers_at + len(registers), 4096)
     blob = bytearray(slots_at - sites.cave)
     for address, data in ((sites.cave, code), (table_at, table), (registers_at, registers)):
@@ -136,7 +136,7 @@ def build_patch(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
 
 
 def patch_running_kernel(gdb: Gdb, shape: Shape, sites: Sites) -> None:
-    """Wait for the kernel's first CPUID question, install the hooks, and let the hook answer that question already."""
+    """Stop the kernel at its first CPUID instruction, install the hooks, and let it go on inside the hook."""
     blob, entries = build_patch(shape, sites)
     gdb.run_until(sites.functions[0])
     gdb.write_memory(sites.cave, blob)

@@ -12,7 +12,7 @@ from ..errors import VepycError
 
 @dataclass(frozen=True)
 class Shape:
-    """One virtual EPYC: what its kernel will report, and what QEMU needs to be told for it."""
+    """A virtual EPYC: what its kernel reports, and what the arguments of QEMU are made of."""
 
     name: str
     model_name: str
@@ -25,13 +25,13 @@ class Shape:
     nodes: int  # of the whole machine
     memory_mib: int
     pstates_mhz: tuple[int, int, int]  # P0 is the base frequency, as on every EPYC
-    port: int  # default ssh port on the loopback address; fixed, so that an inventory can name it
+    port: int  # default ssh port on the loopback address; fixed, because an inventory names it
     sockets: int = 1
     threads: int = 1  # of a core
-    empty_dies: int = 0  # per socket, never populated: they make the L3 ids of the next socket start later
+    empty_dies: int = 0  # per socket, never populated; they shift the L3 ids of the next socket
     smba: bool = True  # slow-memory bandwidth allocation and configurable bandwidth events, Zen 4 and later
     mba_bits: int = 11  # the largest MB value is two to the power of this
-    l3_as_numa: bool = False  # each L3 domain is a node, whatever `nodes` would be without it
+    l3_as_numa: bool = False  # each L3 domain is a NUMA node, and `nodes` is ignored
     boost: bool = True
     channels: int = 12  # for memory, of one socket
     memory_mts: int = 4800
@@ -39,22 +39,22 @@ class Shape:
 
     @property
     def cpus(self) -> int:
-        """CPUs that are present."""
+        """How many CPUs are present."""
         return self.sockets * self.l3_domains * self.cores_per_l3 * self.threads
 
     @property
     def dies(self) -> int:
-        """QEMU dies of one socket. A QEMU die is an L3 domain."""
+        """How many dies of QEMU a socket has; each die is an L3 domain."""
         return self.l3_domains + self.empty_dies
 
     @property
     def possible_cpus(self) -> int:
-        """CPUs that QEMU reserves ids for."""
+        """How many CPUs QEMU reserves ids for."""
         return self.sockets * self.dies * self.cores_per_l3 * self.threads
 
     @property
     def l3_ids(self) -> tuple[int, ...]:
-        """The ids the kernel gives to the L3 domains: the APIC id without the bits that number cores."""
+        """The ids that the kernel gives to the L3 domains: an APIC id without the bits that number cores."""
         stride = 1 << (self.dies - 1).bit_length()
         return tuple(s * stride + d for s in range(self.sockets) for d in range(self.l3_domains))
 
@@ -75,7 +75,7 @@ _ALL = (
         port=29700,
     ),
     Shape(
-        name="smt",  # the same with half the cores and two threads on each
+        name="smt",  # as small, with half the cores and two threads on each
         model_name="AMD EPYC 9754 128-Core Processor",
         family=25,
         model=160,
@@ -172,7 +172,7 @@ SHAPES: dict[str, Shape] = {shape.name: shape for shape in _ALL}
 
 
 def get_shape(name: str) -> Shape:
-    """Return the shape of that name, or say which ones there are."""
+    """Return the shape of that name; an unknown name is an error that lists the shapes."""
     try:
         return SHAPES[name]
     except KeyError:

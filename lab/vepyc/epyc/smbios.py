@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The memory modules that the firmware describes to the kernel (SMBIOS): a slot for each channel of the SKU.
 
-Only for machines that say how many modules they have. QEMU by itself describes one without a speed. A structure that it
-is given as a file takes the place of its own structures of that type.
+Only shapes with `dimms` need this: by itself, QEMU describes one module without a speed. A structure that QEMU gets as
+a file replaces its own structures of the same type.
 Source: DMTF DSP0134, structures of type 16 (physical memory array) and 17 (memory device), as of version 2.8.
 """
 
@@ -15,14 +15,14 @@ from pathlib import Path
 
 from .shapes import Shape
 
-# Those that QEMU gives to its own ones, and that its other structures refer to.
+# The handles that QEMU gives to its own structures, because its other structures refer to them.
 _ARRAY, _FIRST_DEVICE = 0x1000, 0x1100
 _BOARD, _SYSTEM_MEMORY, _ECC, _NO_ERROR, _DIMM, _SYNCHRONOUS = 3, 3, 6, 0xFFFE, 9, 0x80
 _DDR4, _DDR5 = 0x1A, 0x22
 
 
 def build_structures(shape: Shape) -> list[bytes]:
-    """The array, and its slots in the order of sockets and channels; the first ones have a module."""
+    """Return the memory array and its slots, in the order of sockets and channels; the first slots have a module."""
     modules = shape.dimms
     if modules is None:
         return []
@@ -36,13 +36,13 @@ def build_structures(shape: Shape) -> list[bytes]:
 
 
 def _build_memory_device(shape: Shape, number: int, mib: int) -> bytes:
-    """A slot with the names that an AMI board gives it; one of no size is empty."""
+    """Return a slot with its names as on an AMI board; a slot of 0 MiB is empty."""
     socket, channel = divmod(number, shape.channels)
     letter = chr(ord("A") + channel)
     kind = _DDR4 if shape.memory_mts <= 3200 else _DDR5
     speed = shape.memory_mts if mib else 0
     fields = struct.pack("<HHHHHBB", _ARRAY, _NO_ERROR, 80, 64, mib, _DIMM, 0)
-    # Texts 1 and 2, and 0 where there is none.
+    # Strings are numbered: 1 and 2 are the names below, and 0 stands for no string.
     fields += struct.pack("<BBBHHBBBBBI", 1, 2, kind, _SYNCHRONOUS, speed, 0, 0, 0, 0, 0, 0)
     fields += struct.pack("<HHHH", speed, 1100, 1100, 1100)
     return _build_structure(
@@ -56,11 +56,11 @@ def _build_structure(kind: int, handle: int, fields: bytes, *texts: str) -> byte
 
 
 def structure_file_names(shape: Shape) -> list[str]:
-    """The files of the structures, as QEMU is told them."""
+    """Return the names of the files that hold the structures, one for each."""
     return [f"smbios-{number:02}.bin" for number in range(len(build_structures(shape)))]
 
 
 def write_structure_files(shape: Shape, folder: Path) -> None:
-    """Put the structures into a folder."""
+    """Write each structure into a file of the folder."""
     for name, data in zip(structure_file_names(shape), build_structures(shape), strict=True):
         (folder / name).write_bytes(data)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian packages that a guest or a container gets besides those of its image, for the few tests that need them.
+"""Debian packages that few tests need, and that no image of a guest or a container contains.
 
-Neither has a network: apt fetches them here, once, apart from this machine's own packages.
+Guests and containers have no network. So apt fetches the packages on this machine, once, with lists and a status of its
+own, apart from the packages that this machine has installed.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from ..guest import get_release
 from ..machine.running import Machine
 from ..paths import digest, directory, locked, run_tool
 
-#: HAProxy, and what the Debian of the containers lacks for it.
+#: HAProxy, and its dependencies that the image of the containers lacks.
 HAPROXY = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
 
 
 def install_packages(machine: Machine, *names: str) -> None:
-    """Install packages; ``names`` must hold all of them that the image lacks."""
+    """Install packages in a guest; ``names`` must include the dependencies that its image lacks."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for package in fetch_packages(get_release(machine.kernel).suite, *names):
@@ -38,7 +39,7 @@ def install_packages(machine: Machine, *names: str) -> None:
 
 
 def fetch_packages(suite: str, *names: str) -> list[Path]:
-    """The files of these packages, which are kept in a folder of their own for the next time."""
+    """Return the .deb files of these packages, which are downloaded once into a folder of the cache."""
     folder = directory("packages", f"{suite}-{digest(names)}")
     with locked(f"packages-{folder.name}"):
         if len(list(folder.glob("*.deb"))) < len(names):
@@ -64,7 +65,7 @@ def fetch_packages(suite: str, *names: str) -> list[Path]:
 
 
 def ensure_extracted(suite: str, *names: str) -> Path:
-    """The folder that packages are unpacked to, once, with links that stay in it; this machine stays as it is."""
+    """Return a folder with these packages unpacked, and links that stay inside it; this machine gets nothing in"""
     files = fetch_packages(suite, *names)
 
     def build(folder: Path) -> None:

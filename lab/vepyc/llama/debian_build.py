@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A llama-server that Debian has built already, for guests whose Debian is older than the one it was built in.
+"""A llama-server built by Debian, for guests whose Debian is older than the release that it was built for.
 
-A compiler takes two cores ten minutes for what are 7 MB of packages. Debian has a library of compute code for each kind
-of CPU, and llama.cpp takes the best one that it finds: a guest gets the plain one only, because QEMU computes with
-vectors one number after the other.
+To compile llama.cpp takes ten minutes on two cores; the packages are 7 MB. Debian has a library of compute code for
+each kind of CPU, and llama.cpp loads the best one that it finds. A guest gets the plain one only, because QEMU computes
+with vectors one number after the other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..paths import digest, directory
 LLAMA_SUITE = "forky"
 _PACKAGES = ("llama.cpp-tools", "libllama0", "libggml0")
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
-#: Where a file of the packages is in a guest; the libraries stay where llama-server looks for them.
+#: The path of each file in a guest, by its path in the packages; libraries stay where llama-server looks for them.
 _GUEST_PATHS = {
     "usr/bin/llama-server": "opt/llama/bin/llama-server",
     **{
@@ -43,14 +43,13 @@ _GUEST_PATHS = {
 }
 #: The C library of the guests' Debian.
 _GUEST_GLIBC = (2, 41)
-#: Functions that got a newer version in a newer C library and compute the same in the oldest one. The newer sqrtf sets
-#: no errno.
+#: Functions whose newer version computes the same as the oldest one. The newer sqrtf only sets no errno.
 _SAME_IN_OLDEST = {"sqrtf"}
 _OLDEST = "GLIBC_2.2.5"
 
 
 def ensure_debian_build() -> Path:
-    """Return the folder with the files of llama-server by their place in a guest; fetch them first when missing."""
+    """Return a folder with the files of llama-server below it as in a guest; fetch them first when they are missing."""
     folder = directory("llama") / f"{LLAMA_SUITE}-{digest([*_PACKAGES, *_GUEST_PATHS, *_GUEST_PATHS.values()])}"
     return ensure_folder(folder, _copy_guest_files)
 
@@ -70,9 +69,9 @@ def _copy_guest_files(folder: Path) -> None:
 
 
 def require_oldest_glibc_versions(file: Path) -> None:
-    """Have a program or library take the oldest version of functions whose versions the guests' C library lacks.
+    """Make a program or library require the oldest version of functions that are newer than the guests' C library.
 
-    It is an error when such a function is not known to compute the same in its oldest version.
+    A function that is not known to compute the same in its oldest version is an error.
     """
     symbols = set(re.findall(r"\((GLIBC_[\d.]+)\)\s+(\S+)", _run_objdump("-T", file)))
     newer = {version for version, name in symbols if _is_newer_than_guest_glibc(version)}
@@ -86,12 +85,12 @@ def require_oldest_glibc_versions(file: Path) -> None:
 
 
 def _is_newer_than_guest_glibc(version: str) -> bool:
-    """True if guests have no such version of the C library, as GLIBC_2.43."""
+    """True if a version, such as GLIBC_2.43, is newer than the C library of guests."""
     return tuple(map(int, version.removeprefix("GLIBC_").split("."))) > _GUEST_GLIBC
 
 
 def _required_versions(file: Path) -> list[tuple[str, bytes]]:
-    """Return each version that a file requires, with the first 8 bytes of its record (hash, flags, number)."""
+    """Return the name of each symbol version that a file requires, with the first 8 bytes of its record."""
     lines = re.findall(r"0x([0-9a-f]{8}) 0x([0-9a-f]{2}) (\d+) (\S+)$", _run_objdump("-p", file), re.MULTILINE)
     return [
         (name, struct.pack("<IHH", int(hashed, 16), int(flags, 16), int(number)))
@@ -100,10 +99,10 @@ def _required_versions(file: Path) -> list[tuple[str, bytes]]:
 
 
 def _replace_version(content: bytes, required: list[tuple[str, bytes]], version: str) -> bytes:
-    """Return the content of a file that requires the oldest version of the C library in place of this one.
+    """Return the content of a file with the records of ``version`` changed to require the oldest version.
 
-    A record has 16 bytes: the hash of the version's name, flags, its number, where its name is, and where the next
-    record is. Hash and name are those of another record.
+    A record (vernaux of ELF) has 16 bytes: hash of the version's name, flags, number, offset of the name, and offset of
+    the next record. Hash and name are copied from the record of the oldest version.
     """
     oldest = content.index(next(record for name, record in required if name == _OLDEST))
     for name, record in required:

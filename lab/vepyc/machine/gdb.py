@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few commands of the gdb remote protocol that the patch needs."""
+"""A client for the few commands of the gdb remote protocol that patching the kernel needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Gdb:
         self._socket = connection
         self._buffer = b""
         self._run_command("?")
-        # QEMU takes writes to a single register only from a client that has read its description of the registers.
+        # QEMU accepts a write to a single register only after the client has read its description of the registers.
         self._run_command("qXfer:features:read:target.xml:0,10")
 
     def run_until(self, address: int) -> None:
@@ -38,11 +38,11 @@ class Gdb:
             self._expect_ok(f"M{address + start:x},{len(chunk):x}:{chunk.hex()}")
 
     def set_instruction_pointer(self, address: int) -> None:
-        """Continue from this address."""
+        """Set the address at which the guest continues."""
         self._expect_ok(f"P{_RIP:x}={address.to_bytes(8, 'little').hex()}")
 
     def detach(self) -> None:
-        """Leave the guest running."""
+        """Let the guest run on and close the connection."""
         self._expect_ok("D")
         self._socket.close()
 

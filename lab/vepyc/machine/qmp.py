@@ -24,7 +24,7 @@ class Qmp:
         self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: Any) -> Any:
-        """Run one command and return its answer."""
+        """Execute a command and return its result; events that arrive meanwhile are appended to `events`."""
         self.lines.send_message({"execute": command, "arguments": arguments})
         while True:
             message = self.lines.receive_message()
@@ -36,7 +36,7 @@ class Qmp:
                 return message["return"]
 
     def receive_event(self) -> None:
-        """Wait for one event and keep it."""
+        """Wait for one event and append it to `events`."""
         self.events.append(self.lines.receive_message())
 
     def last_shutdown_reason(self) -> str | None:
@@ -45,7 +45,7 @@ class Qmp:
         return reasons[-1] if reasons else None
 
     def save_state(self, target: Path) -> None:
-        """Write the state of the paused machine to a file, which `-incoming` can read."""
+        """Write the memory and devices of the paused machine to a file for `-incoming`."""
         self.execute("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         # The exec form, because QEMU 7.2 cannot migrate to a file. Its working directory is the run directory.
         self.execute("migrate", uri=f"exec:cat > {target.name}")
@@ -55,6 +55,6 @@ class Qmp:
             raise VepycError(f"QEMU could not save the machine: {state.get('error-desc', 'it does not say why')}")
 
     def wait_until_loaded(self) -> None:
-        """Wait until a machine started with `-incoming` has its state."""
+        """Wait until a machine that was started with `-incoming` has loaded its state."""
         while self.execute("query-status")["status"] == "inmigrate":
             time.sleep(0.05)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel of a guest shows of its hardware and settings, recorded as ordinary files.
+"""Records the kernel files of a guest as ordinary files, and shows them in a container in place of its own.
 
-A container that shows a recording in place of /sys and /proc looks like that guest to whoever only reads. It can be as
-many hosts as a benchmark needs, where there is neither the memory nor the processor for as many guests.
+To a program that only reads, a container with a recording in place of /sys and /proc looks like the guest. A benchmark
+of many hosts uses such containers, because they need far less memory and CPU time than guests.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..container import Container
 from ..errors import VepycError
 from .running import Machine
 
-#: Runs in the guest and writes an archive to its output. Kernel files have no size that could be trusted, so each is
-#: read to its end; what cannot be read is left out. Only the registers of the list are recorded, in sparse files.
+#: Program that runs in the guest and writes an archive to its output. Kernel files report wrong sizes, so each is read
+#: to its end; unreadable files are left out. Of the registers, only those in the list are recorded.
 _SCRIPT = r"""
 import io, os, sys, tarfile
 
@@ -35,10 +35,10 @@ FILES = (
 )
 PRUNED = {"power", "crash_notes", "crash_notes_size", "hotplug", "microcode", "thermal_throttle", "fonts", "locale",
     "mon_data", "__pycache__"}
-# Of idle states, what counts them and what no setting depends on: a dozen files a state on each CPU.
+# Counters of idle states, on which no setting depends: a dozen files for each state of each CPU.
 PRUNED |= {"above", "below", "default_status", "desc", "rejected", "residency", "s2idle", "time", "usage"}
 REGISTERS = (0xC0000108, 0xC0010015, 0xC0011022)
-#: CPUID leaves, as the driver numbers its offsets; the next one would lie within the 16 bytes of each.
+#: CPUID leaves, which are offsets of the driver. Each answer has 16 bytes, so adjacent leaves would overlap.
 LEAVES = (0x10, 0x80000021)
 
 archive = tarfile.open(fileobj=sys.stdout.buffer, mode="w|gz", compresslevel=1)
@@ -85,13 +85,14 @@ for driver, offsets, size in (("msr", REGISTERS, 8), ("cpuid", LEAVES, 16)):
         put(f"{path}.{'-'.join(format(offset, 'x') for offset in offsets)}", data, 0o600)
 archive.close()
 """
-#: Runs in a container: a mount namespace in which a recording is /sys, /proc and /dev/cpu, held by a service.
+#: Script that runs in a container. It starts a service with a mount namespace of its own, in which a recording is
+#: mounted over /sys, /proc and /dev/cpu, and prints the process id of that service.
 _VIEW = """
 set -e
 cp -a /recording/etc/default /recording/etc/modules-load.d /recording/etc/systemd /etc/
 cp -a /recording/usr/lib/os-release /recording/usr/lib/sovereign-epyc /usr/lib/
 cp -a /recording/usr/sbin/sovereign-epyc /usr/sbin/
-# What others than root may change is refused there, and whoever unpacked the recording may be another one.
+# The collection refuses files there that belong to others than root, and another user may have unpacked them.
 cp -a --no-preserve=ownership /recording/var/lib/sovereign-epyc /var/lib/
 chmod 700 /var/lib/sovereign-epyc
 mkdir -p /boot/grub /dev/cpu
@@ -102,20 +103,20 @@ systemd-run --quiet --unit=view --property=PrivateMounts=yes sh -c '
     mount --bind -o ro /recording/proc /proc
     exec sleep infinity'
 until [ "$(readlink /proc/$(systemctl show -P MainPID view)/exe)" = "$(command -v sleep)" ]; do sleep 0.05; done
-# The service that watches a host's interrupts would find those of this machine, so another program runs under its name.
+# The service that watches a host's interrupts would find those of this machine. So `sleep` runs under its name.
 mkdir -p /run/systemd/system/sovereign-epyc-watch.service.d
 printf '[Service]\nType=exec\nExecStart=\nExecStart=sleep infinity\n' \\
     >/run/systemd/system/sovereign-epyc-watch.service.d/view.conf
 systemctl daemon-reload
 systemctl start sovereign-epyc-watch.service
-# With another /proc, systemctl takes the view for a chroot and answers nothing.
+# With another /proc mounted, systemctl believes that it is in a chroot, and would do nothing.
 echo 'SetEnv SYSTEMD_IGNORE_CHROOT=1' >/etc/ssh/sshd_config.d/view.conf
 systemctl show -P MainPID view
 """
 
 
 def record_guest(machine: Machine, folder: Path) -> None:
-    """Record a guest into a folder that is not there yet."""
+    """Record the kernel files of a guest into a new folder."""
     folder.mkdir(parents=True)
     send = subprocess.Popen(
         [*machine.ssh_command(), "python3 -"],
@@ -134,7 +135,7 @@ def record_guest(machine: Machine, folder: Path) -> None:
 
 
 def _spread_registers(path: Path) -> None:
-    """Put the words of registers where the driver shows them: at their numbers, with nothing between."""
+    """Write the recorded registers into a sparse file at the offsets at which the driver shows them."""
     data, name = path.read_bytes(), path.name.partition(".")
     offsets = [int(offset, 16) for offset in name[2].split("-")]
     size = len(data) // len(offsets)
@@ -146,6 +147,6 @@ def _spread_registers(path: Path) -> None:
 
 
 def show_recording(container: Container) -> dict[str, str]:
-    """Show the recording that is bound to /recording, and return the variables with which Ansible gets to see it."""
+    """Mount the recording at /recording over a container's kernel files; return inventory variables to reach it."""
     holder = container.run(_VIEW).stdout.strip()
     return container.inventory_variables(["nsenter", f"--target={holder}", "--mount"])

@@ -22,7 +22,7 @@ from .sockets import JsonLines, connect_unix_socket
 
 @dataclass(frozen=True)
 class Config:
-    """What a machine is; written once, before its supervisor starts."""
+    """What a machine was started with; written before its supervisor starts."""
 
     name: str
     shape: str
@@ -30,12 +30,12 @@ class Config:
     port: int
     image: str  # directory of the base image
     snapshot: str | None  # directory of the saved state to start from
-    bmc: str | None = None  # the vendor of the BMC in front of it
-    bios: dict[str, Any] = field(default_factory=dict)  # the settings of its BIOS that differ from those of the shape
+    bmc: str | None = None  # the vendor of its BMC; None without a BMC
+    bios: dict[str, Any] = field(default_factory=dict)  # BIOS settings that differ from those of the shape
 
 
 class RunDirectory:
-    """`run/NAME`. Whoever holds the lock in it is the machine's supervisor; without a holder the directory is stale."""
+    """`run/NAME`. The supervisor of the machine holds the lock in it; without a supervisor the directory is stale."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,64 +44,64 @@ class RunDirectory:
         self.error = path / "error"
         self.console = path / "console.log"
         self.log = path / "supervisor.log"
-        self.bmc = path / "bmc.json"  # how to reach the BMC, where there is one
-        self.bios = path / "bios.json"  # the settings of its BIOS that have been changed
+        self.bmc = path / "bmc.json"  # address and password of the BMC, if there is one
+        self.bios = path / "bios.json"  # changed BIOS settings
         self.disk = path / "disk.qcow2"
-        self.stopped = path / "stopped"  # the disk outlives the machine: `vepyc start` boots it again
+        self.stopped = path / "stopped"  # exists if the machine was stopped and its disk is kept for `vepyc start`
         self._config = path / "config.json"
 
     @classmethod
     def of_machine(cls, name: str) -> RunDirectory:
-        """The run directory of the machine of that name."""
+        """Return the run directory of the machine of that name; it need not exist."""
         return cls(directory("run") / name)
 
     @classmethod
     def list_all(cls) -> list[RunDirectory]:
-        """Every run directory there is, stale ones included."""
+        """Return every run directory, stale ones included."""
         return [cls(path) for path in sorted(directory("run").iterdir())]
 
     def create(self, config: Config) -> None:
-        """Make the directory for a new machine."""
+        """Create the directory of a new machine, with an empty console log."""
         self.path.mkdir(mode=0o700)
         self.lock.touch()
         self.console.touch()
         self.write_config(config)
 
     def write_config(self, config: Config) -> None:
-        """Say anew what the machine is, before its supervisor starts."""
+        """Store what the machine is started with, for its next supervisor."""
         self._config.write_text(json.dumps(asdict(config), indent=2) + "\n")
 
     def has_bootable_disk(self) -> bool:
-        """True if nobody runs the machine and its disk is here; false for one that failed to come up."""
+        """True if the machine does not run, has its disk, and did not fail to start."""
         return self.disk.exists() and not self.error.exists() and not self.is_alive()
 
     def clear_leftovers(self) -> None:
-        """Remove what an ended machine has left beside its disk, so that its supervisor can start again."""
+        """Remove all files of an ended machine but its disk and config, so that a supervisor can start it again."""
         leftovers = [self.stopped, self.pid, *self.path.glob("*.sock"), *self.path.glob("control.new")]
         for path in leftovers:
             path.unlink(missing_ok=True)
         self.console.write_text("")
 
     def read_port(self) -> int | None:
-        """Its port on the loopback address; none when the directory is gone meanwhile."""
+        """Return its ssh port on the loopback address; None if the directory was removed meanwhile."""
         try:
             return self.read_config().port
         except FileNotFoundError:
             return None
 
     def read_config(self) -> Config:
-        """What the machine is."""
+        """Return what the machine was started with."""
         return Config(**json.loads(self._config.read_text()))
 
     def uses_saved_state(self, snapshot: Path) -> bool:
-        """Whether the machine was started from this saved state."""
+        """True if the machine was started from this saved state, and reads the frozen disk in it."""
         try:
             return self.read_config().snapshot == str(snapshot)
-        except FileNotFoundError:  # gone meanwhile
+        except FileNotFoundError:  # the machine was removed meanwhile
             return False
 
     def is_alive(self) -> bool:
-        """Whether a supervisor holds the lock."""
+        """True if a supervisor holds the lock, which means that the machine runs."""
         try:
             with self.lock.open("r+") as handle:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -116,7 +116,7 @@ class RunDirectory:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def send_request(self, request: str, timeout: float, **arguments: Any) -> None:
-        """Have the supervisor do something, and wait until it is done."""
+        """Send a request to the supervisor and wait until it was executed; its failure is raised as a VepycError."""
         try:
             connection = connect_unix_socket(self.path / "control.sock")
         except OSError:
@@ -133,27 +133,27 @@ class RunDirectory:
             raise VepycError(str(answer["error"]))
 
     def end_and_remove(self, grace: float = 20) -> None:
-        """End the supervisor, politely first, and remove what is left."""
+        """End the supervisor as `end_supervisor` does, and remove the directory with the disk."""
         self.end_supervisor(grace)
         self.remove()
 
     def end_supervisor(self, grace: float = 20) -> None:
-        """End the supervisor, politely first."""
+        """End the supervisor by SIGTERM, or after ``grace`` seconds by SIGKILL."""
         if not self._signal_supervisor(signal.SIGTERM, grace):
             self._signal_supervisor(signal.SIGKILL, grace)
 
     def kill_with_reason(self, reason: str, grace: float = 20) -> None:
-        """End the supervisor of a machine that did not come up, but keep the directory: its logs tell why."""
+        """Kill the supervisor of a machine that did not start, and keep the directory with its logs and the reason."""
         self._signal_supervisor(signal.SIGKILL, grace)
         self.error.write_text(f"{reason}\n")
 
     def _signal_supervisor(self, number: signal.Signals, seconds: float) -> bool:
-        """Signal the supervisor, if there is one, and say whether it is gone after these seconds."""
+        """Signal the supervisor; return whether it has ended within so many seconds, True if there is none."""
         if not self.is_alive():
             return True
         descriptor = os.pidfd_open(int(self.pid.read_text()))
         try:
-            # Asked again, now that the descriptor holds on to the process: it cannot be another one of the same number.
+            # Checked again now that the descriptor pins the process, because its id may have been reused before.
             if not self.is_alive():
                 return True
             signal.pidfd_send_signal(descriptor, number)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A running machine, as commands and tests see it."""
+"""A running machine: commands in its guest, reboots, BIOS settings, and its end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PANIC = "Kernel panic - not syncing"
 
 
 class Machine:
-    """A machine that has a supervisor. `up` makes these; `Machine.find` gets one that is already there."""
+    """A machine that has a supervisor. `start_machine` starts machines; `Machine.find_running` finds a running one."""
 
     def __init__(self, run_dir: RunDirectory) -> None:
         config = run_dir.read_config()
@@ -38,7 +38,7 @@ class Machine:
 
     @classmethod
     def find_running(cls, name: str) -> Machine:
-        """The running machine of that name."""
+        """Return the running machine of that name; an error if it does not run."""
         run_dir = RunDirectory.of_machine(name)
         if not run_dir.is_alive():
             raise VepycError(f"machine {name!r} is not running; start it with: vepyc up")
@@ -46,11 +46,11 @@ class Machine:
 
     @property
     def console(self) -> Path:
-        """The log of the guest's serial console."""
+        """The path of the log of the guest's serial console."""
         return self.run_dir.console
 
     def ssh_command(self, *options: str) -> list[str]:
-        """The ssh command line that reaches the guest, to be run in the machine's run directory."""
+        """Return the ssh command line that reaches the guest; it has to be run in the machine's run directory."""
         settings = {
             "BatchMode": "yes",
             "ConnectTimeout": "60",
@@ -94,60 +94,58 @@ class Machine:
 
     @property
     def boot_count(self) -> int:
-        """How many boots of this machine have come to their ssh server, those before a saved state not counted."""
+        """How many boots of this machine have started their ssh server, not counting boots before its saved state."""
         return self.console.read_text(errors="replace").count(SSH_IS_UP)
 
     def reboot(self, timeout: float = 1200) -> None:
-        """Reboot from inside the guest and wait until it is back."""
+        """Reboot from inside the guest and wait until the boot is complete."""
         before = self.boot_count
-        # The connection may go down before the command's exit code comes back.
+        # The connection may close before the command's exit code has arrived.
         with contextlib.suppress(GuestError):
             self.run("systemctl reboot")
         self.wait_for_another_boot(before, timeout)
 
     def power_cycle(self, timeout: float = 1200) -> None:
-        """Cut the power without warning, switch it on again, and wait until the guest has booted from its disk."""
+        """Cut the power and switch it on again, without a shutdown; wait until the guest has booted from its disk."""
         before = self.boot_count
         self.run_dir.send_request("power-cycle", timeout=60)
         self.wait_for_another_boot(before, timeout)
 
     def set_bios(self, **settings: object) -> None:
-        """Change BIOS settings (`vepyc.epyc.bios.KNOBS`) from the next boot on. With a BMC, that one decides on all but
-        what is plugged in.
-        """
+        """Change BIOS settings (`vepyc.epyc.bios.KNOBS`) from the next boot on; with a BMC, only hardware."""
         self.run_dir.send_request("bios", timeout=60, settings=settings)
 
     @property
     def bmc_access(self) -> dict[str, str]:
-        """How to reach the BMC: `url`, `user`, `password`, `ca`, `fingerprint`, `vendor`."""
+        """`url`, `user`, `password`, `ca`, `fingerprint` and `vendor` of the BMC; an error if there is none."""
         try:
             return dict(json.loads(self.run_dir.bmc.read_text()))
         except FileNotFoundError:
             raise VepycError(f"{self.name!r} has no BMC; start it with: vepyc up ... --bmc dell") from None
 
     def set_bmc_faults(self, **faults: object) -> None:
-        """Switch faults of the BMC (`vepyc.bmc.Faults`)."""
+        """Switch faults of the BMC on or off (`vepyc.bmc.Faults`)."""
         self.run_dir.send_request("bmc-faults", timeout=60, faults=faults)
 
     def discard(self) -> None:
-        """End the machine and throw its disk away."""
-        # Without a connection that still stands, the guest may be one that does not answer any more.
+        """End the machine and delete its disk."""
+        # Without an open connection, the guest may no longer answer, and its bytecode is given up.
         if self._is_connected():
             self._bytecode_store().fetch_from_guest()
         self.disconnect()
         self.run_dir.end_and_remove()
 
     def shut_down(self, timeout: float = 180) -> None:
-        """Switch the machine off as its operating system does, and keep its disk, from which `start` boots it again.
+        """Shut the guest down and keep its disk, from which `start_again` boots it.
 
-        A guest that has not switched itself off in time has its power cut.
+        The power of a guest that has not shut down in time is cut.
         """
         if self.run_dir.bmc.exists():
             raise VepycError(f"{self.name!r} has a BMC, whose settings end with it; take it down instead")
         if self._is_connected():
             self._bytecode_store().fetch_from_guest()
         self.run_dir.stopped.touch()
-        # The connection may go down before the command's exit code comes back.
+        # The connection may close before the command's exit code has arrived.
         with contextlib.suppress(GuestError):
             self.run("systemctl poweroff", timeout=60)
         deadline = time.monotonic() + timeout
@@ -163,7 +161,7 @@ class Machine:
             subprocess.run(command, cwd=self.run_dir.path, capture_output=True, check=False)
 
     def wait_until_resumed(self, timeout: float) -> None:
-        """Wait until the guest runs again; its ssh server was up when it was saved."""
+        """Wait until a guest from a saved state runs; its ssh server was up when the state was saved."""
         try:
             self.run_dir.send_request("hello", timeout)
         except VepycError:
@@ -172,7 +170,7 @@ class Machine:
             raise VepycError(self._end_reason()) from None
 
     def wait_for_another_boot(self, before: int = 0, timeout: float = 1200) -> None:
-        """Wait until it has more boots than before, and systemd and udev nothing left to start; end udev."""
+        """Wait until more than ``before`` boots have started ssh, and systemd and udev are done; then end udev."""
         deadline = time.monotonic() + timeout
         while self.boot_count <= before:
             if not self.run_dir.is_alive():
@@ -183,26 +181,27 @@ class Machine:
                 raise VepycError(f"{self.name} has no ssh after {timeout:.0f} s; the console log is {self.console}")
             time.sleep(0.1)
         self.disconnect()
-        # One program that waits: many that ask would take an emulated guest a part of its boot.
+        # One command waits for all: polling from here would cost an emulated guest a part of its boot time.
         settled = f"systemctl is-system-running --wait; udevadm settle; {STOP_UDEV}"
         self.run(settled, timeout=deadline - time.monotonic())
 
     def set_identity(self) -> None:
-        """Give the guest its name, a machine id made of that, bytecode of modules, and after a resume the time."""
+        """Set the guest's host name, its machine id, and after a resume its clock; send it the cached bytecode."""
         name = shlex.quote(self.name)
         identity = uuid.uuid5(uuid.NAMESPACE_DNS, self.name).hex
         commands = [f"date -s @{time.time():.3f} >/dev/null"] if self.resumed else []
         commands.append(
             f"[ $(hostname) = {name} ] || {{ hostname {name}; echo {name} >/etc/hostname;"
             f" printf '127.0.0.1 localhost\\n127.0.1.1 %s\\n' {name} >/etc/hosts;"
-            # A restart of journald would do it, and take a second; what it writes until a boot is read there, too.
+            # journald goes on writing below the old id until a boot; the link lets journalctl find that. To restart
+            # journald instead would take a second.
             f" ln -s $(cat /etc/machine-id) /run/log/journal/{identity}; echo {identity} >/etc/machine-id; }}"
         )
         self.run("; ".join(commands))
         self._bytecode_store().send_to_guest()
 
     def remove_speedups(self) -> None:
-        """Take away what only these guests have to be quicker, for measurements. A boot brings some of it back."""
+        """Remove what makes these guests faster than real hosts, before a measurement. A boot restores some of it."""
         self.run(AS_ANY_HOST)
 
     def _is_connected(self) -> bool:
@@ -212,7 +211,7 @@ class Machine:
         return BytecodeStore(self.ssh_command(), self.run_dir.path, self.kernel)
 
     def _end_reason(self) -> str:
-        """Why it has no supervisor any more. Its directory may be gone before anybody has time to look into it."""
+        """Return the sentence why the machine has ended; its directory may be removed while this is read."""
         with contextlib.suppress(FileNotFoundError):
             return f"{self.name}: {self.run_dir.error.read_text().strip()}"
         with contextlib.suppress(FileNotFoundError):

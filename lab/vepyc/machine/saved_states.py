@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Saved states of machines, so that the next one starts in seconds.
 
-A snapshot is the state after the first boot of a shape. A prepared state is what a program made of such a machine after
-that, for instance one on which a playbook has run.
+A snapshot is the state after the first boot of a shape. A prepared state was saved after a program has changed such a
+machine, for instance after a playbook has run on it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..quick_python.ssh import SOCKET
 from .run_directory import RunDirectory
 from .running import Machine
 
-# What an Ansible run needs first: with it in memory, the first module of a resumed machine is as quick as the second.
-# The Python that waits for modules says a word when it has imported what they share; a machine that is saved before
-# would have to do the rest at each resume. The sync afterwards leaves nothing for the frozen disk to miss.
+# Loads what an Ansible run needs first, so that the first module on a resumed machine is as fast as the second. The
+# fork server sends a word when it has imported what modules share; a machine saved earlier would repeat those imports
+# at each resume. `sync` at the end, because the frozen disk has only what was written to it.
 _WARM_UP = f"""\
 python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect("{SOCKET}"); s.recv(1)'
 ls -R /sys/devices/system/cpu /sys/devices/system/node >/dev/null
@@ -38,17 +38,15 @@ sync
 
 @dataclass(frozen=True)
 class Preparation:
-    """What is done to a machine before its state is saved, so that others can start from there."""
+    """A change of a machine before its state is saved, from which other machines start."""
 
     name: str
-    source_digest: (
-        str  # a digest of all that decides what `do` makes of a machine; another one leads to another saved state
-    )
+    source_digest: str  # a digest of all sources that decide what `apply` does; a new one needs a new saved state
     apply: Callable[[Machine], None]
 
 
 def snapshot_dir(shape: Shape, release: Release) -> Path:
-    """Where the snapshot of this shape is, or would be: its name is the hash of all that made it."""
+    """Return the path of this shape's snapshot, which need not exist; its name has a hash of all it was made of."""
     args = qemu.machine_args(shape, "ssdt.aml")
     parts = [
         image_key(release),
@@ -71,13 +69,13 @@ def snapshot_dir(shape: Shape, release: Release) -> Path:
 
 
 def prepared_dir(shape: Shape, release: Release, preparation: Preparation) -> Path:
-    """Where the state of this shape after the preparation is, or would be."""
+    """Return the path of the state of this shape after the preparation, which need not exist."""
     key = digest([snapshot_dir(shape, release).name, preparation.source_digest])
     return directory("prepared") / f"{shape.name}-{release.kernel}-{preparation.name}-{key}"
 
 
 def take_snapshot(machine: Machine, shape: Shape, release: Release, replace: bool = False) -> Path:
-    """Freeze the state of a machine that was booted from its disk, unless there is a snapshot and it is to stay."""
+    """Save the state of a machine that was booted from its disk; with ``replace``, also if there is a snapshot."""
     if machine.resumed:
         raise VepycError(f"{machine.name!r} came out of a snapshot itself; start it with --cold to make a new one")
     target = snapshot_dir(shape, release)
@@ -92,11 +90,11 @@ def take_snapshot(machine: Machine, shape: Shape, release: Release, replace: boo
 
 
 def save_prepared(machine: Machine, target: Path, release: Release) -> None:
-    """Save the state of a prepared machine, and remove the states that it replaces.
+    """Save the state of a prepared machine, and remove older states of the same preparation.
 
-    Those have the same name and another key. One stays as long as there is a machine that was started from it.
+    Older states have the same name and another key. A state stays as long as a machine that was started from it exists.
     """
-    # What prepared it may have rebooted it, and udev runs then.
+    # udev runs again if the preparation has rebooted the machine.
     machine.run(f"{STOP_UDEV}; sync")
     _save_state(machine, target, image_dir(release) / "disk.raw")
     for old in target.parent.iterdir():
@@ -110,7 +108,7 @@ def save_prepared(machine: Machine, target: Path, release: Release) -> None:
 
 
 def _save_state(machine: Machine, target: Path, image: Path | None = None) -> None:
-    """Freeze a machine; with ``image``, on a disk that needs this image only and no other saved state."""
+    """Save memory and disk of a machine; with ``image``, the saved disk depends on this image only."""
     with replaced_folder(target) as work:
         machine.disconnect()
         machine.run_dir.send_request("save", timeout=600, target=str(work))
@@ -119,7 +117,7 @@ def _save_state(machine: Machine, target: Path, image: Path | None = None) -> No
 
 
 def _require_unused(target: Path) -> None:
-    """A machine reads its frozen disk all its life, and opens it anew when it reboots, or is started again."""
+    """Raise an error if a machine was started from this state: it reads the frozen disk as long as it exists."""
     users = [run_dir.path.name for run_dir in RunDirectory.list_all() if run_dir.uses_saved_state(target)]
     if users:
         raise VepycError(f"{', '.join(users)} runs from the snapshot that would be replaced; take it down first")

@@ -28,7 +28,7 @@ def connect_unix_socket(path: Path) -> socket.socket:
 
 
 def wait_for_server(path: Path, server: subprocess.Popen[bytes], seconds: float) -> socket.socket:
-    """Connect as soon as that process listens. A socket has its name, and refuses connections, a moment before that."""
+    """Connect as soon as that process listens; its socket exists a moment before that and refuses connections."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -44,7 +44,7 @@ def wait_for_server(path: Path, server: subprocess.Popen[bytes], seconds: float)
 
 
 class JsonLines:
-    """A connection that carries one JSON object per line each way."""
+    """A connection that carries a JSON object per line in each direction."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -59,7 +59,7 @@ class JsonLines:
         while b"\n" not in self._buffer:
             try:
                 received = self.connection.recv(65536)
-            except ConnectionResetError:  # as a closed one, but with something that it had not read
+            except ConnectionResetError:  # closed by the other side with data that it had not read
                 received = b""
             if not received:
                 raise VepycError("the other side closed the connection before it answered; see the supervisor's log")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bringing a machine up."""
+"""Starting a machine: from a saved state, from the image, or from the disk that it left."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .saved_states import Preparation, prepared_dir, save_prepared, snapshot_dir
 
 _BOOT_TIMEOUT = 1800
 _RESUME_TIMEOUT = 300
-# Below those that the kernel gives to outgoing connections, which could take one before QEMU does.
+# Below the ports that the kernel gives to outgoing connections, which could take a port before QEMU listens.
 _PORTS = range(28000, 29000)
 
 
 @dataclass(frozen=True)
 class _Order:
-    """A machine that is to be started."""
+    """What the caller wants to start."""
 
     run_dir: RunDirectory
     shape: Shape
@@ -55,21 +55,21 @@ def start_machine(
     bmc: str | None = None,
     bios: dict[str, Any] | None = None,
 ) -> Machine:
-    """Return the running machine of that name, started if need be: from its snapshot, or from disk if it is ``cold``.
+    """Return the running machine of that name; start it first if needed, from its snapshot or with ``cold`` from disk.
 
-    With ``bmc``, the name of a vendor, it has a BMC that speaks Redfish. With ``bios``, settings of epyc/bios.py, it is
-    another machine of its shape, for which there is no snapshot.
+    With ``bmc``, the name of a vendor, it has a BMC that speaks Redfish. With ``bios``, settings of epyc/bios.py, it
+    starts from disk, because snapshots are of unchanged shapes.
 
-    With a preparation it has to be a new machine, and starts from the state that was saved after that preparation. If
-    there is none, it is prepared now, and its state is saved.
+    With ``prepared``, it has to be a new machine, and starts from the state that was saved after that preparation. If
+    there is no such state, the machine is prepared now, and its state is saved.
     """
     wanted, release = get_shape(shape), get_release(kernel)
     if bmc:
-        personality.load(bmc)  # refuses a name that no vendor has
+        personality.load_personality(bmc)  # raises an error for an unknown vendor
     if bios and prepared:
         raise VepycError("a machine cannot have other BIOS settings and be prepared: nobody saved that state")
     if bios:
-        apply_bios_settings(wanted, bios)  # refuses a setting that there is not
+        apply_bios_settings(wanted, bios)  # raises an error for an unknown setting
     name = name or shape
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
@@ -91,9 +91,9 @@ def start_machine(
 
 
 def start_again(name: str) -> Machine:
-    """Return the running machine of that name, booted from the disk that it has left if need be.
+    """Return the running machine of that name; if it was stopped or killed, boot it first from the disk that it left.
 
-    It was stopped, or its supervisor was killed, as when the computer below went down.
+    A machine is killed with its supervisor, for instance when this computer goes down.
     """
     with locked(f"up-{name}"):
         run_dir = RunDirectory.of_machine(name)
@@ -106,7 +106,7 @@ def start_again(name: str) -> Machine:
             raise VepycError(f"{name!r} had a BMC, whose settings ended with it; take it down, and up again")
         if not _is_port_free(config.port):
             raise VepycError(f"port {config.port} on 127.0.0.1, which is that of {name!r}, is taken")
-        # Resting on the image alone, it needs no saved state that may be replaced, and comes out of none.
+        # The disk then depends on the image alone, and no longer on a saved state, which may be removed.
         image = Path(config.image, "disk.raw")
         run_tool(["qemu-img", "rebase", "-f", "qcow2", "-F", "raw", "-b", str(image), str(run_dir.disk)])
         bios = json.loads(run_dir.bios.read_text()) if run_dir.bios.exists() else config.bios
@@ -117,7 +117,7 @@ def start_again(name: str) -> Machine:
 
 
 def _start_from_shape(order: _Order, cold: bool = False) -> Machine:
-    """Start a machine as its shape is after its first boot."""
+    """Start a machine from the snapshot of its shape; without one, boot it from the image and save its snapshot."""
     saved = snapshot_dir(order.shape, order.release)
     machine = _create_machine(order, saved if saved.exists() and not (cold or order.bios) else None)
     if not (saved.exists() or order.bios):
@@ -127,15 +127,15 @@ def _start_from_shape(order: _Order, cold: bool = False) -> Machine:
 
 
 def _start_prepared(order: _Order, preparation: Preparation) -> Machine:
-    """Start a machine as it is after a preparation."""
+    """Start a machine from the state after a preparation; without one, prepare a machine and save that state."""
     saved = prepared_dir(order.shape, order.release, preparation)
-    # Meanwhile nobody else makes this state, or removes it as one that is replaced.
+    # The lock keeps other processes from saving this state, or removing it as an old one.
     with locked(f"prepared-{saved.name.rpartition('-')[0]}"):
         return _create_machine(order, saved) if saved.exists() else _prepare_and_save(order, preparation, saved)
 
 
 def _prepare_and_save(order: _Order, preparation: Preparation, saved: Path) -> Machine:
-    """Start a machine, prepare it, and save its state."""
+    """Start a machine, apply the preparation, and save its state; end it if that fails."""
     machine = _start_from_shape(order)
     try:
         preparation.apply(machine)
@@ -148,8 +148,9 @@ def _prepare_and_save(order: _Order, preparation: Preparation, saved: Path) -> M
 
 
 def _create_machine(order: _Order, saved: Path | None) -> Machine:
-    """Make the run directory of a machine and bring it up, from a saved state or from disk."""
-    # Before anything is begun. Not said where the image is made: that file is part of the recipe that names the image.
+    """Create the run directory of a machine and start it, from a saved state or from the image."""
+    # Fails before minutes are spent. The space for an image is not checked in the module that builds it, because
+    # each change of that file changes the image's key.
     choose_port(order.shape, order.run_dir.path.name, order.port)
     if not image_dir(order.release).exists():
         require_disk_space(directory("images"), 4, f"the {order.release.suite} image")
@@ -178,14 +179,14 @@ def _create_machine(order: _Order, saved: Path | None) -> Machine:
 
 
 def _wait_for_image(release: Release) -> Path:
-    """Return the image of a release; say so while another process builds it."""
+    """Return the image of a release; print a line if another process builds it now."""
     with locked(f"image-{image_dir(release).name}", f"the {release.suite} image (1 to 3 minutes)"):
         pass
     return ensure_image(release)
 
 
 def _start_and_wait(run_dir: RunDirectory) -> Machine:
-    """Start the supervisor and wait until the guest is ready for use."""
+    """Start the supervisor and wait until the guest has booted or resumed; set its name and clock."""
     _start_supervisor(run_dir)
     machine = Machine(run_dir)
     if machine.resumed:
@@ -197,7 +198,7 @@ def _start_and_wait(run_dir: RunDirectory) -> Machine:
 
 
 def _require_equal_machine(machine: Machine, shape: str, kernel: str, port: int | None, bmc: str | None) -> Machine:
-    """A machine that runs already is the one that was asked for, or an error."""
+    """Return the running machine if it has this shape, kernel, port and BMC; raise an error otherwise."""
     there = machine.run_dir.read_config().bmc
     if (
         (machine.shape, machine.kernel) != (shape, kernel)
@@ -212,7 +213,7 @@ def _require_equal_machine(machine: Machine, shape: str, kernel: str, port: int 
 
 
 def choose_port(shape: Shape, name: str, port: int | None) -> int:
-    """The port asked for, the shape's own, or any free one for a machine with a name of its own."""
+    """Return the given port, or the shape's for a machine named like it, or any free port; an error if it is taken."""
     if port is None and name == shape.name:
         port = shape.port
     if port is not None:
@@ -222,7 +223,7 @@ def choose_port(shape: Shape, name: str, port: int | None) -> int:
                 " another port with --port and name it in the inventory"
             )
         return port
-    # A machine has its port from the moment that its directory says so, which is before QEMU listens on it.
+    # The run directory of a machine reserves its port before QEMU listens on it.
     promised = {run_dir.read_port() for run_dir in RunDirectory.list_all()}
     for candidate in _PORTS:
         if candidate not in promised and _is_port_free(candidate):
@@ -241,7 +242,7 @@ def _is_port_free(port: int) -> bool:
 
 
 def _start_supervisor(run_dir: RunDirectory) -> None:
-    """Start the supervisor and wait until it holds the machine."""
+    """Start the supervisor as a process of its own and wait until it answers requests."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     with run_dir.log.open("w") as log:
         subprocess.run(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The small process that owns one QEMU: starts it, patches the kernel it boots, and starts it again after a reboot.
+"""The process that owns one QEMU: it starts QEMU, patches the kernel, and starts QEMU again after a reboot.
 
 Run as `python -m vepyc.machine.supervisor RUN_DIRECTORY`; it goes into the background by itself. It ends when the guest
 powers off or when it gets SIGTERM, and takes its directory with it, unless the machine was stopped to be started again.
@@ -49,7 +49,7 @@ class Supervisor:
         self.shape = self.unchanged_shape = get_shape(self.config.shape)
         self.image = Path(self.config.image)
         self.args = self._build_qemu_arguments()
-        # A machine that was stopped, or whose computer went down, has its disk already.
+        # A machine that was stopped, or was killed with its computer, already has a disk.
         self.had_disk = run.disk.exists()
         self.disk = Path("disk.qcow2") if self.had_disk else self._make_disk()
         self.process: subprocess.Popen[bytes] | None = None
@@ -58,16 +58,16 @@ class Supervisor:
         self.control = socket.socket(socket.AF_UNIX)
         self.control.bind("control.new")
         self.control.listen()
-        # It gets its name only now, so that whoever sees the socket can connect to it.
+        # Renamed only now, so that a process that finds the socket can connect to it.
         os.rename("control.new", "control.sock")
 
     def _build_qemu_arguments(self) -> list[str]:
-        """QEMU's arguments for the machine as it is now; the files that they name are made here."""
+        """Return QEMU's arguments for the present shape, and write the files that they name."""
         smbios.write_structure_files(self.shape, Path())
         return qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
 
     def _make_disk(self) -> Path:
-        """An empty overlay on the image or on the snapshot's frozen disk."""
+        """Create an empty overlay on the image, or on the frozen disk of a saved state."""
         if self.config.snapshot:
             below, form = Path(self.config.snapshot, "disk.qcow2"), "qcow2"
         else:
@@ -76,7 +76,7 @@ class Supervisor:
         return Path("disk.qcow2")
 
     def run_until_power_off(self) -> None:
-        """Run the machine until it is powered off; with a BMC, until it is told to end."""
+        """Run the machine until it powers itself off; with a BMC, until this process gets SIGTERM."""
         if self.config.snapshot and not self.had_disk:
             self._start_qemu(Path(self.config.snapshot, "state"))
         else:
@@ -102,7 +102,7 @@ class Supervisor:
                         return
 
     def _read_event(self) -> bool:
-        """Take one event; false when QEMU is gone."""
+        """Read one event of QEMU; return False if QEMU has ended."""
         try:
             self.qmp.receive_event()
         except (VepycError, ConnectionError):
@@ -110,7 +110,7 @@ class Supervisor:
         return True
 
     def _boot_from_disk(self) -> None:
-        """Start the machine from its disk, as its BIOS is set now, wherever it was before."""
+        """Power the machine off, if it runs, and boot it from its disk with its present BIOS settings."""
         self.power_off()
         shape = self.firmware.apply_boot()
         if shape is None:
@@ -121,7 +121,7 @@ class Supervisor:
         self._start_qemu()
 
     def _start_qemu(self, state: Path | None = None) -> None:
-        """Start QEMU, either from a saved state or from the disk with the patch."""
+        """Start QEMU from a saved state, or from the disk and then patch the kernel."""
         for name in ("qmp.sock", "gdb.sock"):
             Path(name).unlink(missing_ok=True)
         command = [qemu.QEMU, *self.args, *qemu.run_args(self.disk, self.config.port)]
@@ -136,7 +136,7 @@ class Supervisor:
             threading.Thread(target=self._patch_kernel, daemon=True).start()
 
     def _patch_kernel(self) -> None:
-        """Install the hooks as soon as the kernel runs. In a thread, so that a machine stuck in GRUB can be stopped."""
+        """Install the hooks as soon as the kernel runs; in a thread, so that a machine stuck in GRUB can be ended."""
         process, shape = self.process, self.shape
         try:
             start = time.monotonic()
@@ -145,7 +145,7 @@ class Supervisor:
             kernel_patch.patch_running_kernel(Gdb(self._connect_to_qemu("gdb.sock")), shape, sites)
             print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
         except (VepycError, OSError) as error:
-            # A machine that is switched off while it boots is not a failure of the patch.
+            # If the machine was switched off while it booted, the error is not one of the patch.
             if process is self.process:
                 self.patch_error = error
 
@@ -162,7 +162,7 @@ class Supervisor:
             process.wait()
 
     def _answer_request(self) -> None:
-        """Serve one request of a command."""
+        """Execute a request of a command, and send the result or the error."""
         connection, _ = self.control.accept()
         with connection:
             lines = JsonLines(connection)
@@ -177,7 +177,7 @@ class Supervisor:
 
     def _execute_request(self, request: dict[str, Any]) -> dict[str, Any]:
         if request["do"] == "hello":
-            # Requests are served once the machine runs, so any answer means that it does.
+            # Requests are answered only once the machine runs, so any answer says that it does.
             return {}
         if request["do"] in ("power-cycle", "power-on"):
             self._boot_from_disk()
@@ -191,7 +191,7 @@ class Supervisor:
         return {}
 
     def _save_state(self, target: Path) -> None:
-        """Put the machine's memory and disk into `target`, both from one moment, and let the machine go on."""
+        """Save the machine's memory and disk, both of the same moment, into ``target``; then let the machine run on."""
         if self.shape != self.unchanged_shape:
             raise VepycError("this machine is not as its shape any more, because its BIOS settings were changed")
         self.qmp.execute("stop")
@@ -204,7 +204,7 @@ class Supervisor:
 
 
 def _die_with_parent() -> None:
-    """Have the kernel kill this process when the supervisor ends, however that happens."""
+    """Make the kernel kill this process when the supervisor ends for any reason."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -213,14 +213,14 @@ def _raise_system_exit(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _detach_from_caller() -> None:
-    """Leave the caller: its process group, its terminal, and its duty to collect this process's exit code."""
+    """Continue in a background process of a session of its own, so that the caller need not wait for it."""
     if os.fork():
         os._exit(0)
     os.setsid()
 
 
 def _run_machine(run: RunDirectory) -> None:
-    """Run the machine until it is powered off or until SIGTERM, and leave no QEMU behind in any case."""
+    """Run the machine until it powers itself off or this process gets SIGTERM; end QEMU in any case."""
     supervisor = Supervisor(run)
     try:
         supervisor.run_until_power_off()
@@ -231,7 +231,7 @@ def _run_machine(run: RunDirectory) -> None:
 
 
 def main() -> None:
-    """Own the machine whose run directory is the argument."""
+    """Supervise the machine whose run directory is the argument."""
     run = RunDirectory(Path(sys.argv[1]))
     _detach_from_caller()
     with run.lock.open("r+") as lock:
@@ -241,8 +241,8 @@ def main() -> None:
         os.chdir(run.path)
         try:
             _run_machine(run)
-        except (VepycError, OSError) as error:  # a QEMU that ends at once is a broken pipe to it
-            # The directory stays, for the command that waits for this machine to read why, and for people to look at.
+        except (VepycError, OSError) as error:  # a QEMU that ends at once causes a broken pipe
+            # The directory stays, because the waiting command reads the error from it, and people read the logs.
             run.error.write_text(f"{error}; the end of its log:\n{run.log.read_text()[-1000:]}\n")
             raise SystemExit(1) from None
         if not run.stopped.exists():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hands the bytecode that guests have compiled (bytecode.py) on to the guests that start after them.
+"""Caches the bytecode that guests have compiled (bytecode.py), and sends it to guests that start later.
 
 Bytecode fits one version of Python. Guests with the same kernel are of the same Debian release and so have the same
 Python, so there is one folder of bytecode for each kernel.
@@ -21,13 +21,13 @@ from ..paths import directory, locked
 
 _PARENT, _NAME = "/root", ".vepyc-bytecode"
 _GIVEN = "/root/.vepyc-given"
-#: A file this old belongs to a source that has changed since.
+#: A file of this age belongs to a source that has changed since.
 _SECONDS = 30 * 86400
 _TIMEOUT = 30
 
 
 class BytecodeStore:
-    """The kept bytecode of one kernel, and the guest that gets it and adds to it."""
+    """The cached bytecode for one kernel, and a guest that receives it and adds to it."""
 
     def __init__(self, ssh: Sequence[str], run_folder: Path, kernel: str) -> None:
         """``ssh`` is the command that reaches the guest; it has to be run in ``run_folder``."""
@@ -37,7 +37,7 @@ class BytecodeStore:
         self.lock = f"bytecode-{kernel}"
 
     def send_to_guest(self) -> None:
-        """Copy all of it into the guest."""
+        """Copy all cached bytecode into the guest, and delete old files from the cache."""
         code = {}
         with locked(self.lock):
             for file in self.folder.iterdir():
@@ -45,11 +45,11 @@ class BytecodeStore:
                     file.unlink()
                 else:
                     code[file.name] = file.read_bytes()
-        # One file: to make hundreds takes the guest seconds.
+        # All is sent as one file, because a guest needs seconds to create hundreds.
         self._run_in_guest(f"cat >{_GIVEN}; rm -rf {_PARENT}/{_NAME}", _pack_code(code))
 
     def fetch_from_guest(self) -> None:
-        """Keep what the guest has compiled since, if it still answers."""
+        """Copy what the guest has compiled into the cache, if the guest still answers."""
         packed = self._run_in_guest(f"cd {_PARENT} && [ -d {_NAME} ] && tar -c {_NAME}")
         if packed:
             with locked(self.lock), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -58,7 +58,7 @@ class BytecodeStore:
                         (self.folder / Path(member.name).name).write_bytes(content.read())
 
     def _run_in_guest(self, command: str, data: bytes = b"") -> bytes:
-        """What a command in the guest printed; nothing when it failed, because no guest depends on any of this."""
+        """Return what a command in the guest printed, b"" if it failed: a guest works without cached bytecode."""
         try:
             done = subprocess.run(
                 [*self.ssh, command],
@@ -74,7 +74,7 @@ class BytecodeStore:
 
 
 def _pack_code(code: dict[str, bytes]) -> bytes:
-    """The code of all sources as bytecode.py reads it."""
+    """Return the code of all sources in the format that bytecode.py reads: length of the index, index, code."""
 
     def index(start: int) -> bytes:
         places = {}

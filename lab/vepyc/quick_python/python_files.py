@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What guests and containers have so that Python starts sooner there: files that are put into their systems."""
+"""The files of guests and containers by which Python starts sooner there than on a real host."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..paths import PACKAGE
 from .ssh import SOCKET
 
 FORK_SERVER = "usr/local/lib/vepyc/forkserver.py"
-_BYTECODE = "usr/lib/python3/dist-packages/vepyc_bytecode"  # every Python 3 of Debian looks there
+_BYTECODE = "usr/lib/python3/dist-packages/vepyc_bytecode"  # in the search path of every Python 3 of Debian
 _UNITS = "etc/systemd/system"
-#: Takes all of this away.
+#: Command that removes all of these files' effects.
 REMOVE_SPEEDUPS = f"systemctl stop vepyc-python.socket vepyc-python.service && rm /{_BYTECODE}.pth"
-#: Kills the modules that run there, in the middle of what they do; the next one starts a new Python.
+#: Command that kills running modules at once; the next module starts a new Python.
 KILL_MODULES = "systemctl kill --signal=KILL vepyc-python.service"
 
-# A Python that is there already, for modules of Ansible (forkserver.py, ssh.py). Its environment is that of ssh.
+# The fork server (forkserver.py), which runs modules of Ansible that ssh.py sends, with the environment of ssh.
 _SOCKET = f"""\
 [Unit]
 Description=Python programs without the start of Python
@@ -38,12 +38,12 @@ Environment=HOME=/root LOGNAME=root SHELL=/bin/bash USER=root
 UnsetEnvironment=INVOCATION_ID JOURNAL_STREAM LISTEN_FDNAMES LISTEN_FDS LISTEN_PID SYSTEMD_EXEC_PID
 KillMode=process
 """
-#: The symbolic links, by path.
+#: Symbolic links by their paths in the system.
 SPEEDUP_LINKS = {f"{_UNITS}/sockets.target.wants/vepyc-python.socket": "../vepyc-python.socket"}
 
 
 def speedup_files() -> dict[str, str]:
-    """The text files, by path."""
+    """Return the text files by their paths in the system."""
     return {
         f"{_UNITS}/vepyc-python.service": _SERVICE,
         f"{_UNITS}/vepyc-python.socket": _SOCKET,

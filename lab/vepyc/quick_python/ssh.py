@@ -2,11 +2,11 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hands a module for a new Python of a guest or a container to the one that runs there (forkserver.py).
+"""Sends a module of Ansible to the fork server of a guest or container (forkserver.py) instead of starting a Python.
 
-It is the ssh of Ansible in tests, where a call mentions Python (ssh.sh). Everything else is left to ssh, and so is a
-module where that Python does not answer, as on a guest that is to be like any other host. The socket of that Python is
-forwarded by the connection that Ansible's calls of ssh share.
+Tests give it to Ansible as ssh, through ssh.sh, which calls it only if the command mentions Python. It leaves all other
+commands to ssh, and modules, too, if the fork server does not answer, as on a guest without it. The connection that
+Ansible's calls of ssh share forwards the socket of the fork server.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import sys
 SOCKET = "/run/vepyc-python.sock"
 _NEW_PYTHON = re.compile(r"/bin/sh -c '?/usr/bin/python3( && sleep 0)?'?")
 _ARCHIVE = re.compile(r"^zip_data='([A-Za-z0-9+/=]+)',$", re.MULTILINE)
-#: Where that ends which all programs of Ansible have in common.
+#: The line before which the code ends that all programs of Ansible share.
 _OWN_PART = re.compile(r"""^(?=if __name__ == ["']__main__["']:$)""", re.MULTILINE)
-#: The answer of a Python to which no program brought this archive before.
+#: The answer of a fork server that has not received this archive yet.
 _WITHOUT_ARCHIVE = '"archive"\n'
 _SSH_FAILED = 255
 
@@ -34,11 +34,11 @@ def main() -> int:
     settings = dict(option.split("=", 1) for option in options if "=" in option)
     if _NEW_PYTHON.fullmatch(options[-1]) and "ControlPath" in settings:
         folder = os.path.dirname(os.path.abspath(settings["ControlPath"].strip('"')))
-        host = settings.get("Port", options[-2])  # a port is one guest's, and a name one container's
+        host = settings.get("Port", options[-2])  # a port identifies a guest, a name a container
         forwarded = f"{folder}/python-{host}"
         connection = _connect_to_python(forwarded)
         if not connection:
-            # Where there is no connection to share yet, this makes it.
+            # It opens the shared connection if there is none yet.
             forward = ["-o", "StreamLocalBindUnlink=yes", "-L", f"{forwarded}:{SOCKET}"]
             subprocess.run(
                 ["ssh", *forward, *options[:-1], "true"],
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def _connect_to_python(path: str) -> socket.socket | None:
-    """A connection to a Python that is ready, or none."""
+    """Return a connection to a fork server that is ready; None if there is none."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(path)
@@ -67,9 +67,9 @@ def _connect_to_python(path: str) -> socket.socket | None:
 
 
 def _build_request(program: str) -> tuple[dict[str, object], str]:
-    """What is asked of that Python, and the text of the archive, for which there is a name in the request's program."""
+    """Return the request to run a program, and the text of its archive, which the program then refers to by a name."""
     found = _ARCHIVE.search(program)
-    if not found:  # a program of an older Ansible, or of a test
+    if not found:  # of an older Ansible, or of a test, without an archive
         return {"program": [program], "imports": [], "parameters": None, "archive": ""}, ""
     name = f"archive_{hashlib.sha256(found[1].encode()).hexdigest()}"
     named = f"{program[: found.start(1) - 1]}{name}{program[found.end(1) + 1 :]}"
@@ -77,7 +77,7 @@ def _build_request(program: str) -> tuple[dict[str, object], str]:
 
 
 def _execute_program(connection: socket.socket) -> int:
-    """Have the program of the standard input executed, and return its exit code."""
+    """Have the fork server execute the program from the standard input; print its output and return its exit code."""
     request, archive = _build_request(sys.stdin.read())
     line = ""
     with connection, connection.makefile("rw") as stream:

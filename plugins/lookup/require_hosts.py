@@ -64,6 +64,8 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LISTINGS = ("syntax", "listhosts", "listtasks", "listtags")
 #: A tag that no task has: with ``--skip-tags never`` all tasks run, also where the last run still holds.
 SKIPS_NOTHING = "never"
+#: Molecule leaves the tasks with these tags out of each of its runs, whatever the playbook.
+SKIPPED_BY_MOLECULE = ("molecule-notest", "notest")
 TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 
@@ -92,7 +94,7 @@ def describe_wrong_tags(tags: Sequence[str], variables: Mapping[str, Any]) -> st
     """
     everything = ("all", "tagged" if tags else "untagged")
     chosen = [tag for tag in variables["ansible_run_tags"] if tag not in (*everything, *tags)]
-    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (SKIPS_NOTHING, *tags)]
+    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (SKIPS_NOTHING, *SKIPPED_BY_MOLECULE, *tags)]
     if not chosen and not skipped:
         return ""
     option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)

@@ -64,6 +64,8 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LISTING_OPTIONS = ("syntax", "listhosts", "listtasks", "listtags")
 #: A tag that no task has. With ``--skip-tags never`` site.yml runs all tasks, even if the last run still holds.
 TAG_OF_NO_TASK = "never"
+#: Molecule leaves the tasks with these tags out of each of its runs, whatever the playbook.
+TAGS_SKIPPED_BY_MOLECULE = ("molecule-notest", "notest")
 TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 
@@ -89,7 +91,7 @@ def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
     """Return why the tags of the command line are wrong for a play with these ``tags``; "" if they are right."""
     everything = ("all", "tagged" if tags else "untagged")
     chosen = [tag for tag in variables["ansible_run_tags"] if tag not in (*everything, *tags)]
-    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (TAG_OF_NO_TASK, *tags)]
+    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in (TAG_OF_NO_TASK, *TAGS_SKIPPED_BY_MOLECULE, *tags)]
     if not chosen and not skipped:
         return ""
     option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)

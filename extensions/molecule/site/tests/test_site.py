@@ -24,4 +24,4 @@ def test_layers(host):
 def test_next_boot(host):
     """What is stored for the boot service is in force, but for the boot parameters, which wait for a reboot."""
     *wrong, summary = host.run("sovereign-epyc check").stdout.splitlines()
-    assert {line.partition(":")[0] for line in wrong} == {"cmdline"}, summary
+    assert {line.partition(",")[0] for line in wrong} == {"boot parameter"}, summary

@@ -110,6 +110,7 @@ def test_a_listing_is_not_judged(monkeypatch: pytest.MonkeyPatch, option: str) -
         (["untagged"], ["never"], ()),
         (["numa", "base"], ["cat"], ("base", "numa", "cat")),
         (["tagged"], ["never"], ("base",)),
+        (["all"], ["molecule-notest", "notest"], ("base",)),
     ],
 )
 def test_tags_that_there_are_go_through(

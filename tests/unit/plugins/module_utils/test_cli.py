@@ -214,8 +214,8 @@ def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinned: list[tuple[int, ...]] = []
-    monkeypatch.setattr(_cli.events, "moments", lambda follows: iter([True, True]))
-    monkeypatch.setattr(_cli.events.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
+    monkeypatch.setattr(_cli.new_interrupts, "moments", lambda follows: iter([True, True]))
+    monkeypatch.setattr(_cli.new_interrupts.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
     assert (code, page) == (0, "0 settings changed, 1 requests failed\n")
@@ -304,7 +304,7 @@ def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypat
 
     group = {"groups": [{"name": "draft", "tasks_of": ["llama.service"]}]}
     monkeypatch.setattr(KNOBS["resctrl"], "_load", lambda: Engine)
-    monkeypatch.setattr(_cli.events, "moments", moments)
+    monkeypatch.setattr(_cli.new_interrupts, "moments", moments)
     for requests in ({**REQUESTS, "irq/irq": {"cpus": "nowhere"}}, {**REQUESTS, "resctrl/resctrl": group}):
         machine.ask(requests)
         assert machine.run("watch") == (0, "", "")

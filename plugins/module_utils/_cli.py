@@ -26,12 +26,12 @@ from ._io.store import TRIAL, Store
 from ._knobs import apply_stored as applications
 from ._knobs import trial
 from ._knobs.apply_stored import Application
-from ._knobs.catalogue import in_order
+from ._knobs.catalogue import sort_requests
 from ._knobs.history import history_file
 from ._knobs.irq import new_interrupts
 from ._knobs.layers import require_layers
 from ._knobs.protocol.ledger import Ledger
-from ._knobs.protocol.stored_requests import stored
+from ._knobs.protocol.stored_requests import load_stored_requests
 from ._knobs.undo import AGAIN, undo
 from ._verify import host_metrics
 from ._version import VERSION
@@ -157,7 +157,7 @@ def run_benchmark(arguments: Sequence[str]) -> int:
 def show_plan(as_json: bool) -> int:
     """Show the plan of the stored intent."""
     store = Store(read_only=True)
-    host = Host(KernelFS(read_only=True), stored(store)[0])
+    host = Host(KernelFS(read_only=True), load_stored_requests(store)[0])
     if as_json:
         print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
     else:
@@ -271,7 +271,7 @@ def watch_interrupts(as_json: bool) -> int:
 def _follows_threads_of_units() -> bool:
     """Return whether a stored request names units whose threads are to be followed."""
     try:
-        requests = stored(Store(read_only=True))[1]
+        requests = load_stored_requests(Store(read_only=True))[1]
     except TuningError:
         return False  # The next look says so.
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
@@ -293,7 +293,7 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
 
     fs, store = KernelFS(), Store()
     ledger = Ledger(store, fs, without_originals)
-    losses = dependents.require_undo_possible(layers, ledger.originals(), fs.root) if layers else []
+    losses = dependents.require_undo_possible(layers, ledger.load_originals(), fs.root) if layers else []
     done = undo(Host(fs), ledger, layers=layers)
     for remark in [*losses, *done.remarks]:
         print_error_lines(remark)
@@ -308,15 +308,15 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
 def show_stored(as_json: bool) -> int:
     """Draw the host under the stored intent, and list what is stored."""
     store, fs = Store(read_only=True), KernelFS(read_only=True)
-    intent, requests = stored(store)
-    originals = Ledger(store, fs).originals()
+    intent, requests = load_stored_requests(store)
+    originals = Ledger(store, fs).load_originals()
     if as_json:
         print_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
         return 0
     print_lines(*unfinished_lines(store))
     _draw_map(Host(fs, intent))
     print_lines(f"intent: {intent or 'none'}")
-    for name, label, options in in_order(requests):
+    for name, label, options in sort_requests(requests):
         print_lines(f"request {name}/{label}: {options}")
     for address, value in sorted(originals.items()):
         print_lines(f"original {address}: {_format_value(value)}")

@@ -14,8 +14,8 @@ from ._host.host import Host
 from ._io.kernelfs import KernelFS
 from ._knobs.history import history_file
 from ._knobs.protocol import stored_requests
-from ._knobs.protocol.converge import Outcome, Unrecorded, converge
-from ._knobs.protocol.ledger import Ledger, Original
+from ._knobs.protocol.converge import LedgerNotUpdated, Outcome, converge_knobs
+from ._knobs.protocol.ledger import Ledger, RestoringKnob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,18 +44,22 @@ def run_knob(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: An
     ``rules`` are further arguments of AnsibleModule, such as required_together.
     """
 
-    build: Build = knob_file.build
+    build: Build = knob_file.build_knobs
 
     def knobs_of(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
         request = f"{name}/{params['label'] or name}"
         if params["state"] == "original":
-            labels = [request for request in stored_requests.stored(ledger.store)[1] if request.split("/")[0] == name]
-            originals = [Original(knob, ledger) for knob in reversed(build(host, {}))]
-            return [*originals, stored_requests.Desired(ledger.store, dict.fromkeys(labels))]
+            labels = [
+                request
+                for request in stored_requests.load_stored_requests(ledger.store)[1]
+                if request.split("/")[0] == name
+            ]
+            originals = [RestoringKnob(knob, ledger) for knob in reversed(build(host, {}))]
+            return [*originals, stored_requests.StoredRequests(ledger.store, dict.fromkeys(labels))]
         if params["state"] == "unasked":
             return [
                 *_unasked(build, host, ledger, request, None),
-                stored_requests.Desired(ledger.store, {request: None}),
+                stored_requests.StoredRequests(ledger.store, {request: None}),
             ]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
@@ -63,7 +67,7 @@ def run_knob(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: An
             if params["undo_unasked"]:
                 knobs = [*_unasked(build, host, ledger, request, options), *knobs]
             stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
-            knobs.append(stored_requests.Desired(ledger.store, stored))
+            knobs.append(stored_requests.StoredRequests(ledger.store, stored))
         return knobs
 
     run_plain({**COMMON, **spec}, knobs_of, {name: knob_file}, **rules)
@@ -84,11 +88,11 @@ def run_plain(
         host, ledger = host_and_ledger(store, check, params.get("intent"))
         host.stored = bool(params.get("persistent"))
         # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
-        with nullcontext() if check else ledger.lock():
+        with nullcontext() if check else ledger.hold_lock():
             knobs = knobs_of(params, host, ledger)
-            outcome = converge(knobs, ledger, check) if check else _converge_and_count(knobs, ledger)
-        facts = {key: value for knob in knobs for key, value in knob.facts().items()}
-        return dict(changed=bool(outcome.changes), diff=outcome.diff(), remarks=outcome.remarks, **facts)
+            outcome = converge_knobs(knobs, ledger, check) if check else _converge_and_count(knobs, ledger)
+        facts = {key: value for knob in knobs for key, value in knob.module_facts().items()}
+        return dict(changed=bool(outcome.changes), diff=outcome.to_diff(), remarks=outcome.remarks, **facts)
 
     run_writer(spec, write, knob_files, **rules)
 
@@ -96,11 +100,11 @@ def run_plain(
 def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
     """Converge, and count the changed settings in the history, if a run of site.yml is what changes them."""
     try:
-        outcome = converge(knobs, ledger)
-    except Unrecorded as error:
-        history_file.count(ledger.store, error.outcome.diff()["after"])
+        outcome = converge_knobs(knobs, ledger)
+    except LedgerNotUpdated as error:
+        history_file.count(ledger.store, error.outcome.to_diff()["after"])
         raise
-    unwritten = history_file.count(ledger.store, outcome.diff()["after"])
+    unwritten = history_file.count(ledger.store, outcome.to_diff()["after"])
     outcome.remarks += [unwritten] if unwritten else []
     return outcome
 
@@ -119,7 +123,7 @@ def _unasked(build: Build, host: Host, ledger: Ledger, request: str, options: Ma
     ``request`` is "KNOB/LABEL", and ``options`` is None when it is to be stored no more. What other requests want is
     planned with the intent of this run, as they will be at boot.
     """
-    intent, requests = stored_requests.stored(ledger.store)
+    intent, requests = stored_requests.load_stored_requests(ledger.store)
     name, before = request.partition("/")[0], requests.pop(request, None)
     if before is None or (before == options and intent == host.intent):
         return []
@@ -128,11 +132,11 @@ def _unasked(build: Build, host: Host, ledger: Ledger, request: str, options: Ma
         gone = _wanted(build, Host(host.fs, intent), before)
     except TuningError as error:
         note = f"What {request} asked for until now cannot be told here any more, so nothing of it is put back: {error}"
-        return [Original(knob, ledger, only=(), note=note) for knob in build(host, {})[:1]]
+        return [RestoringKnob(knob, ledger, only=(), note=note) for knob in build(host, {})[:1]]
     for other in [*others, *([] if options is None else [options])]:
         gone -= _wanted(build, host, other)
-    return [Original(knob, ledger, only=gone) for knob in reversed(build(host, {}))] if gone else []
+    return [RestoringKnob(knob, ledger, only=gone) for knob in reversed(build(host, {}))] if gone else []
 
 
 def _wanted(build: Build, host: Host, options: Mapping[str, Any]) -> set[str]:
-    return {address for knob in build(host, options) for address in knob.wanted()}
+    return {address for knob in build(host, options) for address in knob.wanted_settings()}

@@ -250,7 +250,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan a
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import unfinished_run
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import instance_placements
 
 TYPE_CHECKING = False
@@ -302,13 +302,13 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     except BadRequest as error:
         if params["refuse"]:
             raise
-        return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(stored(store)[1])}
+        return {"refusals": [str(error)], "remarks": remarks, "stored": sorted(load_stored_requests(store)[1])}
     return {
         "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
         "refusals": [],
         "map": map_data.build_map(plan, top, instance_placements(fs.root)),
         "remarks": [*remarks, *plan.remarks],
-        "stored": sorted(stored(store)[1]),
+        "stored": sorted(load_stored_requests(store)[1]),
         "text": plan_text.render_plan(plan, top),
     }
 

@@ -119,11 +119,11 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     layers = [] if params["layers"] is None else require_layers(params["layers"])
     host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
     instances_stay = layers and not params["instances_leave"]
-    losses = require_undo_possible(layers, ledger.originals(), host.fs.root) if instances_stay else []
+    losses = require_undo_possible(layers, ledger.load_originals(), host.fs.root) if instances_stay else []
     done = undo(host, ledger, check, layers)
     result = dict(
         changed=bool(done.changes),
-        diff=done.diff(),
+        diff=done.to_diff(),
         summary=done.summary(layers, check),
         pending=done.pending,
         reboot_required=bool(done.pending),

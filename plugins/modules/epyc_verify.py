@@ -191,7 +191,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey import Survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
@@ -241,7 +241,7 @@ def _survey(params: dict[str, Any], fs: KernelFS) -> Survey:
     if params["tuned"]:
         return drift.of_host(fs, **requested.parse_requested_option(params))
     store = Store(read_only=True)
-    intent, requests = stored(store)
+    intent, requests = load_stored_requests(store)
     host = Host(fs, intent, stored=True)
     return Survey(
         host,

@@ -120,7 +120,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.set
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ if TYPE_CHECKING:
 
 def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure, and return the module's result; in a check say only what would be measured."""
-    host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
+    host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     # Rounds are limited by class here, not counted until enough of them are good.
     asked, wanted = Asked({**params, "rounds": None}), ablation.Wanted(params)
     if check:

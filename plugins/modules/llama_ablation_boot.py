@@ -95,7 +95,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.set
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
 
 def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Go on with the run, and return the module's result; in a check only say so."""
-    host = Host(KernelFS(read_only=check), stored(store)[0], stored=True)
+    host = Host(KernelFS(read_only=check), load_stored_requests(store)[0], stored=True)
     boots = Boots(host, store, params["document"], Asked(params), params["boots"])
     if check:
         return {"changed": True, "clean": True, "reboot": False, "text": "The run would go on, with a reboot."}

@@ -59,7 +59,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import fingerprint, measured_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ SHOWN = 12
 
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return what is there now, and what of it is not as expected."""
-    host = Host(fs, stored(Store(read_only=True))[0], stored=True)
+    host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
     known = fingerprint.of(host, measured_instance.find(host, params["instance"]), ())
     found = {key: known.get(key) for key in params["expect"]}
     return {

@@ -116,7 +116,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tun
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import tuning
 
 TYPE_CHECKING = False
@@ -127,7 +127,7 @@ if TYPE_CHECKING:
 
 def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure, and return the module's result; in a check say only what would be tried."""
-    host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
+    host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     asked, wanted = Asked({**params, "instance": None, "rounds": None}), tuning.Wanted(params)
     if check:
         name, sentence = tuning.announced(host, asked, wanted)

@@ -21,9 +21,9 @@ from .._io import command
 from .._knobs import trial
 from .._knobs.apply_stored import Application
 from .._knobs.catalogue import KNOBS
-from .._knobs.protocol.converge import converge
-from .._knobs.protocol.ledger import Ledger, Original
-from .._knobs.protocol.stored_requests import stored
+from .._knobs.protocol.converge import converge_knobs
+from .._knobs.protocol.ledger import Ledger, RestoringKnob
+from .._knobs.protocol.stored_requests import load_stored_requests
 from .._serving.hooks import cache
 
 TYPE_CHECKING = False
@@ -64,13 +64,13 @@ class Variant:
         self.plan = plan
 
 
-class Held(Original):
+class Held(RestoringKnob):
     """Wants originals as an undo does, but the ledger keeps them: the stored values come back after this arm."""
 
-    def require_record(self) -> None:
+    def require_writable_record(self) -> None:
         """Require nothing: the ledger stays as it is, so that a host can be measured whose disk is full."""
 
-    def settled(self) -> None:
+    def finish_run(self) -> None:
         """Forget nothing."""
 
 
@@ -103,7 +103,7 @@ class Switch:
 
     def host(self) -> Host:
         """Return this host as it is now."""
-        return Host(self.fs, stored(self.store)[0], stored=True)
+        return Host(self.fs, load_stored_requests(self.store)[0], stored=True)
 
     def digest(self) -> str:
         """Return a digest of all settings."""
@@ -167,9 +167,9 @@ def hold(store: Store, host: Host, wanted: Settings) -> None:
     for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
         mine = {address for address in wanted if address.partition(":")[0] == name}
         if mine:
-            knobs = [Held(knob, ledger, only=mine) for knob in reversed(KNOBS[name].build(host, {}))]
-            converge(knobs, ledger)
-            unreached = [sentence for knob in knobs for sentence in knob.unreached]
+            knobs = [Held(knob, ledger, only=mine) for knob in reversed(KNOBS[name].build_knobs(host, {}))]
+            converge_knobs(knobs, ledger)
+            unreached = [sentence for knob in knobs for sentence in knob.unreachable]
             if unreached:
                 raise TuningError(" ".join(unreached))
 

@@ -27,7 +27,7 @@ from .._drift.judge import judge_requests
 from .._errors import BadRequest, TuningError
 from .._io import command
 from .._knobs import apply_stored, trial
-from .._knobs.protocol.stored_requests import stored
+from .._knobs.protocol.stored_requests import load_stored_requests
 from .._serving.options.unit_names import instance_unit
 from . import restore_guard
 from .arm_switch import digest_of, hold
@@ -210,7 +210,7 @@ class Boots:
         ``tuned`` says that this boot was for that.
         """
         left = apply_stored.settle(self.store, self.host.fs).failures
-        verdicts = judge_requests(self.host, self.store, stored(self.store)[1])
+        verdicts = judge_requests(self.host, self.store, load_stored_requests(self.store)[1])
         found = fingerprint.settings(self.host)
         unlike = " ".join(left) or _unlike(found, self.tuned)
         if not tuned and any(

@@ -10,9 +10,9 @@ from .._bench.rounds import schedule
 from .._drift.judge import judge_requests, waits_for_reboot
 from .._drift.verdict import is_single_setting
 from .._errors import BadRequest
-from .._knobs.catalogue import REBOOT, row_of
+from .._knobs.catalogue import REBOOT, find_row
 from .._knobs.protocol.ledger import Ledger
-from .._knobs.protocol.stored_requests import stored
+from .._knobs.protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[
     With ``reboots``, each boot parameter is a knob too. BadRequest where the host is not as its stored settings say:
     what is measured would have no name.
     """
-    originals = Ledger(store, host.fs).originals()
+    originals = Ledger(store, host.fs).load_originals()
     knobs: dict[str, dict[str, Any]] = {}
     untested: dict[str, str] = {}
-    for verdict in judge_requests(host, store, stored(store)[1]):
-        row = row_of(verdict.address)
+    for verdict in judge_requests(host, store, load_stored_requests(store)[1]):
+        row = find_row(verdict.address)
         if not verdict.is_clean and not waits_for_reboot(verdict) and verdict.supported:
             what = verdict.reason or f"it is {verdict.found}, and should be {verdict.wanted}"
             raise BadRequest(f"This host is not as it was configured: {verdict.address}: {what}. Run site.yml first.")
@@ -44,9 +44,9 @@ def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[
         if original == verdict.wanted:
             continue
         rest = verdict.address.partition(":")[2]
-        when = row.acts(rest)
+        when = row.takes_effect(rest)
         # A boot parameter is a knob of its own, which needs as many boots as all of them together.
-        name = rest if row.needs_reboot else row.tried_as(rest)
+        name = rest if row.needs_reboot else row.ablation_name(rest)
         if when == REBOOT and not (reboots and row.needs_reboot):
             untested[name] = NEEDS_REBOOT
             continue

@@ -17,7 +17,7 @@ from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
-from .._knobs.protocol.stored_requests import stored
+from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.printable import escape_lines
 from . import archive, benchmark
 from .load.prompts import TOKENS
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         given = vars(_parser().parse_args(list(arguments)))
         _refuse_other_engine()
         store = Store(read_only=True)
-        host = Host(KernelFS(read_only=True), stored(store)[0], stored=True)
+        host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
         path, document = benchmark.measure(host, Asked(given), _tell)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")

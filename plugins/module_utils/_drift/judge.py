@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._io.paths import BOOT_SERVICE, BOOT_SERVICE_LINK, HOST_TOOL
-from .._knobs.catalogue import KNOBS, in_order, row_of
-from .._knobs.protocol.stored_requests import stored
+from .._knobs.catalogue import KNOBS, find_row, sort_requests
+from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
 from .verdict import DRIFT, OK, PLAN, Verdict, is_single_setting, unknown_verdict
 
@@ -34,8 +34,8 @@ def judge_requests(
     """
     by_address: dict[tuple[str, str], Verdict] = {}
     boot = not_applied_at_boot_reason(host)
-    stored_requests = stored(store)[1]
-    for name, label, options in in_order(requests):
+    stored_requests = load_stored_requests(store)[1]
+    for name, label, options in sort_requests(requests):
         request = f"{name}/{label}"
         is_stored = stored_requests.get(request) == dict(options)
         reason = boot if is_stored else NOT_STORED
@@ -68,7 +68,7 @@ def judge_offline_roles(host: Host) -> list[Verdict]:
 
 def waits_for_reboot(verdict: Verdict) -> bool:
     """Return True if only a reboot puts a setting in force; a daemon, for example, is restarted instead."""
-    row = row_of(verdict.address)
+    row = find_row(verdict.address)
     return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
@@ -92,11 +92,11 @@ def _judge_request(
         return [unknown_verdict(request, whole, f"this version of the collection has no knob {name}")]
     verdicts: list[Verdict] = []
     try:
-        for knob in KNOBS[name].build(host, options):
+        for knob in KNOBS[name].build_knobs(host, options):
             try:
                 verdicts += _judge_knob(knob, request, boot)
                 if remarks is not None:
-                    remarks += knob.remarks()
+                    remarks += knob.list_remarks()
             except BadRequest:
                 raise
             except TuningError as error:
@@ -114,24 +114,24 @@ def _judge_request(
 
 
 def _judge_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
-    wanted = knob.wanted()
-    live = knob.live(wanted)
-    configured = knob.read(wanted) if knob.lasting else {}
+    wanted = knob.wanted_settings()
+    live = knob.read_live_settings(wanted)
+    configured = knob.read_settings(wanted) if knob.outlives_reboot else {}
     verdicts = []
     for address, value in wanted.items():
         verdict = Verdict(request, address, value)
         verdicts.append(verdict)
-        unreachable = knob.gone(address)
+        unreachable = knob.unreachable_reason(address)
         if unreachable:
             verdict.reason = unreachable
             continue
         verdict.found = live.get(address)
-        verdict.live = OK if knob.in_force(address, value, verdict.found) else DRIFT
-        if knob.lasting:
+        verdict.live = OK if knob.is_in_force(address, value, verdict.found) else DRIFT
+        if knob.outlives_reboot:
             verdict.at_boot = configured.get(address)
-            verdict.persistent = OK if knob.same(address, value, configured.get(address)) else DRIFT
+            verdict.persistent = OK if knob.values_equal(address, value, configured.get(address)) else DRIFT
             if verdict.persistent == DRIFT and verdict.at_boot == value:
-                verdict.reason = knob.doubt(address, value)
+                verdict.reason = knob.stale_reason(address, value)
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
             verdict.at_boot = None if boot else value

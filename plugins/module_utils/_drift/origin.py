@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .._knobs.catalogue import ROLES, row_of
+from .._knobs.catalogue import ROLES, find_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def deciding_variable(request: str, address: str, wanted: str | None, role_of: R
 
     ``role_of`` returns the role of a CPU in the plan: frequencies and prefetchers have a variable for each role.
     """
-    row, rest = row_of(address), address.partition(":")[2]
+    row, rest = find_row(address), address.partition(":")[2]
     if request not in ROLES or not rest or row is None:
         return ""
-    return row.variable(rest, wanted, role_of)
+    return row.find_variable(rest, wanted, role_of)

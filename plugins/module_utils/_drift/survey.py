@@ -12,7 +12,7 @@ from .._io.store import TRIAL, Store
 from .._knobs.address_kinds import RUN
 from .._knobs.history import history_file
 from .._knobs.protocol.ledger import Ledger
-from .._knobs.protocol.stored_requests import INTENT, stored
+from .._knobs.protocol.stored_requests import INTENT, load_stored_requests
 from . import findings
 from .judge import judge_offline_roles, judge_requests, not_applied_at_boot_reason
 from .requested import REQUESTS_OF_LAYER, judge_missing_layers, list_requested_layers
@@ -82,7 +82,7 @@ def check_host(
                 f"requests: {request} is no request: say a dictionary of options by the name of a knob, as sysfs/numa."
             )
     store = store or Store(read_only=True)
-    stored_intent, stored_requests = stored(store)
+    stored_intent, stored_requests = load_stored_requests(store)
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
     run = _judge_unfinished_run(store)
     if store.has_file(TRIAL):
@@ -115,7 +115,7 @@ def _judge_unfinished_run(store: Store) -> list[Verdict]:
 def _judge_ledger(ledger: Ledger) -> list[Verdict]:
     """Return an unknown verdict on a damaged ledger: otherwise the damage would show only when an undo needs it."""
     try:
-        flaw = ledger.flaw()
+        flaw = ledger.damaged_copy_reason()
     except TuningError as error:
         return [unknown_verdict("", findings.LOST_LEDGER, str(error))]
     return [unknown_verdict("", "ledger:copy", flaw)] if flaw else []

@@ -13,7 +13,7 @@ import re
 
 from .._knobs import address_kinds
 from .._knobs.address_kinds import NOTHING, format_places, format_plural
-from .._knobs.catalogue import row_of
+from .._knobs.catalogue import find_row
 from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist
 from .next_step import describe_step, step_to_sentence
@@ -43,8 +43,8 @@ def describe_address(address: str) -> Words:
     if not rest:
         kind = address_kinds.find_kind(address)
         return (kind and kind.title) or ALL_SETTINGS, "", None
-    row = row_of(address)
-    return row.describe(rest) if row else address_kinds.describe_address(address)
+    row = find_row(address)
+    return row.describe_setting(rest) if row else address_kinds.describe_address(address)
 
 
 def format_title(finding: Mapping[str, Any]) -> str:
@@ -72,7 +72,7 @@ def format_finding(finding: Mapping[str, Any]) -> str:
     """Return a finding in one line without a full stop: its title, its values, and the reason."""
     subject = format_title(finding)
     if finding["what"] == ALL_SETTINGS:
-        row = row_of(finding["addresses"][0])
+        row = find_row(finding["addresses"][0])
         subject = row.title if row else finding["addresses"][0].rstrip(":")
     reason = str(finding["reason"]) if finding["status"] == DRIFT else ""
     details = "; ".join(part for part in (format_values(finding), reason) if part)
@@ -123,9 +123,9 @@ def format_value(address: str, text: str | None) -> str:
         # The difference of a whole file is in the output of --diff.
         number = len(text.splitlines())
         return f"a text of {number} line{'' if number == 1 else 's'}"
-    row = row_of(address)
+    row = find_row(address)
     if row and rest:
-        text = row.shown(rest, text)
+        text = row.format_value(rest, text)
     return text or "''"
 
 

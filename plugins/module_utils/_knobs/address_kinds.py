@@ -64,7 +64,7 @@ class AddressKind:
         about what runs now. ``title`` is what all of them are called together. ``undo_hint`` says why the layer is not
         undone alone. ``each_its_own_value`` is as for a knob.
         """
-        self.describe = describe
+        self.describe_setting = describe
         self.layer = layer
         self.role = role
         self.title = title
@@ -103,7 +103,7 @@ def has_opaque_value(address: str) -> bool:
 def describe_address(address: str) -> Words:
     """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
     kind = find_kind(address)
-    return kind.describe(address.partition(":")[2]) if kind else (address, "", None)
+    return kind.describe_setting(address.partition(":")[2]) if kind else (address, "", None)
 
 
 def format_places(unit: str, places: Iterable[Place]) -> str:

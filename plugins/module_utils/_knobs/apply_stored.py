@@ -9,11 +9,11 @@ from __future__ import annotations
 from .._errors import TuningError, Unsupported
 from .._host.host import Host
 from . import trial
-from .catalogue import KNOBS, in_order
+from .catalogue import KNOBS, sort_requests
 from .irq import new_interrupts
-from .protocol.converge import converge
+from .protocol.converge import converge_knobs
 from .protocol.ledger import Ledger
-from .protocol.stored_requests import stored
+from .protocol.stored_requests import load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ class Application:
         """Apply what is stored now; read under the lock, so that none is applied that an undo has just forgotten."""
         ledger = Ledger(self.store, self.fs)
         self.failures, self.unsupported = [], []
-        with ledger.lock():
-            intent, requests = stored(self.store)
+        with ledger.hold_lock():
+            intent, requests = load_stored_requests(self.store)
             host = Host(self.fs, intent, stored=True)
             if self.follow and self.only:
                 new_interrupts.keep_to_housekeeping(host)
-            for name, label, options in in_order(requests):
+            for name, label, options in sort_requests(requests):
                 if self.only is None or name in self.only or f"{name}/{label}" in self.only:
                     self._apply(f"{name}/{label}", options, host, ledger)
                 elif self.follow and name == "resctrl":
@@ -66,8 +66,12 @@ class Application:
             if name not in KNOBS:
                 raise TuningError(f"This version of the collection has no knob {name}.")
             row = KNOBS[name]
-            knobs = row.load().followers(host, options) if followers else row.build(host, options)
-            self.changes += converge(knobs, ledger).changes
+            knobs = (
+                row.import_knob_file().build_follower_knobs(host, options)
+                if followers
+                else row.build_knobs(host, options)
+            )
+            self.changes += converge_knobs(knobs, ledger).changes
         except Unsupported as error:
             self.unsupported.append(f"{request}: {error}")
         except TuningError as error:

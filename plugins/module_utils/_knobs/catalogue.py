@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     RoleOf = Callable[[int], Optional[str]]
 
 
-class Row:
+class KnobRow:
     """One knob. It decorates the function that imports the engine file and has the knob's name.
 
     This name is the prefix of its addresses and stored requests, and its layer in reports.
@@ -37,8 +37,8 @@ class Row:
         variable_of_removed: str = "",
         lasting: Sequence[str] = (),
         needs_reboot: bool = False,
-        acts: Mapping[str, str] | None = None,
-        apart: bool = False,
+        takes_effect: Mapping[str, str] | None = None,
+        ablate_separately: bool = False,
         each_its_own_value: bool = False,
     ) -> None:
         """``module`` is the name of the Ansible module, ``title`` that of the layer for people.
@@ -60,62 +60,64 @@ class Row:
         self.lasting = tuple(lasting)
         self.needs_reboot = needs_reboot
         self.each_its_own_value = each_its_own_value
-        self.apart = apart
-        self._acts = sorted((acts or {"": REBOOT if needs_reboot else LIVE}).items(), key=lambda row: -len(row[0]))
+        self.ablate_separately = ablate_separately
+        self._takes_effect = sorted(
+            (takes_effect or {"": REBOOT if needs_reboot else LIVE}).items(), key=lambda row: -len(row[0])
+        )
         self._variables = sorted(variables.items(), key=lambda row: -len(row[0]))
         self._variable_of_removed = variable_of_removed
 
-    def __call__(self, load: Callable[[], Any]) -> Row:
+    def __call__(self, load: Callable[[], Any]) -> KnobRow:
         """Decorate the function that imports the engine file, and add the row to the table."""
         self.name, self._load = load.__name__, load
         KNOBS[self.name] = self
         return self
 
-    def load(self) -> Any:
+    def import_knob_file(self) -> Any:
         """Return the engine file, imported now: loading all of them takes half as long as all of Ansible on a host."""
         return self._load()
 
-    def build(self, host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
+    def build_knobs(self, host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
         """Return the knobs of a request."""
-        knobs: Sequence[Knob] = self.load().build(host, options)
+        knobs: Sequence[Knob] = self.import_knob_file().build_knobs(host, options)
         return knobs
 
-    def describe(self, rest: str) -> Words:
+    def describe_setting(self, rest: str) -> Words:
         """Return what a setting is, its unit and its place, from an address without the name of the knob."""
-        describe = getattr(self.load(), "describe", None)
+        describe = getattr(self.import_knob_file(), "describe_setting", None)
         words: Words = describe(rest) if describe else (rest, "", None)
         return words
 
-    def acts(self, rest: str) -> str:
+    def takes_effect(self, rest: str) -> str:
         """Return when a program notices that a setting has changed."""
-        return next((when for begin, when in self._acts if rest.startswith(begin)), LIVE)
+        return next((when for begin, when in self._takes_effect if rest.startswith(begin)), LIVE)
 
     def outlives_boot(self, rest: str) -> bool:
         """Return whether a setting outlives a boot by itself, from its address without the name of the knob."""
         return rest.startswith(self.lasting)
 
-    def tried_as(self, rest: str) -> str:
+    def ablation_name(self, rest: str) -> str:
         """Return the name under which an ablation tries a setting."""
-        return self.describe(rest)[0] if self.apart else self.title
+        return self.describe_setting(rest)[0] if self.ablate_separately else self.title
 
-    def shown(self, rest: str, text: str) -> str:
+    def format_value(self, rest: str, text: str) -> str:
         """Return what a value means, for people."""
-        shown = getattr(self.load(), "shown", None)
+        shown = getattr(self.import_knob_file(), "format_value", None)
         return str(shown(rest, text)) if shown else text
 
-    def variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+    def find_variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
         """Return the variable that decides on a setting, an empty text where none does."""
         begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))
         if not begin and wanted is None and self._variable_of_removed:
             return self._variable_of_removed
         if "{role}" not in name:
             return name
-        cpu = _cpu_of(rest)
+        cpu = _parse_cpu(rest)
         role = role_of(cpu) if role_of is not None and cpu is not None else None
         return name.format(role=role) if role in ("draft", "verify", "housekeeping") else ""
 
 
-def _cpu_of(rest: str) -> int | None:
+def _parse_cpu(rest: str) -> int | None:
     """Return the CPU that an address is about: a policy has the number of its first one."""
     for word in rest.split("/"):
         for prefix in ("cpu", "policy"):
@@ -125,12 +127,12 @@ def _cpu_of(rest: str) -> int | None:
     return None
 
 
-KNOBS: dict[str, Row] = {}
+KNOBS: dict[str, KnobRow] = {}
 #: At once, when it starts anew, or after the next boot.
 LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
-@Row(
+@KnobRow(
     module="sysfs_settings",
     title="kernel settings",
     roles={"numa": "numa", "irq": "irq"},
@@ -142,8 +144,8 @@ LIVE, RESTART, REBOOT = "live", "restart", "reboot"
         "workqueue/cpumask": "irq_workqueue_cpus",
         "writeback/cpumask": "irq_workqueue_cpus",
     },
-    acts={"smt/": RESTART, "thp/": RESTART, "numa_balancing": RESTART},
-    apart=True,
+    takes_effect={"smt/": RESTART, "thp/": RESTART, "numa_balancing": RESTART},
+    ablate_separately=True,
 )
 def sysfs() -> Any:
     """Import it."""
@@ -152,13 +154,13 @@ def sysfs() -> Any:
     return sysfs
 
 
-@Row(
+@KnobRow(
     module="hugepages",
     title="huge pages",
     roles={"hugepages": "numa"},
     variables={"mount/": "numa_hugepages_mount", "": "numa_hugepages"},
     # Pages that are given away may be lost until then.
-    acts={"": REBOOT},
+    takes_effect={"": REBOOT},
 )
 def hugepages() -> Any:
     """Import it."""
@@ -167,7 +169,7 @@ def hugepages() -> Any:
     return knob
 
 
-@Row(
+@KnobRow(
     module="resctrl_schemata",
     title="L3 partition",
     roles={"resctrl": "cat"},
@@ -186,12 +188,12 @@ def resctrl() -> Any:
     return knob
 
 
-@Row(
+@KnobRow(
     module="cpufreq_per_ccd",
     title="frequencies",
     roles={"cpufreq": "cpufreq"},
     variables={"policy": "cpufreq_{role}"},
-    apart=True,
+    ablate_separately=True,
 )
 def cpufreq() -> Any:
     """Import it."""
@@ -200,7 +202,7 @@ def cpufreq() -> Any:
     return knob
 
 
-@Row(
+@KnobRow(
     module="cpuidle_states",
     title="idle states",
     roles={"cpuidle": "cpuidle"},
@@ -213,7 +215,7 @@ def cpuidle() -> Any:
     return cpuidle
 
 
-@Row(
+@KnobRow(
     module="msr_bits",
     title="prefetchers",
     roles={"msr": "prefetch"},
@@ -226,7 +228,7 @@ def msr() -> Any:
     return knob
 
 
-@Row(
+@KnobRow(
     module="irq_affinity",
     title="interrupts",
     roles={"irq": "irq"},
@@ -240,13 +242,13 @@ def irq() -> Any:
     return knob
 
 
-@Row(
+@KnobRow(
     module="cpuset_partition",
     title="CPU partition",
     roles={"partition": "grub_params"},
     variables={"llama.slice/type": "grub_params_partition", "": "grub_params_isolation"},
     # An instance is placed in it when it starts.
-    acts={"": RESTART},
+    takes_effect={"": RESTART},
 )
 def partition() -> Any:
     """Import it."""
@@ -255,7 +257,7 @@ def partition() -> Any:
     return partition
 
 
-@Row(
+@KnobRow(
     module="kernel_cmdline",
     title="boot parameters",
     roles={"cmdline": "grub_params"},
@@ -283,12 +285,12 @@ def cmdline() -> Any:
 ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
 
 
-def row_of(address: str) -> Row | None:
+def find_row(address: str) -> KnobRow | None:
     """Return the row of an address, None for one that is no knob's."""
     return KNOBS.get(address.partition(":")[0])
 
 
-def in_order(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
+def sort_requests(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Return requests by "KNOB/LABEL" as (knob, label, options), in the order to apply them.
 
     Within a knob, one that switches SMT comes first, whatever its label: the others are about the CPUs that are left.

@@ -59,7 +59,7 @@ def _title(what: str, unit: str, places: list[Place]) -> str:
 
 def _describe(address: str, knob_files: Mapping[str, Any]) -> Words:
     prefix, dummy, rest = address.partition(":")
-    describe = getattr(knob_files.get(prefix), "describe", None)
+    describe = getattr(knob_files.get(prefix), "describe_setting", None)
     words: Words = describe(rest) if describe else address_kinds.describe_address(address)
     return words
 
@@ -85,5 +85,5 @@ def _format_value(address: str, value: str | None, knob_files: Mapping[str, Any]
     if value is None:
         return address_kinds.NOTHING
     prefix, dummy, rest = address.partition(":")
-    shown = getattr(knob_files.get(prefix), "shown", None)
+    shown = getattr(knob_files.get(prefix), "format_value", None)
     return escape_unprintable(str(shown(rest, value)) if shown else value) or "''"

@@ -36,18 +36,18 @@ WITHOUT_STATES = ("idle=poll", "idle=halt", "cpuidle.off=1")
 MAX_CSTATE = "processor.max_cstate="
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the idle states of all CPUs as a knob."""
     return [CpuIdle(host, options.get("settings") or [])]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what an idle state is, for people."""
     cpu, dummy, name = rest.partition("/")
     return f"idle state {name}", "CPU", int(cpu[len("cpu") :])
 
 
-def shown(rest: str, text: str) -> str:
+def format_value(rest: str, text: str) -> str:
     """Return what a value means."""
     return {"0": "allowed", "1": "forbidden"}.get(text, text)
 
@@ -88,7 +88,7 @@ class CpuIdle(Knob):
         self._states: dict[int, list[State]] = {}
         self._remarks: list[str] = []
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Forbid what is deeper than asked for on each CPU, and allow the rest."""
         wanted: Settings = {}
         said: dict[int, str] = {}
@@ -109,29 +109,29 @@ class CpuIdle(Knob):
         self._remarks = self._told(deepest) if deepest else []
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the files hold; None for a state that this kernel does not have."""
         return {address: self._read(address) for address in addresses}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Allow states before others are forbidden, so that no CPU is without any for a moment."""
         for change in sorted(changes, key=lambda change: change.after or ""):
             state = self._find(change.address)
             if state is not None and change.after is not None:
                 self.fs.write(f"{state.path}/disable", change.after)
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Tell of a state that the CPU does not have, as after another driver took over."""
         if self._read(address) is not None:
             return None
         cpu, name = _split(address)
         return f"CPU {cpu} has no idle state {name} now; the cpuidle driver is {self._driver() or 'absent'}"
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what a person should know though nothing failed."""
         return self._remarks
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return who drives idle states, and who chooses among them."""
         governor = self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor")
         return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .address_kinds import KINDS
-from .catalogue import KNOBS, ROLES, row_of
+from .catalogue import KNOBS, ROLES, find_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,11 +59,11 @@ def _layer_of_setting(address: str) -> str:
 
     Where layers share a knob, the variable that decides on the setting begins with the name of its layer.
     """
-    row = row_of(address)
+    row = find_row(address)
     layers = list(dict.fromkeys(row.roles.values())) if row else []
     if len(layers) == 1 or row is None:
         return "".join(layers)
-    variable = row.variable(address.partition(":")[2], "")
+    variable = row.find_variable(address.partition(":")[2], "")
     return next((layer for layer in layers if variable.startswith(f"{layer}_")), "")
 
 
@@ -103,12 +103,12 @@ def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -
     """Return the addresses that a stored request asks for, and those of their holders, as of a group with masks."""
     found = set()
     try:
-        for knob in KNOBS[request.partition("/")[0]].build(host, options):
-            for address in knob.wanted():
+        for knob in KNOBS[request.partition("/")[0]].build_knobs(host, options):
+            for address in knob.wanted_settings():
                 holder: str | None = address
                 while holder is not None:
                     found.add(holder)
-                    holder = knob.parent(holder)
+                    holder = knob.holder_address(holder)
     except TuningError as error:
         raise BadRequest(
             f"The stored request {request} is of no layer of site.yml and is to stay, but which settings it asks for "

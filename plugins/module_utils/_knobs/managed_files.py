@@ -30,7 +30,7 @@ LINK = "link to "
 class Files(Knob):
     """Files to have, by path. They have no originals in the ledger, but a run that fails puts back what was there."""
 
-    remembered = recorded = False
+    has_originals = needs_ledger = False
     #: Paths of the executable ones.
     programs: tuple[str, ...] = ()
 
@@ -40,15 +40,15 @@ class Files(Knob):
         #: Digest -> text, of the wanted files and, for an undo, of those found.
         self._texts = {_digest(text): text for text in files.values()}
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return a digest for each file to have."""
         return {f"{self.prefix}:{path}": _digest(text) for path, text in self.files.items()}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the digest of each file that is there."""
         return {address: self._value(address[len(self.prefix) + 1 :]) for address in addresses}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files."""
         for change in changes:
             self._put(change.address[len(self.prefix) + 1 :], change.after)

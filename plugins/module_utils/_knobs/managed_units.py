@@ -51,10 +51,10 @@ class WithUnits(Knob):
         """Return units that may still run as it was before these files changed."""
         raise TypeError("a knob with units must tell which ones a file concerns")
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what is on the disk, and what systemd says, which is asked once."""
         addresses = list(addresses)
-        found = super().read(address for address in addresses if not _is_state(address))
+        found = super().read_settings(address for address in addresses if not _is_state(address))
         states = [address for address in addresses if _is_state(address)]
         if states:
             shown = show(dict.fromkeys(_name_of(address) for address in states))
@@ -63,13 +63,13 @@ class WithUnits(Knob):
                 found[address] = self._enablement(unit) if address.endswith("/enabled") else _activity(unit)
         return found
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare. Inactive and failed both count as stopped, and a passing state is not put back."""
         if not _is_state(address) or address.endswith("/enabled") or wanted == "active":
             return wanted == found
         return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Stop, change files, have systemd read them, start."""
         files = [change for change in changes if not _is_state(change.address)]
         states = [change for change in changes if _is_state(change.address)]
@@ -86,7 +86,7 @@ class WithUnits(Knob):
         systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
         off = [name for name, change in enabled.items() if change.before == "enabled"]
         systemctl("disable", off, "--no-reload")
-        super().write(files)
+        super().write_changes(files)
         on = [name for name, change in enabled.items() if change.after == "enabled"]
         systemctl("enable", on)  # This has systemd read all files anew, too.
         if (stale or off) and not on:

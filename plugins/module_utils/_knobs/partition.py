@@ -42,12 +42,12 @@ WORKQUEUE = "/sys/devices/virtual/workqueue/cpumask"
 MEMBER = "member"
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the partition as a knob."""
     return [Partition(host, options)]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what the setting is, for people."""
     return {"cpus": f"CPUs of {SLICE}", "type": f"partition of {SLICE}"}.get(rest.rpartition("/")[2], rest), "", None
 
@@ -63,7 +63,7 @@ class Partition(Knob):
         self.options = options
         self._remarks: list[str] = []
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Refuse what the kernel or others on this host do not leave room for."""
         self._remarks = []
         if self.options.get("cpus") is None:
@@ -74,10 +74,10 @@ class Partition(Knob):
         cpus = set(self.host.parse_cpus(str(self.options["cpus"])))
         wanted: Settings = {CPUS: format_cpulist(cpus), TYPE: kind}
         self._refuse_this_host(cpus)
-        self._judge_others(cpus, self.read(wanted) == wanted)
+        self._judge_others(cpus, self.read_settings(wanted) == wanted)
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the kernel shows; a slice that shares its CPUs, as all do at first, is no partition."""
         return {address: self._value(address) for address in addresses}
 
@@ -87,22 +87,22 @@ class Partition(Knob):
             return None  # As good as no CPUs of its own.
         return None if text in ("", MEMBER) else text
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare. One that the kernel calls invalid is put back as that, whatever reason it has by then."""
         if wanted and found and " invalid" in wanted:
             return wanted.split()[0] == found.split()[0]
         return wanted == found
 
-    def along(self, changes: Sequence[Change]) -> Settings:
+    def companion_settings(self, changes: Sequence[Change]) -> Settings:
         """Return the mask of unbound work as it is before the kernel takes the isolated CPUs out of it."""
         mask = self.fs.read_if_present(WORKQUEUE)
         if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):
             return {}
         return {"sysfs:workqueue/cpumask": format_cpulist(parse_cpumask(mask))}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """End the partition, give the slice its CPUs, and make the partition of them."""
-        after = {**self.read(FILES), **{change.address: change.after for change in changes}}
+        after = {**self.read_settings(FILES), **{change.address: change.after for change in changes}}
         if self._value(TYPE) is not None:
             self.fs.write(FILES[TYPE], MEMBER)
         if any(change.address == CPUS for change in changes):
@@ -128,7 +128,7 @@ class Partition(Knob):
                 found=found,
             )
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return who of others is concerned."""
         return self._remarks
 

@@ -77,13 +77,13 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return SMT first, which decides which CPUs there are, then the rest, and last what cannot be taken back."""
     knobs: list[Knob] = [Smt(host, options), Plain(host, options)]
     return [*knobs, ForcedSmt(host, options)] if options.get("smt") == "forceoff" else knobs
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what a setting is, for people."""
     return TITLES.get(rest, rest), "", None
 
@@ -111,7 +111,7 @@ class Files(Knob):
         self.options = options
         self._remarks: list[str] = []
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return each setting's value, None where the kernel has no such file."""
         return {name: self._value(setting_of(name)) for name in addresses}
 
@@ -123,7 +123,7 @@ class Files(Knob):
             return bracketed(text)[0]
         return format_cpulist(parse_cpumask(text)) if setting.kind == MASK else text.strip()
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Write each setting, as a mask where the kernel wants one."""
         for change in changes:
             setting, value = setting_of(change.address), change.after or ""
@@ -133,18 +133,18 @@ class Files(Knob):
                 value = format_cpumask(parse_cpulist(value), possible[-1] + 1)
             self.fs.write(setting.path, value)
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """What is not there is off."""
         return wanted == found or (found is None and wanted == setting_of(address).off)
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Tell of a setting whose file is not there, where that is not the same as off."""
         setting = setting_of(address)
         if setting.off is None and self.fs.read_status(setting.path) is None:
             return f"{setting.path} is not there: {setting.absent}"
         return None
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what the person should know though nothing failed."""
         return self._remarks
 
@@ -155,21 +155,21 @@ class Smt(Files):
     #: Whether this run has switched it.
     _switched = False
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Only SMT."""
         return address == SMT
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Refuse what neither this kernel nor this CPU can do."""
         word = self.options.get("smt")
         if word is None:
             return {}
         word = {True: "on", False: "off"}.get(word, word)  # YAML reads an unquoted on and off as truth values.
-        found = self.read([SMT])[SMT]
+        found = self.read_settings([SMT])[SMT]
         if word not in ("on", "off", "forceoff"):
             raise BadRequest(f"smt: '{word}' is not one of on, off and forceoff.")
         if found is None:
-            raise BadRequest(f"smt: {self.gone(SMT)}.")
+            raise BadRequest(f"smt: {self.unreachable_reason(SMT)}.")
         if word == "on" and found == "notsupported":
             raise BadRequest(
                 "smt: cannot be on here: the kernel says notsupported, so SMT is off in the BIOS or the CPU has one "
@@ -192,21 +192,21 @@ class Smt(Files):
             ]
         return {SMT: "off" if word == "forceoff" else word}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Every state with one thread per core counts as off."""
         if wanted == "off" and found == "forceoff":
             return True
         return wanted == found or (wanted in ("off", "forceoff") and found in NO_SMT)
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Tell that a forced SMT stays off until the next boot, where something else is wanted of it."""
         forced = self.fs.read_if_present(setting_of(SMT).path) == "forceoff"
         met = self.options.get("smt") in ("off", False, "forceoff")
         if forced and (self._switched or not met):  # Once switched, only an undo asks.
             return "SMT was forced off, which the kernel keeps until it boots again"
-        return super().gone(address)
+        return super().unreachable_reason(address)
 
-    def along(self, changes: Sequence[Change]) -> Settings:
+    def companion_settings(self, changes: Sequence[Change]) -> Settings:
         """An interrupt whose CPUs all go is sent anywhere by the kernel, and has forgotten them when they come back."""
         if all(change.after == "on" for change in changes):
             return {}
@@ -218,39 +218,39 @@ class Smt(Files):
                 lost[f"irq:{number}/affinity"] = cpus
         return lost
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Switch SMT, and have the topology read again."""
         self._switched = True
-        super().write(changes)
+        super().write_changes(changes)
         self.host.forget_topology()
 
 
 class ForcedSmt(Smt):
     """The last step of forceoff: until all else is done, SMT is only off, so that a failure can still be undone."""
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Nothing: the address is that of Smt."""
         return False
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """The word that was asked for."""
-        super().wanted()
+        super().wanted_settings()
         return {SMT: "forceoff"}
 
 
 class Plain(Files):
     """Everything but SMT."""
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """All but SMT."""
-        return super().owns(address) and address != SMT
+        return super().owns_address(address) and address != SMT
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Turn the options into the kernel's words, refusing those that it does not offer."""
         wanted: Settings = {}
         for name, setting in SETTINGS.items():
             value = self.options.get(setting.option)
-            if value is not None and self.owns(f"sysfs:{name}"):
+            if value is not None and self.owns_address(f"sysfs:{name}"):
                 wanted[f"sysfs:{name}"] = self._word(setting, value)
         self._remarks = competing_programs.tuned(self.fs, "some of these settings") if wanted else []
         if UNBOUND in wanted or WRITEBACK in wanted:
@@ -299,7 +299,7 @@ class Plain(Files):
 
     def _check_masks(self, wanted: Settings) -> None:
         """Where a work queue's own mask has no CPU in common with that of all, the kernel silently takes the latter."""
-        now = {**self.read([UNBOUND, WRITEBACK]), **wanted}
+        now = {**self.read_settings([UNBOUND, WRITEBACK]), **wanted}
         unbound, writeback = now[UNBOUND], now[WRITEBACK]
         if writeback and unbound and not set(parse_cpulist(unbound)) & set(parse_cpulist(writeback)):
             sentence = (

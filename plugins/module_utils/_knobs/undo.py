@@ -21,12 +21,12 @@ from .._io import textfile
 from .._io.paths import REBOOT_PENDING_FILE
 from .._io.store import REPAIRS, REQUESTS, TRIAL
 from . import trial
-from .catalogue import KNOBS, row_of
+from .catalogue import KNOBS, find_row
 from .history import history_file
 from .layers import LayerSettings, requests_of_layers
-from .protocol.converge import Outcome, Unrecorded, converge
-from .protocol.ledger import Original
-from .protocol.stored_requests import INTENT, Desired, stored
+from .protocol.converge import LedgerNotUpdated, Outcome, converge_knobs
+from .protocol.ledger import RestoringKnob
+from .protocol.stored_requests import INTENT, StoredRequests, load_stored_requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Undone(Outcome):
 
     def summary(self, layers: Collection[str] = (), check: bool = False) -> str:
         """Return in sentences what was put back, or would be in a check, and what to do next."""
-        counts = Counter(row.title for row in map(row_of, self.diff()["after"]) if row)
+        counts = Counter(row.title for row in map(find_row, self.to_diff()["after"]) if row)
         dropped = [c.address for c in self.changes if c.address.startswith("desired:") and c.address != INTENT]
         parts = [f"{number} setting{'s'[: number > 1]} of {title}" for title, number in counts.items()]
         parts += [f"{len(dropped)} stored request{'s'[: len(dropped) > 1]} dropped"] if dropped else []
@@ -87,9 +87,9 @@ def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str
     or written, or settings of a layer cannot be told from others: nothing was changed then. Whatever fails later is in
     ``left``, and all else is done.
     """
-    with nullcontext() if check else ledger.lock():
-        ledger.flaw()
-        intent, requests = stored(ledger.store, FORGET)
+    with nullcontext() if check else ledger.hold_lock():
+        ledger.damaged_copy_reason()
+        intent, requests = load_stored_requests(ledger.store, FORGET)
         settings = None
         if layers:
             _refuse_during_trial(ledger)
@@ -103,7 +103,7 @@ def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str
         if not check:
             outcome = f"{len(work.left)} not put back" if work.left else "done"
             unwritten = history_file.note(
-                ledger.store, history_file.RESTORE, done.diff()["after"], outcome, list(layers)
+                ledger.store, history_file.RESTORE, done.to_diff()["after"], outcome, list(layers)
             )
             done.remarks += [unwritten] if unwritten else []
     return done
@@ -163,40 +163,43 @@ class _Undo:
 
     def _put_back(self, name: str, lost: bool) -> None:
         """Put back one kind of settings; without a ledger, what bears our mark."""
-        only = self.settings.addresses(name, self.ledger.originals()) if self.settings else None
+        only = self.settings.addresses(name, self.ledger.load_originals()) if self.settings else None
         if only is not None and not only:
             return
         originals = [
-            Original(knob, self.ledger, lost, only=only) for knob in reversed(KNOBS[name].build(self.host, {}))
+            RestoringKnob(knob, self.ledger, lost, only=only)
+            for knob in reversed(KNOBS[name].build_knobs(self.host, {}))
         ]
         try:
-            outcome = converge(originals, self.ledger, self.check)
-        except Unrecorded as error:
+            outcome = converge_knobs(originals, self.ledger, self.check)
+        except LedgerNotUpdated as error:
             self._note(name, originals, error.outcome)
             raise
         self._note(name, originals, outcome)
         self.left += _unreached(originals, self.check)
 
-    def _note(self, name: str, originals: Sequence[Original], outcome: Outcome) -> None:
+    def _note(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
         """Note what was done to one kind of settings."""
         self.changes += outcome.changes
-        self.remarks += [remark for one in originals for remark in (*one.forgotten, *one.told)]
+        self.remarks += [remark for one in originals for remark in (*one.obsolete, *one.write_remarks)]
         if outcome.changes and KNOBS[name].needs_reboot:
             self.pending += self._waiting(originals, outcome)
 
-    def _waiting(self, originals: Sequence[Original], outcome: Outcome) -> list[str]:
+    def _waiting(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
         """Return the names of what the running kernel still has."""
         if not self.check:
-            return [str(word) for one in originals for word in one.facts().get("pending", ())]  # type: ignore[attr-defined]
+            return [str(word) for one in originals for word in one.module_facts().get("pending", ())]  # type: ignore[attr-defined]
         after = {change.address: change.after for change in outcome.changes}
-        running = {address: value for one in originals for address, value in one.inner.live(after).items()}
+        running = {
+            address: value for one in originals for address, value in one.inner.read_live_settings(after).items()
+        }
         return [address.partition(":")[2] for address, value in after.items() if running[address] != value]
 
     def _forget(self, requests: Mapping[str, object]) -> None:
         """Forget what is stored for the boot service; the intent too, where no request is left that needs it."""
-        left = stored(self.ledger.store)[1].keys() - requests.keys()
-        forget = Desired(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
-        self.changes += converge([forget], self.ledger, self.check).changes
+        left = load_stored_requests(self.ledger.store)[1].keys() - requests.keys()
+        forget = StoredRequests(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
+        self.changes += converge_knobs([forget], self.ledger, self.check).changes
 
     def _clean_up(self) -> None:
         """Leave a note of what waits for a reboot, for the role that reboots, and no file that is of no more use."""
@@ -213,16 +216,16 @@ class _Undo:
             self._attempt(f"the file {name}", partial(self.ledger.store.remove_file, name))
         # Where requests are stored and the ledger is gone, its originals count as lost.
         if not self.ledger.store.has_file(REQUESTS):
-            self._attempt("the files of the ledger", self.ledger.end)
+            self._attempt("the files of the ledger", self.ledger.remove_files_if_empty)
 
 
-def _unreached(originals: Sequence[Original], check: bool) -> list[str]:
+def _unreached(originals: Sequence[RestoringKnob], check: bool) -> list[str]:
     """Return what could not be reached. An undo that went on may have ended it, as an unmount ends all masks."""
-    if not check and any(one.unreached for one in originals):
+    if not check and any(one.unreachable for one in originals):
         for one in originals:
-            one.wanted()
-            one.settled()
-    return [sentence for one in originals for sentence in one.unreached]
+            one.wanted_settings()
+            one.finish_run()
+    return [sentence for one in originals for sentence in one.unreachable]
 
 
 def _unknown(requests: Mapping[str, object]) -> str:

@@ -24,7 +24,7 @@ from .._io import textfile as textfiles
 from .._io.paths import HOST_TOOL_FOLDER, UNIT_FOLDER
 from .._knobs.managed_files import Files
 from .._knobs.managed_units import WithUnits, state
-from .._knobs.protocol.stored_requests import stored
+from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
 from .host_tool_files import choose_interpreter
 
@@ -125,11 +125,11 @@ class AgentUnits(WithUnits, Files):
         """
         super().__init__(_render_units(options, textfile, interval, cpus) if options else {}, root)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the files, and the socket as one that listens; the service comes and goes by itself."""
         if self.files:
             on = {state(PREFIX, SOCKET, "enabled"): "enabled", state(PREFIX, SOCKET, "active"): "active"}
-            return {**super().wanted(), **on}
+            return {**super().wanted_settings(), **on}
         files = {name: f"{UNIT_FOLDER}/{name}" for name in UNITS}
         there = [name for name, path in files.items() if os.path.lexists(textfiles.path_in_tree(self.root, path))]
         wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in there}
@@ -151,7 +151,7 @@ def plan_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] |
     The plan is that of the intent, or else of the stored one, so that each run finds the same.
     """
     try:
-        return format_cpulist((host if intent else Host(host.fs, stored(store)[0])).plan.housekeeping)
+        return format_cpulist((host if intent else Host(host.fs, load_stored_requests(store)[0])).plan.housekeeping)
     except TuningError:
         return ""
 

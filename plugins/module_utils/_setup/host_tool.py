@@ -150,9 +150,9 @@ class HostTool(WithUnits, HostToolFiles):
         self.metrics = "" if present else textfile
         self.units = list(units)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the digests of files and the states of units. The boot service need not run before the next boot."""
-        wanted = super().wanted()
+        wanted = super().wanted_settings()
         if self.present:
             wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
             wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})

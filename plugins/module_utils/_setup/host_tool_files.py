@@ -82,16 +82,16 @@ class HostToolFiles(Files):
         """``more`` maps paths of further files to their texts."""
         super().__init__({**_file_texts(), **(more_files or {})} if present else {}, root)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return a digest for each file to have, None for files of an older version."""
         old = [f"engine:{PACKAGE}/{name}" for name in self._list_installed_modules()]
         wanted: Settings = dict.fromkeys([*old, f"engine:{HOST_TOOL}"])
-        wanted.update(super().wanted())
+        wanted.update(super().wanted_settings())
         return wanted
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command comes last, when all that it needs is there."""
-        super().write(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
+        super().write_changes(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
         modules = self._list_installed_modules()
         if not modules:
             shutil.rmtree(textfile.path_in_tree(self.root, HOST_TOOL_FOLDER), ignore_errors=True)

@@ -127,7 +127,7 @@ def read_state(host: Host, store: Store, inputs: str) -> dict[str, str]:
     items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
     return {
         INPUTS: inputs,
-        "stored": _compute_digest(stored_requests.stored(store)),
+        "stored": _compute_digest(stored_requests.load_stored_requests(store)),
         "system": str(prerequisites.read_system(fs)),
         "firmware": _compute_digest([_topology_without_settings(top), [(item.name, item.found) for item in items]]),
         "files": _compute_digest(dict(_digest_files(fs.root))),

@@ -17,7 +17,7 @@ from .._io.checksum import ALGORITHM, compute_sha256
 from .._knobs.boot import knob as boot
 from .._knobs.msr import knob as msr
 from .._knobs.protocol import stored_requests
-from .._knobs.protocol.converge import converge
+from .._knobs.protocol.converge import converge_knobs
 from .._models.model_file import is_as_verified
 from .._serving.llama_cpp.engine import LlamaEngine
 from .._serving.unit import instances
@@ -116,7 +116,7 @@ class Preflight:
     def _check_boot_parameters(self) -> None:
         asked = self.params["boot_parameters"]
         if asked and (asked["parameters"] or asked["absent"]):
-            self._check_knobs(boot.build(self.host, asked))
+            self._check_knobs(boot.build_knobs(self.host, asked))
 
     def _check_cat(self) -> None:
         if "cat" in self.host.plan.cannot:
@@ -127,7 +127,7 @@ class Preflight:
         if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
             return
         try:
-            self._check_knobs(msr.build(self.host, {"settings": self.params["prefetch"], "load_module": True}))
+            self._check_knobs(msr.build_knobs(self.host, {"settings": self.params["prefetch"], "load_module": True}))
         except TuningError as error:
             self.refusals.append(
                 f"{error} To tune all else of this host, leave its prefetchers alone: set prefetch_draft and "
@@ -135,7 +135,7 @@ class Preflight:
             )
 
     def _check_knobs(self, knobs: Sequence[Knob]) -> None:
-        converge(knobs, self.ledger, check=True)
+        converge_knobs(knobs, self.ledger, check=True)
 
     def _check_instances(self) -> None:
         params = self.params
@@ -187,5 +187,5 @@ class Preflight:
         if "numa" not in self.layers:
             return False
         smt = self.params["smt"]
-        pools = self.params["pools"] or NUMA_POOLS in stored_requests.stored(self.ledger.store)[1]
+        pools = self.params["pools"] or NUMA_POOLS in stored_requests.load_stored_requests(self.ledger.store)[1]
         return bool(pools or (smt and smt != self.host.topology.smt))

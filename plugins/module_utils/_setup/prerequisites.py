@@ -155,25 +155,25 @@ class Prerequisites(Files):
         asked = params["modules"] is not None and not self.missing
         super().__init__({FILE: HEAD + "".join(f"{name}\n" for name in self.modules)} if asked else {}, fs.root)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return modules as loaded, and the digest of the file."""
         wanted: Settings = {} if self.missing else {f"{MODULE}{name}": LOADED for name in self.modules}
-        return {**wanted, **super().wanted()}
+        return {**wanted, **super().wanted_settings()}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what is loaded or built in, and the digest of the file."""
         addresses = list(addresses)
-        found = super().read(address for address in addresses if not address.startswith(MODULE))
+        found = super().read_settings(address for address in addresses if not address.startswith(MODULE))
         names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
         there = list_loaded_modules(self.fs, self.system.kernel, names.values())
         return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Load, or unload what this run had loaded; then write the file for the next boot."""
         for change in changes:
             if change.address.startswith(MODULE):
                 self._load_module(change.address[len(MODULE) :], change.after is not None)
-        super().write([change for change in changes if not change.address.startswith(MODULE)])
+        super().write_changes([change for change in changes if not change.address.startswith(MODULE)])
 
     def _load_module(self, name: str, load: bool) -> None:
         try:
@@ -185,13 +185,13 @@ class Prerequisites(Files):
                 cause += f" There is no {folder}: the running kernel was removed or replaced. Reboot into the new one."
             raise TuningError(f"The kernel module {name} cannot be {'' if load else 'un'}loaded: {cause}") from None
         address = f"{MODULE}{name}"
-        if load and self.read([address])[address] is None:
+        if load and self.read_settings([address])[address] is None:
             raise TuningError(
                 f"modprobe found something to load for {name}, but no kernel module of that name is there now. If it "
                 f"is an alias, ask for what 'modprobe --resolve-alias {name}' prints."
             )
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return what was found out about the host."""
         return {
             "distribution": self.system.distribution,

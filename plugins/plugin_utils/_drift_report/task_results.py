@@ -36,7 +36,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kind
     OTHER,
     find_kind,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, row_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, find_row
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import describe_error
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         requests = [request for request, name in ROLES.items() if name == role and request.startswith(f"{prefix}/")]
         verdict = Verdict(requests[0] if requests else "", address, wanted)
         verdict.reason = reason
-        row = row_of(address) or find_kind(address)
+        row = find_row(address) or find_kind(address)
         if row and row.outlives_boot(address.partition(":")[2]):
             # The values before and after are those of the next boot.
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT

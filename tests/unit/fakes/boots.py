@@ -19,9 +19,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io import command 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import cmdline
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -88,12 +88,12 @@ def knob(boot: Boot, *parameters: str, **more: Any) -> Knob:
 
 
 def run(boot: Boot, one: Knob) -> Any:
-    return converge([one], Ledger(Store(str(boot.tree.root)), boot.tree.fs))
+    return converge_knobs([one], Ledger(Store(str(boot.tree.root)), boot.tree.fs))
 
 
 def undo(boot: Boot) -> Any:
     ledger = Ledger(Store(str(boot.tree.root)), boot.tree.fs)
-    return converge([Original(knob(boot), ledger)], ledger)
+    return converge_knobs([RestoringKnob(knob(boot), ledger)], ledger)
 
 
 def line(boot: Boot) -> str:

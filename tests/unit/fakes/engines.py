@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import STARTED_BY, HostTool
@@ -42,7 +42,7 @@ def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def run(systemd: Systemd, present: bool = True, check: bool = False, **options: Any) -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([HostTool(present, root=root, **options)], ledger, check)
+    return converge_knobs([HostTool(present, root=root, **options)], ledger, check)
 
 
 def files(systemd: Systemd) -> dict[str, str]:

@@ -15,10 +15,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Abse
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import format_schemata, parse_schemata
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import Resctrl, build_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import Threads
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
@@ -124,29 +124,29 @@ class Machine:
         self.tree.put(f"{HOME}{name}/tasks", "\n".join(map(str, tasks or [])))
 
     def knob(self, **options: Any) -> Resctrl:
-        knob = build(self.host, options)[1]
+        knob = build_knobs(self.host, options)[1]
         assert isinstance(knob, Resctrl)
         return knob
 
     def threads(self, **options: Any) -> Threads:
-        knob = build(self.host, options)[2]
+        knob = build_knobs(self.host, options)[2]
         assert isinstance(knob, Threads)
         return knob
 
     def write(self, **changes: str | tuple[str | None, str | None] | None) -> list[str]:
         """Write changes, named with __ for the slash; a pair is before and after. Returns what was done."""
         knob = self.knob()
-        knob.read([])
+        knob.read_settings([])
         pairs = [(name, value if isinstance(value, tuple) else (None, value)) for name, value in changes.items()]
-        knob.write([Change(f"resctrl:{name.replace('__', '/')}", *pair) for name, pair in pairs])
+        knob.write_changes([Change(f"resctrl:{name.replace('__', '/')}", *pair) for name, pair in pairs])
         return self.fs.done
 
 
 def apply(machine: Machine, **options: Any) -> Outcome:
     knob = machine.knob(**options)
-    return converge([knob], Ledger(Store(str(machine.tree.root)), machine.fs))
+    return converge_knobs([knob], Ledger(Store(str(machine.tree.root)), machine.fs))
 
 
 def undo(machine: Machine) -> Outcome:
     ledger = Ledger(Store(str(machine.tree.root)), machine.fs)
-    return converge([Original(machine.knob(), ledger)], ledger)
+    return converge_knobs([RestoringKnob(machine.knob(), ledger)], ledger)

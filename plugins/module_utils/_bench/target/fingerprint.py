@@ -16,7 +16,7 @@ from ..._drift.judge import judge_requests
 from ..._drift.verdict import is_single_setting
 from ..._io.safe_open import open_file
 from ..._io.store import Store
-from ..._knobs.protocol.stored_requests import stored
+from ..._knobs.protocol.stored_requests import load_stored_requests
 from ..load import prompts as all_prompts
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def shape(top: Topology) -> str:
 def settings(host: Host) -> dict[str, str | None]:
     """Return what each stored setting of the collection holds now, by its address."""
     store = Store(host.fs.root, read_only=True)
-    verdicts = judge_requests(host, store, stored(store)[1])
+    verdicts = judge_requests(host, store, load_stored_requests(store)[1])
     return {one.address: one.found for one in verdicts if is_single_setting(one.address)}
 
 

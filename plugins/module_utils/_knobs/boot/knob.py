@@ -35,17 +35,17 @@ PREFIX = "cmdline:"
 LONGEST = 2047
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the command line as a knob."""
     return [CommandLine(host, options)]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return that it is a boot parameter; its name is its place."""
     return "boot parameter", "", rest
 
 
-def shown(rest: str, text: str) -> str:
+def format_value(rest: str, text: str) -> str:
     """Return the value of a parameter, which may have none."""
     return text or "a flag without a value"
 
@@ -54,7 +54,7 @@ class CommandLine(Knob):
     """The parameters of the next boot."""
 
     prefix = "cmdline"
-    lasting = True
+    outlives_reboot = True
 
     def __init__(
         self, host: Host, options: Mapping[str, Any], find: Callable[[KernelFS], Loader] = bootloader.find
@@ -77,7 +77,7 @@ class CommandLine(Knob):
             self._loader = self._find(self.fs)
         return self._loader
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the settings asked for, with CPUs for roles."""
         parameters, absent = self.options.get("parameters", []), self.options.get("absent", [])
         if not parameters and not absent:
@@ -88,7 +88,7 @@ class CommandLine(Knob):
         self._check_length(request.settings)
         return dict(self._wanted)
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what is configured for the next boot."""
         addresses = list(addresses)
         # An undo that has nothing to undo must not fail on a host whose boot loader is unknown to us.
@@ -100,21 +100,21 @@ class CommandLine(Knob):
         self._seen = {address: configured.get(_key(address)) for address in addresses}
         return dict(self._seen)
 
-    def live(self, addresses: Iterable[str]) -> Settings:
+    def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the running kernel was started with."""
         running = cmdline.words_to_settings(cmdline.split_words(self.fs.read("/proc/cmdline")))
         return {address: running.get(_key(address)) for address in addresses}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare; every boot entry must have a setting too, not just the files that entries are made from."""
-        return wanted == found and not self.doubt(address, wanted)
+        return wanted == found and not self.stale_reason(address, wanted)
 
-    def doubt(self, address: str, wanted: str | None) -> str:
+    def stale_reason(self, address: str, wanted: str | None) -> str:
         """Return why the next boot may be another one than the files say."""
         carried = [entry.get(_key(address)) == wanted for entry in self._entries]
         return self._doubt if all(carried) and carried else f"not every boot entry has it; {self.loader.remake}"
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Return why boot parameters cannot be reached: another boot loader now, or a file of ours that is damaged."""
         try:
             self.loader.doubt()
@@ -122,7 +122,7 @@ class CommandLine(Knob):
             return str(error)
         return None
 
-    def given_back(self, originals: Settings) -> Settings:
+    def settings_to_restore(self, originals: Settings) -> Settings:
         """Return what others set now, where that is known beside ours, and not what they set once."""
         if not originals and self.fs.read_status(DROP_IN) is None:
             return {}
@@ -132,22 +132,22 @@ class CommandLine(Knob):
         except TuningError:
             return originals
 
-    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+    def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
         """Compare what runs; boot entries are about the next boot."""
         return wanted == live
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Make all of them at once."""
         self._remarks += self.loader.change({change.address[len(PREFIX) :]: change.after for change in changes})
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return the risks of the request, and the files whose settings were overridden."""
         return self._remarks
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return what runs, what is configured and what waits for a reboot."""
         target = self._seen if self._wanted is None else self._wanted
-        running = self.live(target)
+        running = self.read_live_settings(target)
         pending = [_name(address) for address in target if running[address] != target[address]]
         return {
             "running": {_name(address): text for address, text in running.items()},

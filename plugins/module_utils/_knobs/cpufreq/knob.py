@@ -49,19 +49,19 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the policies as a knob."""
     return [CpuFreq(host, options.get("settings") or [])]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what a file of a policy is, for people."""
     policy, file = split(f"cpufreq:{rest}")
     what = TITLES.get(file, file)
     return (what, "policy", int(policy[len("policy") :])) if policy else (f"{what} of the machine", "", None)
 
 
-def shown(rest: str, text: str) -> str:
+def format_value(rest: str, text: str) -> str:
     """Return a frequency in GHz."""
     if rest.endswith(("_freq", "scaling_setspeed")) and text.isdecimal():
         return f"{int(text) / 1e6:g} GHz"
@@ -97,7 +97,7 @@ class CpuFreq(Knob):
 
     # The protocol
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Expand the request to files of policies, refusing what driver and kernel cannot express."""
         self._remarks = []
         if not self.settings:
@@ -115,11 +115,11 @@ class CpuFreq(Knob):
         self._remarks += competing_programs.power_profiles(self.fs)
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the files hold; None where one is absent, or all CPUs of its policy are offline."""
         return {address: self._read(*split(address)) for address in addresses}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Boost first because it moves the limits, then governors, then what depends on them, and speeds last."""
         by_policy: dict[str, dict[str, Change]] = {}
         for change in changes:
@@ -147,13 +147,13 @@ class CpuFreq(Knob):
         finally:
             self._wait_for(written)
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Frequencies that differ by less than a thousandth are the same."""
         if split(address)[1] in (MIN, MAX, SPEED) and wanted and found and wanted.isdecimal() and found.isdecimal():
             return abs(int(wanted) - int(found)) * TOLERANCE < int(wanted)
         return wanted == found
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """A policy sleeps while all its CPUs are offline, and vanishes with its driver; nothing may tell its boost."""
         policy, file = split(address)
         if not policy:
@@ -165,11 +165,11 @@ class CpuFreq(Knob):
             return f"the CPUs of {policy} are offline"
         return (cpufreq_policy.why_boost_is_unseen(self.fs, policy, cpus) if file == BOOST else "") or None
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what a person should know though nothing failed."""
         return self._remarks
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return the driver, and the mode of amd-pstate."""
         return {
             "driver": self.host.topology.cpufreq_driver,
@@ -271,7 +271,7 @@ class CpuFreq(Knob):
         """
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and any(
-            not self.same(change.address, change.after, self._read(*split(change.address))) for change in limits
+            not self.values_equal(change.address, change.after, self._read(*split(change.address))) for change in limits
         ):
             time.sleep(GLANCE)
 

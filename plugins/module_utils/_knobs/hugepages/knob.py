@@ -38,12 +38,12 @@ WAITS = (0.1, 0.3, 0.9, 2.7)
 RESERVE = 5
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the pools, and the mounts for them, as knobs."""
     return [HugePages(host, options), Mounts(host, options)]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return the size of a pool and its node, for people; or of a mount."""
     if rest.startswith("mount/"):
         return f"mount for huge pages of {format_bytes(size_of(f'hugepages:{rest}') * UNITS['KiB'])}", "", None
@@ -72,14 +72,14 @@ class HugePages(Knob):
         self.options = options
         self._remarks: list[str] = []
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the pages per pool, refusing what a node cannot hold and what would take pages in use."""
         table, self._remarks = request.expand(self.fs, self.options)
         self._refuse_more_than_memory(table)
         self._refuse_taking_used(table)
         return {address(node, kb): str(pages) for (node, kb), pages in table.items()}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the pages of each pool, without the surplus ones that the kernel takes back."""
         found: Settings = {}
         for name in addresses:
@@ -87,16 +87,16 @@ class HugePages(Knob):
             found[name] = None if here is None else str(here[0])
         return found
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Tell of nodes and page sizes that are no longer there."""
         node, kb = split(address)
         if read_pool(self.fs, node, kb) is None:
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
         return None
 
-    def kept(self, originals: Settings) -> dict[str, str]:
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """Pools whose pages are in use stay as they are until these are free."""
-        kept = super().kept(originals)
+        kept = super().unrestorable_reasons(originals)
         table: Table = {}
         for name, pages in originals.items():
             if name in kept:
@@ -110,11 +110,11 @@ class HugePages(Knob):
                 table.update(one)
         return kept
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what was rounded."""
         return self._remarks
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """All but the mounts."""
         return address.startswith("hugepages:node")
 
@@ -158,7 +158,7 @@ class HugePages(Knob):
 
     # Writing
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Shrink first, because that frees memory; then grow, the largest pages first, with compaction and patience."""
         table = {split(change.address): int(change.after or 0) for change in changes}
         self._refuse_taking_used(table)

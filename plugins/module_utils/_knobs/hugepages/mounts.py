@@ -46,11 +46,11 @@ class Mounts(Knob):
         self.fs = host.fs
         self.options = options
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Only mounts."""
         return address.startswith(PREFIX)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return a mount for each size that a pool with pages is asked of, and that nobody else has mounted."""
         if not self.options.get("mount"):
             return {}
@@ -60,16 +60,16 @@ class Mounts(Knob):
         lacking = [kb for kb in sizes if all(size != kb for point, size in there if point != folder(kb))]
         return {f"{PREFIX}{kb}kB": folder(kb) for kb in lacking}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the folders of ours that are mounted."""
         there = hugepages.list_hugetlbfs_mounts(self.fs)
         places = {address: folder(size_of(address)) for address in addresses}
         return {address: place if (place, size_of(address)) in there else None for address, place in places.items()}
 
-    def kept(self, originals: Settings) -> dict[str, str]:
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """A mount stays while files on it hold pages."""
-        kept = super().kept(originals)
-        mounted = self.read(originals)
+        kept = super().unrestorable_reasons(originals)
+        mounted = self.read_settings(originals)
         for address in originals.keys() - kept.keys():
             kb = size_of(address)
             nodes = hugepages.nodes_with_memory(self.fs)
@@ -78,7 +78,7 @@ class Mounts(Knob):
                 kept[address] = f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"
         return kept
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Mount, or unmount and leave no folder."""
         for change in changes:
             kb = size_of(change.address)

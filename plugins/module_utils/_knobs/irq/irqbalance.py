@@ -41,7 +41,7 @@ class Irqbalance(Knob):
     """
 
     prefix = "irq"
-    lasting = True
+    outlives_reboot = True
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class Irqbalance(Knob):
         self._remarks: list[str] = []
         self._unit: dict[str, str] | None = None
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """The two addresses of irqbalance."""
         return address in (BANNED, SERVICE)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return what irqbalance shall be told; nothing where there is none."""
         self._remarks = []
         if not self.installed:
@@ -95,7 +95,7 @@ class Irqbalance(Knob):
             ]
         return {}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what its file and systemd say."""
         found: Settings = {}
         for address in addresses:
@@ -107,14 +107,14 @@ class Irqbalance(Knob):
                 found[address] = f"{self._property('UnitFileState')} {'active' if self.running else 'inactive'}"
         return found
 
-    def live(self, addresses: Iterable[str]) -> Settings:
+    def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the running process was told, which is its file as it was when it started."""
-        found = self.read(addresses)
+        found = self.read_settings(addresses)
         if BANNED in found:
             found[BANNED] = self._told(found[BANNED])
         return found
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare CPUs, not their spelling. A daemon that started before the file changed still uses the old value."""
         if address == SERVICE and wanted == STOPPED and found is not None:
             return found.endswith(" inactive") and not found.startswith("enabled")
@@ -122,11 +122,11 @@ class Irqbalance(Knob):
             return _cpus(wanted) == _cpus(found) == _cpus(self._told(found))
         return wanted == found
 
-    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+    def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
         """Compare CPUs too; ``live`` is what it was told already."""
-        return _cpus(wanted) == _cpus(live) if address == BANNED else self.same(address, wanted, live)
+        return _cpus(wanted) == _cpus(live) if address == BANNED else self.values_equal(address, wanted, live)
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Change one line of its file and restart it when it runs; or change the service, in at most two calls."""
         for change in changes:
             if change.address == BANNED:
@@ -141,11 +141,11 @@ class Irqbalance(Knob):
                 self._set_service(change.after)
         self._unit = None
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return a warning when it runs and nobody told it anything."""
         return self._remarks
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return whether it is there, and runs."""
         return {"irqbalance": "running" if self.running else "stopped" if self.installed else "not installed"}
 

@@ -39,7 +39,7 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return irqbalance and the interrupts as knobs; irqbalance is told first, so that it does not undo the rest."""
 
     def cpus() -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [balance, IrqAffinity(host, options, balance)]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what a setting is, for people."""
     number = rest.partition("/")[0]
     return ("CPUs", "interrupt", int(number)) if number.isdecimal() else (TITLES.get(rest, rest), "", None)
@@ -78,11 +78,11 @@ class IrqAffinity(Knob):
         self._wrote = False
         self._wanted: Settings = {}
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """All but what is irqbalance's."""
-        return super().owns(address) and not self.balance.owns(address)
+        return super().owns_address(address) and not self.balance.owns_address(address)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return where each movable interrupt of the request shall go."""
         cpus = self.balance.cpus()
         which = self.options.get("which", ["all"])
@@ -102,11 +102,11 @@ class IrqAffinity(Knob):
             self._wanted[DEFAULT] = format_cpumask(cpus, possible[-1] + 1)
         return dict(self._wanted)
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what was asked of the kernel last; where an interrupt really goes is in effective_affinity_list."""
         return {address: self.fs.read_if_present(_file_of(address)) for address in addresses}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare CPUs. A running irqbalance that was told the CPUs may choose among them."""
         if address in self._left or wanted == found:
             return True
@@ -118,7 +118,7 @@ class IrqAffinity(Knob):
         have, want = parse_cpulist(found), parse_cpulist(wanted)
         return have == want or (self._is_balanced() and bool(have) and set(have) <= set(want))
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Return why an interrupt cannot be moved: it has vanished, or its number has passed to a managed one."""
         if address == DEFAULT:
             return None
@@ -127,11 +127,11 @@ class IrqAffinity(Knob):
             return f"interrupt {_number_of(address)} is not there any more"
         return None if may_move else f"interrupt {_number_of(address)} is the kernel's own to place"
 
-    def kept(self, originals: Settings) -> dict[str, str]:
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """Keep nothing for later: an interrupt that has vanished has no place to go back to."""
         return {}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Move each; the default first, which holds for interrupts that come while we work."""
         self._wrote = True
         for change in sorted(changes, key=lambda change: change.address != DEFAULT):
@@ -144,7 +144,7 @@ class IrqAffinity(Knob):
             except Refused as error:
                 self._explain(change, error)
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what was asked for and cannot be done, and what is still on its way."""
         remarks = [
             f"'{word}' names no interrupt of this host now; a driver may request one later." for word in self._unmet
@@ -163,7 +163,7 @@ class IrqAffinity(Knob):
             )
         return remarks
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return each interrupt of the request by what can be done with it."""
         return {
             "movable": [{**irq.to_dict(), "cpus": self._wanted[f"irq:{irq.number}/affinity"]} for irq in self._irqs],

@@ -51,20 +51,20 @@ class MsrModules(Knob):
         self.load = load
         self.guarded = guarded
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Only the kernel modules."""
         return address.startswith(MODULE)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return what shall be loaded; nothing unless that was asked for."""
         names = (["cpuid", "msr"] if self.guarded() else ["msr"]) if self.load else []
         return {f"{MODULE}{name}": LOADED for name in names}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Tell what is loaded, or built in, by the device that it makes."""
         return {a: LOADED if has_device(self.fs, first_cpu(self.fs), a[len(MODULE) :]) else None for a in addresses}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Load, or unload again what this collection had loaded."""
         for change in changes:
             self.fs.load_module(change.address[len(MODULE) :], load=change.after is not None)

@@ -16,7 +16,7 @@ import errno
 from ..._errors import Absent, BadRequest, Refused, Unsupported
 from ..._kernel import lockdown
 from ..._notation.cpulist import format_cpulist
-from ..protocol.converge import differences
+from ..protocol.converge import find_differences
 from ..protocol.knob import Knob
 from . import registers
 from .kernel_modules import MODULE, MsrModules, first_cpu, has_device, online
@@ -42,7 +42,7 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the kernel modules and the bits as knobs."""
     settings = options.get("settings") or []
     return [
@@ -51,7 +51,7 @@ def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     ]
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what a bit is, or which kernel module, for people."""
     name = f"msr:{rest}"
     if name.startswith(MODULE):
@@ -60,7 +60,7 @@ def describe(rest: str) -> Words:
     return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
 
 
-def shown(rest: str, text: str) -> str:
+def format_value(rest: str, text: str) -> str:
     """Return what a bit with a name switches off."""
     name = f"msr:{rest}"
     named = not name.startswith(MODULE) and split(name)[:2] in TITLES
@@ -83,7 +83,7 @@ class Msr(Knob):
     """The bits."""
 
     prefix = "msr"
-    in_hardware = True
+    outlives_kexec = True
 
     def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]], load: bool, allow_undocumented: bool) -> None:
         self.host = host
@@ -96,11 +96,11 @@ class Msr(Knob):
 
     # The protocol
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """All but the kernel modules."""
-        return super().owns(address) and not address.startswith(MODULE)
+        return super().owns_address(address) and not address.startswith(MODULE)
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Expand the request to bits of CPUs, refusing what this host, its kernel or the allow-list do not let pass."""
         self._remarks = []
         items = [item for setting in self.settings for item in registers.parse(setting)]
@@ -117,7 +117,7 @@ class Msr(Knob):
             registers.address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)
         }
         if wanted and self._ready(asked):
-            todo = differences(self, wanted, self.read(wanted))
+            todo = find_differences(self, wanted, self.read_settings(wanted))
             if todo:
                 self._refuse_locked()
                 if not self._tainted():
@@ -127,7 +127,7 @@ class Msr(Knob):
                     )
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return bits, with one open per CPU and one read per register; None where the CPU or the module is away."""
         addresses = list(addresses)
         self._tainted()
@@ -144,7 +144,7 @@ class Msr(Knob):
                 found.update({name: str(word >> bit & 1) for bit, name in bits.items()})
         return found
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Set bits, with one open per CPU and one read and write per register, leaving all other bits as they are."""
         self._tainted()
         after = {change.address: change.after for change in changes}
@@ -158,12 +158,12 @@ class Msr(Knob):
             try:
                 self.fs.patch_words(path, edits)
             except Absent as error:
-                reason = self.gone(next(iter(next(iter(by_register.values())).values())))
+                reason = self.unreachable_reason(next(iter(next(iter(by_register.values())).values())))
                 raise Absent(f"{error} {_capital(reason or 'it came back meanwhile')}.", **error.details) from None
             except Refused as error:
                 raise Refused(self._why(error, cpu), error.errno, path) from None
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """An offline CPU has no registers, and without the kernel module nobody sees them."""
         cpu = split(address)[2]
         if has_device(self.fs, cpu, "msr"):
@@ -172,11 +172,11 @@ class Msr(Knob):
             return f"CPU {cpu} is offline"
         return "the kernel module msr is not loaded (modprobe msr)"
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what a person should know of the consequences."""
         return self._remarks
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return whether the kernel is tainted by register writes, ours or others', before the run and now."""
         before = self._tainted()
         return {"tainted_before": before, "tainted": self._taint_now()}

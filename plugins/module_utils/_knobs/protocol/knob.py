@@ -49,75 +49,75 @@ class Knob:
     """
 
     prefix = ""
-    lasting = False
-    in_hardware = False
-    remembered = True
-    recorded = True
+    outlives_reboot = False
+    outlives_kexec = False
+    has_originals = True
+    needs_ledger = True
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the mapping to have. Raises BadRequest before anything is written when this host cannot have it."""
         raise TypeError("a knob must want")
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the present value of each address, None for one that is not there. Works for every own address."""
         raise TypeError("a knob must read")
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Make changes, in an order that the kernel accepts."""
         raise TypeError("a knob must write")
 
-    def live(self, addresses: Iterable[str]) -> Settings:
+    def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the values in force, where those differ from the configured ones that read returns."""
-        return self.read(addresses)
+        return self.read_settings(addresses)
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Return whether two values mean the same; for values that the kernel rounds."""
         return wanted == found
 
-    def in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
+    def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
         """Return whether a value that live returned means the same as the wanted one.
 
         For a knob whose ``same`` looks at more than two values, such as at every boot entry.
         """
-        return self.same(address, wanted, live)
+        return self.values_equal(address, wanted, live)
 
-    def doubt(self, address: str, wanted: str | None) -> str:
+    def stale_reason(self, address: str, wanted: str | None) -> str:
         """Return why a setting that reads as wanted is not the same all the same; an empty text where it is."""
         return ""
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Return whether an address is this knob's."""
         return address.startswith(f"{self.prefix}:")
 
-    def parent(self, address: str) -> str | None:
+    def holder_address(self, address: str) -> str | None:
         """Return the address of the thing that holds this setting and takes it along when it goes."""
         return None
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """Return why a setting can be neither read nor written now, as with an offline CPU; None where it can."""
         return None
 
-    def kept(self, originals: Settings) -> dict[str, str]:
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """Return the originals that cannot be put back now, each with the reason."""
-        reasons = {address: self.gone(address) for address in originals}
+        reasons = {address: self.unreachable_reason(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
 
-    def along(self, changes: Sequence[Change]) -> Settings:
+    def companion_settings(self, changes: Sequence[Change]) -> Settings:
         """Return settings of other knobs, with their present values, that the kernel loses when these changes are made.
 
         The ledger remembers them too: by the turn of those knobs it would be too late.
         """
         return {}
 
-    def void(self, originals: Settings) -> dict[str, str]:
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """Return the originals that mean nothing any more, each with a sentence: what held them is another one now."""
         return {}
 
-    def marked(self) -> Iterable[str]:
+    def list_marked_addresses(self) -> Iterable[str]:
         """Return addresses that show by themselves that we made them, for an undo whose originals are lost."""
         return ()
 
-    def given_back(self, originals: Settings) -> Settings:
+    def settings_to_restore(self, originals: Settings) -> Settings:
         """Return what an undo makes of originals: these, unless the host itself tells better what is not ours.
 
         It may add settings of ours that the ledger does not know.
@@ -125,23 +125,23 @@ class Knob:
         return originals
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Keep other programs that follow the kernel's locking rules away from the first read to the last."""
         yield
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return sentences that the person should read though nothing failed."""
         return []
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return what else a module should return, such as whether a reboot is required."""
         return {}
 
-    def require_record(self) -> None:
+    def require_writable_record(self) -> None:
         """Raise TuningError where what this knob records beside its originals could not be written.
 
         Called before the first change of a run, with the ledger locked, and in a check.
         """
 
-    def settled(self) -> None:
+    def finish_run(self) -> None:
         """Called when every knob of the run is proven, with the ledger still locked."""

@@ -44,71 +44,75 @@ class Ledger:
         self.store = store
         self.fs = fs
         self.without_originals = without_originals
-        self._begun = False
+        self._files_ensured = False
 
-    def lock(self) -> AbstractContextManager[None]:
+    def hold_lock(self) -> AbstractContextManager[None]:
         """Hold the lock of the store."""
         return self.store.hold_lock()
 
-    def originals(self) -> Settings:
+    def load_originals(self) -> Settings:
         """Return the original of every address that was touched and not put back."""
-        data = self._current()
+        data = self._load_current()
         mine: Settings = {}
         for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
             mine.update(originals)
         return mine
 
-    def remember(self, knob: Knob, changes: Sequence[Change]) -> None:
+    def remember_originals(self, knob: Knob, changes: Sequence[Change]) -> None:
         """Keep the present value of each address that has no original yet; on the disk when this returns.
 
         A setting of something that did not exist has the original None, as a mask in a group that we made.
         """
-        known = self.originals()
+        known = self.load_originals()
         new: Settings = {}
         for change in changes:
             if change.address not in known:
-                holder = knob.parent(change.address)
+                holder = knob.holder_address(change.address)
                 # A monitor that somebody made in a group of ours goes with the group, so every holder counts.
                 while holder is not None and {**known, **new}.get(holder, "") is not None:
-                    holder = knob.parent(holder)
+                    holder = knob.holder_address(holder)
                 new[change.address] = change.before if holder is None else None
-        along = {address: value for address, value in knob.along(changes).items() if address not in known}
+        along = {address: value for address, value in knob.companion_settings(changes).items() if address not in known}
         if new or along:
-            data = self._current()
-            mine = data[LASTING] if knob.lasting else data[HARDWARE if knob.in_hardware else RUNNING]["originals"]
+            data = self._load_current()
+            mine = (
+                data[LASTING]
+                if knob.outlives_reboot
+                else data[HARDWARE if knob.outlives_kexec else RUNNING]["originals"]
+            )
             mine.update(new)
             data[RUNNING]["originals"].update(along)
-            self._save(data)
+            self._save_data(data)
 
-    def forget(self, addresses: Iterable[str]) -> None:
+    def forget_originals(self, addresses: Iterable[str]) -> None:
         """Drop originals that were put back."""
-        data = self._current()
+        data = self._load_current()
         for address in addresses:
             for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
                 originals.pop(address, None)
-        self._save(data)
+        self._save_data(data)
 
     # The two files
 
-    def begin(self) -> None:
+    def ensure_files(self) -> None:
         """Have both files there and whole before anything is stored or written: from then on, missing ones are lost.
 
         Raises TuningError where they are lost already.
         """
-        if self._begun:
+        if self._files_ensured:
             return
-        whole, reasons = self._read()
+        whole, reasons = self._read_both_files()
         if reasons and not whole:
-            current = self._current()
+            current = self._load_current()
             for name in filter(self.store.has_file, FILES):
                 self.store.rename_file(name, f"{name}.damaged")
-            self._save(current)
+            self._save_data(current)
         elif len(whole) < len(FILES):
-            self._save(self._current())
+            self._save_data(self._load_current())
 
-    def end(self) -> None:
+    def remove_files_if_empty(self) -> None:
         """Remove both files when no original is left."""
-        if not self.originals():
+        if not self.load_originals():
             for name in FILES:
                 self.store.remove_file(name)
 
@@ -120,16 +124,16 @@ class Ledger:
         if self.store.read_only:
             self.store.require_writable()
         else:
-            self.begin()
-            self._save(self._current())
+            self.ensure_files()
+            self._save_data(self._load_current())
 
-    def flaw(self) -> str:
+    def damaged_copy_reason(self) -> str:
         """Return what is wrong with one of the files though the other has all, an empty text where nothing is.
 
         Raises TuningError where both are lost.
         """
-        self._load()
-        whole, reasons = self._read()
+        self._load_data()
+        whole, reasons = self._read_both_files()
         if not reasons or not whole:
             return ""
         said = " ".join(reasons)
@@ -138,10 +142,10 @@ class Ledger:
 
     def is_lost(self) -> bool:
         """Return whether originals were kept here, and no file has them any more."""
-        whole, reasons = self._read()
+        whole, reasons = self._read_both_files()
         return bool(reasons) and not whole
 
-    def _read(self) -> tuple[list[dict[str, dict]], list[str]]:  # type: ignore[type-arg]
+    def _read_both_files(self) -> tuple[list[dict[str, dict]], list[str]]:  # type: ignore[type-arg]
         """Return what each whole file holds, and what is wrong with the others."""
         whole, reasons = [], []
         for name in FILES:
@@ -155,8 +159,8 @@ class Ledger:
             reasons.append(f"{self.store.file_path(FILES[0])} is gone.")
         return whole, reasons
 
-    def _load(self) -> dict[str, dict]:  # type: ignore[type-arg]
-        whole, reasons = self._read()
+    def _load_data(self) -> dict[str, dict]:  # type: ignore[type-arg]
+        whole, reasons = self._read_both_files()
         if reasons and not whole and not self.without_originals:
             raise TuningError(
                 f"{' '.join(reasons)} It is the record of what this host's settings were before this collection "
@@ -166,91 +170,96 @@ class Ledger:
             )
         return whole[0] if whole else {}
 
-    def _save(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
+    def _save_data(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
         for name in FILES:
             self.store.save_document(name, data)
-        self._begun = True
+        self._files_ensured = True
 
-    def _current(self) -> dict[str, dict]:  # type: ignore[type-arg]
+    def _load_current(self) -> dict[str, dict]:  # type: ignore[type-arg]
         """Return what is remembered, without originals of an earlier boot."""
-        data = self._load()
-        boot_id = self._boot_id()
+        data = self._load_data()
+        boot_id = self._read_boot_id()
         current: dict[str, dict] = {LASTING: dict(data.get(LASTING, {}))}  # type: ignore[type-arg]
         for name in (RUNNING, HARDWARE):
             kept = data.get(name, {})
-            holds = kept.get("boot_id") == boot_id or (name == HARDWARE and self._by_kexec())
+            holds = kept.get("boot_id") == boot_id or (name == HARDWARE and self._was_started_by_kexec())
             current[name] = {"boot_id": boot_id, "originals": dict(kept.get("originals", {})) if holds else {}}
         return current
 
-    def _by_kexec(self) -> bool:
+    def _was_started_by_kexec(self) -> bool:
         """Return whether another kernel started this one, so that no firmware has reset the registers in between."""
         text = self.fs.read_if_present(BOOT_LOADER) or ""
         return text.isdecimal() and int(text) >> 4 == KEXEC
 
-    def _boot_id(self) -> str:
+    def _read_boot_id(self) -> str:
         return self.fs.read("/proc/sys/kernel/random/boot_id")
 
 
-class Original(Knob):
+class RestoringKnob(Knob):
     """Wants what the ledger remembers of another knob, and has the ledger forget it once it is proven."""
 
-    remembered = False
+    has_originals = False
 
     def __init__(
-        self, inner: Knob, ledger: Ledger, lost: bool = False, only: Collection[str] | None = None, note: str = ""
+        self,
+        inner: Knob,
+        ledger: Ledger,
+        originals_lost: bool = False,
+        only: Collection[str] | None = None,
+        note: str = "",
     ) -> None:
-        """With ``lost`` originals, what bears our mark goes. ``only`` limits it to addresses, ``note`` is a remark."""
+        """With ``originals_lost``, settings that bear our mark are removed; ``only`` are the addresses to restore."""
         self.inner = inner
         self.prefix = inner.prefix
-        self.lasting = inner.lasting
+        self.outlives_reboot = inner.outlives_reboot
         self.ledger = ledger
-        self.lost = lost
+        self.originals_lost = originals_lost
         self.only = only
         self.note = note
         #: Sentences on originals that cannot be put back now, and on those that mean nothing any more.
-        self.unreached: list[str] = []
-        self.forgotten: list[str] = []
+        self.unreachable: list[str] = []
+        self.obsolete: list[str] = []
         #: What the knob remarked when it wrote, such as what of others was in its way.
-        self.told: list[str] = []
-        self._done: list[str] = []
-        self.read = inner.read  # type: ignore[method-assign]
-        self.same = inner.same  # type: ignore[method-assign]
-        self.lock = inner.lock  # type: ignore[method-assign]
-        self.facts = inner.facts  # type: ignore[method-assign]
+        self.write_remarks: list[str] = []
+        self._restored_addresses: list[str] = []
+        self.read_settings = inner.read_settings  # type: ignore[method-assign]
+        self.values_equal = inner.values_equal  # type: ignore[method-assign]
+        self.hold_lock = inner.hold_lock  # type: ignore[method-assign]
+        self.module_facts = inner.module_facts  # type: ignore[method-assign]
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the originals, without those that cannot be reached now, which stay in the ledger."""
-        originals = {a: value for a, value in self.ledger.originals().items() if self._is_mine(a)}
-        if self.lost:
-            originals = dict.fromkeys(self.inner.marked())
-        void = self.inner.void(originals)
-        kept = self.inner.kept({a: value for a, value in originals.items() if a not in void})
-        self.unreached = [f"{address} was not put back: {reason.rstrip('.')}." for address, reason in kept.items()]
-        self.forgotten = list(dict.fromkeys(void.values()))
-        self._done = [address for address in originals if address not in kept]
-        reached = {address: originals[address] for address in self._done if address not in void}
-        wanted = self.inner.given_back(reached)
+        originals = {a: value for a, value in self.ledger.load_originals().items() if self._is_mine(a)}
+        if self.originals_lost:
+            originals = dict.fromkeys(self.inner.list_marked_addresses())
+        void = self.inner.obsolete_originals(originals)
+        kept = self.inner.unrestorable_reasons({a: value for a, value in originals.items() if a not in void})
+        self.unreachable = [f"{address} was not put back: {reason.rstrip('.')}." for address, reason in kept.items()]
+        self.obsolete = list(dict.fromkeys(void.values()))
+        self._restored_addresses = [address for address in originals if address not in kept]
+        reached = {address: originals[address] for address in self._restored_addresses if address not in void}
+        wanted = self.inner.settings_to_restore(reached)
         return {address: value for address, value in wanted.items() if self._is_mine(address)}
 
-    def require_record(self) -> None:
+    def require_writable_record(self) -> None:
         """Raise TuningError where the ledger could not forget what is put back; nothing where nothing is to be."""
-        known = self.inner.marked() if self.lost else self.ledger.originals()
+        known = self.inner.list_marked_addresses() if self.originals_lost else self.ledger.load_originals()
         if any(map(self._is_mine, known)):
             self.ledger.require_writable()
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Put back, and keep what the knob has to say of it."""
-        self.inner.write(changes)
-        self.told = self.inner.remarks()
+        self.inner.write_changes(changes)
+        self.write_remarks = self.inner.list_remarks()
 
     def _is_mine(self, address: str) -> bool:
-        return self.inner.owns(address) and (self.only is None or address in self.only)
+        return self.inner.owns_address(address) and (self.only is None or address in self.only)
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what could not be put back, with the reason, and what the knob remarked."""
-        return [*([self.note] if self.note else []), *self.unreached, *self.forgotten, *self.told]
+        return [*([self.note] if self.note else []), *self.unreachable, *self.obsolete, *self.write_remarks]
 
-    def settled(self) -> None:
+    def finish_run(self) -> None:
         """Forget what was put back; a knob after this one may have taken away what made it reachable."""
-        if self._done:
-            self.ledger.forget(self._done)
+        if self._restored_addresses:
+            self.ledger.forget_originals(self._restored_addresses)

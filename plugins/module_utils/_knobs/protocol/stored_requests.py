@@ -28,7 +28,7 @@ INTENT = "desired:intent"
 STORE_ANEW = "Move it away, and run site.yml, which stores it anew."
 
 
-def stored(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def load_stored_requests(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the stored intent, and the stored options by "KNOB/LABEL".
 
     Raises TuningError where they cannot be read; ``way_out`` is what it says to do about a damaged file.
@@ -40,38 +40,38 @@ def stored(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dic
     return data.get("intent", {}), data.get("requests", {})
 
 
-class Desired(Knob):
+class StoredRequests(Knob):
     """The stored requests, as a knob: so storing has a check, a diff and an undo like any other setting."""
 
     prefix = "desired"
-    remembered = False
+    has_originals = False
 
     def __init__(self, store: Store, wanted: dict[str, Any]) -> None:
         """``wanted`` maps "intent" or "KNOB/LABEL" to plain data, or to None to remove it."""
         self.store = store
-        self._wanted = {f"desired:{name}": _text(value) for name, value in wanted.items()}
+        self._wanted = {f"desired:{name}": _format_json(value) for name, value in wanted.items()}
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return what to store."""
         return dict(self._wanted)
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what is stored."""
-        intent, requests = stored(self.store)
-        found = {f"desired:{name}": _text(options) for name, options in requests.items()}
-        found[INTENT] = _text(intent or None)
+        intent, requests = load_stored_requests(self.store)
+        found = {f"desired:{name}": _format_json(options) for name, options in requests.items()}
+        found[INTENT] = _format_json(intent or None)
         return {address: found.get(address) for address in addresses}
 
-    def require_record(self) -> None:
+    def require_writable_record(self) -> None:
         """Raise TuningError where the requests can be read or written no more, before the kernel has what they ask."""
-        if self.read(self._wanted) != self._wanted:
+        if self.read_settings(self._wanted) != self._wanted:
             self.store.require_writable()
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Store all changes at once."""
         import json
 
-        intent, requests = stored(self.store)
+        intent, requests = load_stored_requests(self.store)
         for change in changes:
             value = None if change.after is None else json.loads(change.after)
             if change.address == INTENT:
@@ -86,7 +86,7 @@ class Desired(Knob):
             self.store.remove_file(REQUESTS)
 
 
-def _text(value: object) -> str | None:
+def _format_json(value: object) -> str | None:
     # Imported here, as in the store, because it takes longer than most of the engine.
     import json
 

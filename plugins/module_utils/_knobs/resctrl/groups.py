@@ -50,11 +50,11 @@ class Groups(Knob):
         self.able = resctrl.ResctrlFeatures()
         self._remarks: list[str] = []
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what was rounded, where a share protects nothing, and what threads are awaited."""
         return self._remarks
 
-    def parent(self, address: str) -> str | None:
+    def holder_address(self, address: str) -> str | None:
         """The group, or the monitor group, that holds a setting."""
         group, kind, key = split_address(address)
         if kind == "mon" and "/" in key:
@@ -62,7 +62,7 @@ class Groups(Knob):
         return resctrl.format_address(group) if kind else None
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
         mount = resctrl.find_mount(self.fs)
         if mount is None:

@@ -46,21 +46,21 @@ TITLES = {
 }
 
 
-def build(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
     how = (host, lambda: _request(host, options), mount.options)
     return [mount, Resctrl(*how), Threads(*how)]
 
 
-def followers(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+def build_follower_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the knob of threads alone where a request names units, which may start at any time."""
     groups = [*(options.get("groups") or ()), options.get("default") or {}]
     named = any(group.get("tasks_of") for group in groups)
     return [Threads(host, lambda: _request(host, options), ())] if named else []
 
 
-def describe(rest: str) -> Words:
+def describe_setting(rest: str) -> Words:
     """Return what a setting of a group is, for people."""
     group, dummy, more = rest.partition("/")
     kind, dummy, key = more.partition("/")
@@ -97,35 +97,35 @@ class Resctrl(Groups):
 
     # The protocol
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """All but the mount and the threads."""
-        return super().owns(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
+        return super().owns_address(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
 
-    def kept(self, originals: Settings) -> dict[str, str]:
+    def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """Keep the masks of an L3 domain that is offline."""
         found = self._read_all() if originals else {}
         reasons = {name: obsolete.offline(name, found) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def void(self, originals: Settings) -> dict[str, str]:
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """Return what ended with an earlier mount or with its group."""
         return obsolete.void(originals, self._read_all()) if originals else {}
 
-    def marked(self) -> list[str]:
+    def list_marked_addresses(self) -> list[str]:
         """Return the groups that have our label."""
         self._read_all()
         names = self._groups()[1:] if self.able.mount_point else []
         return [format_address(name) for name in names if self._is_ours(name)]
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the settings asked for; all None where resctrl is not mounted."""
         addresses = list(addresses)
         found = self._read_all()
-        threads = [name for name in addresses if _are_tasks(name) and self.parent(name) in found]
+        threads = [name for name in addresses if _are_tasks(name) and self.holder_address(name) in found]
         found.update({name: self._tasks_text(name) for name in threads})
         return {name: found.get(name) for name in addresses}
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
         if not split_address(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
@@ -133,7 +133,7 @@ class Resctrl(Groups):
             return saved_threads.alive(self.fs, wanted) <= saved_threads.alive(self.fs, found)
         return wanted == found
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Expand the request for this host, refusing what cannot be had here."""
         found = self._read_all()
         if self.able.mount_point is None:
@@ -152,7 +152,7 @@ class Resctrl(Groups):
         self._remarks = expansion.remarks
         return wanted
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Remove, make, then set: masks before CPUs and exclusive modes last, so that nothing overlaps on the way."""
         by_kind: dict[str, list[Change]] = {}
         for change in changes:

@@ -38,16 +38,16 @@ class ResctrlMount(Knob):
         self.options = ["mba_MBps" if option == "mba_mbps" else option for option in options or ()]
         self._asked = None if options is None else _options_text(self.options)
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Only the mount itself."""
         return address == MOUNT
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the options of the mount, None where there is no mount."""
         mount = resctrl.find_mount(self.fs)
         return dict.fromkeys(addresses, None if mount is None else _options_text(mount[1]))
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Refuse what this host or an existing mount does not allow."""
         top = self.host.topology
         if top.resctrl is None:
@@ -62,7 +62,7 @@ class ResctrlMount(Knob):
                 "The mount option cdp needs a CPU that tells code from data in L3, which this one does not (no cdp_l3 "
                 "in /proc/cpuinfo). Leave it out."
             )
-        have = self.read([MOUNT])[MOUNT]
+        have = self.read_settings([MOUNT])[MOUNT]
         if have is None:
             if not self.mount:
                 raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {resctrl.HOME} yourself.")
@@ -75,13 +75,13 @@ class ResctrlMount(Knob):
             )
         return {MOUNT: have}
 
-    def void(self, originals: Settings) -> dict[str, str]:
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """A mount that is gone, or is another one now, is not ours to put back."""
-        found = self.read(originals)
+        found = self.read_settings(originals)
         reasons = {name: void_mount(original, found[name]) for name, original in originals.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Mount, or unmount again when a run is undone."""
         for change in changes:
             if change.after is None:

@@ -50,11 +50,11 @@ class Threads(Groups):
         super().__init__(host, request, mount_options)
         self._group_of_task: dict[int, str] = {}
 
-    def owns(self, address: str) -> bool:
+    def owns_address(self, address: str) -> bool:
         """Only threads."""
-        return super().owns(address) and split_address(address)[1] == "tasks_of"
+        return super().owns_address(address) and split_address(address)[1] == "tasks_of"
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the units and processes of the request, of which the groups have refused those that cannot come."""
         wanted: Settings = {
             format_address(group.name, "tasks_of", unit): ALL_THREADS
@@ -68,7 +68,7 @@ class Threads(Groups):
         ]
         return wanted
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return for each whether all threads are there; None where there is no such group, unit or process."""
         addresses = list(addresses)
         there = self._read_all() if addresses else {}
@@ -77,20 +77,20 @@ class Threads(Groups):
             for name in addresses
         }
 
-    def same(self, address: str, wanted: str | None, found: str | None) -> bool:
+    def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Threads come and go: only whether all are in the group counts, or none is there yet."""
         return (wanted == ALL_THREADS) == (found in (ALL_THREADS, WAITING))
 
-    def gone(self, address: str) -> str | None:
+    def unreachable_reason(self, address: str) -> str | None:
         """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
         return why_not(self.host, split_address(address)[2])
 
-    def void(self, originals: Settings) -> dict[str, str]:
+    def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """Threads that have ended need not be moved back."""
         ended = [name for name in originals if self._threads_of(split_address(name)[2]) is None]
         return {name: f"{split_address(name)[2]} does not run, so none of its threads is moved back." for name in ended}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Move the threads of each."""
         for change in changes:
             self._move(change)
@@ -106,7 +106,7 @@ class Threads(Groups):
         group, dummy, unit = split_address(name)
         threads = self._threads_of(unit)
         if threads is None:
-            return None if self.gone(name) else WAITING
+            return None if self.unreachable_reason(name) else WAITING
         inside = len(threads & self._tasks(group))
         return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
 

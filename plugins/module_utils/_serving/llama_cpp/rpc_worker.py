@@ -57,20 +57,20 @@ class WorkerUnit(Instance):
 class WorkerPlan(Knob):
     """Changes nothing, and tells what was planned."""
 
-    remembered = recorded = False
+    has_originals = needs_ledger = False
 
     def __init__(self, worker: RpcWorker) -> None:
         self.worker = worker
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return nothing."""
         return {}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return nothing."""
         return {}
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return the plan as plain data."""
         return {"worker": self.worker.to_dict()}
 

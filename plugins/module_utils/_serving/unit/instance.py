@@ -47,14 +47,14 @@ class UnitFiles(Knob):
     """The unit files of an instance, with their texts as values, so that a difference shows what changes."""
 
     prefix = PREFIX
-    remembered = recorded = False
+    has_originals = needs_ledger = False
     root = "/"
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the texts of the files that are there. A link counts as none: that of a masked unit has no text."""
         return {address: self._text(address[len(PREFIX) + 1 :]) for address in addresses}
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files."""
         for change in changes:
             path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
@@ -99,7 +99,7 @@ class Instance(WithUnits, UnitFiles):
         self.watchdog = watchdog_unit(name)
         self.started_by = {self.main: TARGET}
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the texts of files, and systemd's words; the draft's server comes and goes with the other.
 
         What somebody added to a unit by hand shall not be there: it would run otherwise than planned.
@@ -113,7 +113,7 @@ class Instance(WithUnits, UnitFiles):
         wanted[state(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
         return wanted
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write_changes(self, changes: Sequence[Change]) -> None:
         """Write, remove, stop and start; what an instance has staged goes when its unit stages nothing any more.
 
         A watchdog would be started anew with the unit, as the unit before has told it.
@@ -126,7 +126,7 @@ class Instance(WithUnits, UnitFiles):
             if self.watchdog in (change.before or "") and restarts(change.before, change.after or ""):
                 with suppress(TuningError):  # it does not run
                     systemctl("stop", [self.watchdog])
-        super().write(changes)
+        super().write_changes(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{path}":
                 for folder in set(_staging_folders(change.before)) - set(_staging_folders(change.after)):
@@ -145,7 +145,7 @@ class Instance(WithUnits, UnitFiles):
         ]
         return [name for name in reversed(self.names) if any(name == _unit_of_file(address) for address in changed)]
 
-    def remarks(self) -> list[str]:
+    def list_remarks(self) -> list[str]:
         """Return what the plan says of this instance."""
         return list(self.service.remarks) if self.service else []
 
@@ -180,19 +180,19 @@ def _unit_of_file(address: str) -> str:
 class Plans(Knob):
     """Changes nothing, and tells of all instances what was planned."""
 
-    remembered = recorded = False
+    has_originals = needs_ledger = False
 
     def __init__(self, services: Sequence[InstancePlan]) -> None:
         self.services = services
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return nothing."""
         return {}
 
-    def read(self, addresses: Iterable[str]) -> Settings:
+    def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return nothing."""
         return {}
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         """Return the plans by the names of the instances, as plain data."""
         return {"services": {service.name: service.to_dict() for service in self.services}}

@@ -25,7 +25,7 @@ def prefetchers(look: Look) -> Seen:
         reason = "this CPU has no register for them" if top.prefetch_control is False else "the driver cpuid is needed"
         return None, f"{reason} (CPUID 0x80000021 says whether register {PREFETCH_CONTROL:#x} is there)"
     try:
-        originals = look.ledger.originals() if look.ledger else {}
+        originals = look.ledger.load_originals() if look.ledger else {}
     except TuningError as error:
         return None, f"what the register held before it was written is lost: {error}"
     dummy, bits = NAMED["prefetch_control"]

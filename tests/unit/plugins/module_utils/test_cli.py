@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, in_order
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, sort_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
@@ -43,7 +43,7 @@ class Machine:
         self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.store = Store(str(root))
         self.capsys = capsys
-        Ledger(self.store, self.tree.fs).begin()
+        Ledger(self.store, self.tree.fs).ensure_files()
         self.ask(REQUESTS)
 
     def ask(self, requests: dict[str, Any]) -> None:
@@ -215,7 +215,9 @@ def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
 ) -> None:
     pinned: list[tuple[int, ...]] = []
     monkeypatch.setattr(_cli.new_interrupts, "moments", lambda follows: iter([True, True]))
-    monkeypatch.setattr(_cli.new_interrupts.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus)))
+    monkeypatch.setattr(
+        _cli.new_interrupts.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus))
+    )
     machine.ask({**REQUESTS, "irq/irq": {"cpus": "nowhere"}})
     code, page, errors = machine.run("watch")
     assert (code, page) == (0, "0 settings changed, 1 requests failed\n")
@@ -284,7 +286,11 @@ def test_requests_are_read_by_who_has_the_lock(machine: Machine, monkeypatch: py
 
 def test_smt_is_switched_before_all_that_is_about_cpus() -> None:
     requests = {"sysfs/irq": {"workqueue_cpus": "0"}, "sysfs/numa": {"smt": "off"}, "irq/irq": {}}
-    assert [f"{name}/{label}" for name, label, dummy in in_order(requests)] == ["sysfs/numa", "sysfs/irq", "irq/irq"]
+    assert [f"{name}/{label}" for name, label, dummy in sort_requests(requests)] == [
+        "sysfs/numa",
+        "sysfs/irq",
+        "irq/irq",
+    ]
 
 
 def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     tree.put(BALANCING, 1)
     tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
     made = Store(str(tmp_path))
-    Ledger(made, tree.fs).begin()
+    Ledger(made, tree.fs).ensure_files()
     made.save_document(REQUESTS, {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
     monkeypatch.setattr(_cli, "KernelFS", lambda read_only=False: KernelFS(str(tmp_path), read_only=read_only))
     monkeypatch.setattr(_cli, "Store", lambda read_only=False: Store(str(tmp_path), read_only=read_only))

@@ -25,7 +25,7 @@ class Machine:
         self.tree = hosts.small_to_tune(root)
         self.store = Store(str(root))
         self.capsys = capsys
-        Ledger(self.store, self.tree.fs).begin()
+        Ledger(self.store, self.tree.fs).ensure_files()
         self.store.save_document("desired.json", {"intent": {}, "requests": {"sysfs/numa": {"numa_balancing": False}}})
         assert self.run("apply")[0] == 0 and self.balancing() == "0"
 

@@ -45,7 +45,7 @@ class Machine:
         self.put("/sys/devices/system/cpu/online", "0-7")
         self.put("/proc/100/environ", "PATH=/bin")
         self.store = Store(self.fs.root)
-        Ledger(self.store, self.fs).begin()
+        Ledger(self.store, self.fs).ensure_files()
         requests = {"sysfs/numa": {"numa_balancing": False, "thp": "madvise"}}
         self.store.save_document("desired.json", {"intent": {}, "requests": requests})
         # A tree takes the word that is written for the whole text, where a kernel shows all of them.
@@ -118,7 +118,7 @@ def test_from_arm_to_arm_and_back(machine: Machine) -> None:
     machine.switch.live(WITHOUT_BALANCING)
     assert machine.fs.read(BALANCING) == "1" and machine.switch.digest() != before
     # The ledger still knows the original, for this arm again and for an undo.
-    assert Ledger(machine.store, machine.fs).originals()["sysfs:numa_balancing"] == "1"
+    assert Ledger(machine.store, machine.fs).load_originals()["sysfs:numa_balancing"] == "1"
     machine.switch.live(TUNED)
     assert machine.fs.read(BALANCING) == "0" and machine.switch.digest() == before
 

@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq.irqbalance import Irqbalance
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.interrupts import FILE, Systemd, ledger, with_interrupts
@@ -50,7 +50,9 @@ def test_a_service_that_stays_stopped_is_stopped_in_any_word_of_systemd(
     knob = balance(tree, Systemd(tree, active, enabled), "stop")
     word = "ok" if fits else "drift"
     assert verdicts(tree, knob, monkeypatch) == (word, word, False)
-    assert bool(converge([knob], ledger(tree), check=True).changes) is not fits, "site.yml must see it as drift does"
+    assert bool(converge_knobs([knob], ledger(tree), check=True).changes) is not fits, (
+        "site.yml must see it as drift does"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_a_list_of_banned_cpus_is_its_cpus(
     knob = balance(tree, Systemd(tree), "ban")
     word = "ok" if fits else "drift"
     assert verdicts(tree, knob, monkeypatch) == (word, word, False)
-    assert bool(converge([knob], ledger(tree), check=True).changes) is not fits
+    assert bool(converge_knobs([knob], ledger(tree), check=True).changes) is not fits
 
 
 def test_a_daemon_that_has_not_read_its_file_is_not_told(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,10 +77,10 @@ def test_a_daemon_that_has_not_read_its_file_is_not_told(tree: hosts.Host, monke
 
 def test_a_boot_parameter_runs_whatever_becomes_of_the_boot_entries() -> None:
     """Its ``same`` looks at boot entries, which say nothing about what runs."""
-    knob = KNOBS["cmdline"].build(Host(hosts.standing("small").fs), {"parameters": ["quiet"]})[0]
+    knob = KNOBS["cmdline"].build_knobs(Host(hosts.standing("small").fs), {"parameters": ["quiet"]})[0]
     knob._find = lambda fs: SimpleNamespace(remake="update-grub makes them")  # type: ignore[attr-defined]
-    assert knob.in_force("cmdline:quiet", "", "")
-    assert not knob.in_force("cmdline:quiet", "", None)
+    assert knob.is_in_force("cmdline:quiet", "", "")
+    assert not knob.is_in_force("cmdline:quiet", "", None)
     assert not knob.same("cmdline:quiet", "", ""), "there is no boot entry"
 
 

@@ -45,7 +45,7 @@ class Machine:
         self.fs = KernelFS(str(root))
         self.store = Store(str(root))
         self.clock = Clock()
-        Ledger(self.store, self.fs).begin()
+        Ledger(self.store, self.fs).ensure_files()
         self.store.save_document(
             "desired.json", {"intent": INTENT, "requests": {"sysfs/numa": {"numa_balancing": False}}}
         )

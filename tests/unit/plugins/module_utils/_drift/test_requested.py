@@ -34,7 +34,7 @@ class Machine:
         self.tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
         self.tree.put(BOOT_SERVICE_LINK, "[Unit]")
         self.store = Store(str(root))
-        Ledger(self.store, self.tree.fs).begin()
+        Ledger(self.store, self.tree.fs).ensure_files()
         self.keep(NUMA)
 
     def keep(self, requests: dict[str, Any], **intent: Any) -> None:

@@ -37,7 +37,7 @@ def store(tree: hosts.Host) -> Store:
     """The store of a host on which a run has begun."""
     tree.put("/proc/sys/kernel/random/boot_id", "this-boot")
     kept = Store(str(tree.root))
-    Ledger(kept, tree.fs).begin()
+    Ledger(kept, tree.fs).ensure_files()
     return kept
 
 

@@ -18,10 +18,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import HISTORY, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import trial
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired, stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import (
+    StoredRequests,
+    load_stored_requests,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import obsolete
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
@@ -46,8 +49,8 @@ class Machine:
 
     def tune(self) -> None:
         for name, options in REQUESTS.items():
-            converge(KNOBS[name.partition("/")[0]].build(self.host, options), self.ledger)
-        converge([Desired(self.store, REQUESTS)], self.ledger)
+            converge_knobs(KNOBS[name.partition("/")[0]].build_knobs(self.host, options), self.ledger)
+        converge_knobs([StoredRequests(self.store, REQUESTS)], self.ledger)
 
     def restore(self, **how: bool) -> Undone:
         ledger = Ledger(self.store, self.tree.fs, how.pop("without_originals", False))
@@ -80,7 +83,7 @@ def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
     assert machine.values() == ("0", "0001")
     done = machine.restore()
     assert (machine.values(), done.left, done.remarks) == (before, [], [])
-    assert done.diff() == check.diff()
+    assert done.to_diff() == check.diff()
     assert machine.files() == []
 
 
@@ -88,7 +91,7 @@ def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.tune()
-    for knob in KNOBS["sysfs"].build(machine.host, {}):
+    for knob in KNOBS["sysfs"].build_knobs(machine.host, {}):
         monkeypatch.setattr(type(knob), "remarks", lambda knob: ["Mind this."])
     done = machine.restore()
     assert (done.remarks, done.left) == (["Mind this."], [])
@@ -122,7 +125,7 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
     (stays,) = (at for at, path in enumerate((hosts.BALANCING, DEFAULT)) if path == refused)
     assert machine.values()[1 - stays] == before[1 - stays]
     assert machine.values()[stays] != before[stays]
-    assert stored(machine.store)[1] == {}, "the next boot must not tune again"
+    assert load_stored_requests(machine.store)[1] == {}, "the next boot must not tune again"
     # Later it can be had, and the same command finishes the job.
     assert machine.restore().left == []
     assert machine.values() == before
@@ -136,7 +139,7 @@ def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
     with pytest.raises(TuningError, match=r"restore --without-originals"):
         machine.restore()
     assert machine.values() == ("0", "0001")
-    assert stored(machine.store)[1] == REQUESTS
+    assert load_stored_requests(machine.store)[1] == REQUESTS
     check = machine.restore(without_originals=True, check=True)
     done = machine.restore(without_originals=True)
     assert done.remarks == check.remarks
@@ -144,7 +147,7 @@ def test_without_a_ledger_it_says_what_it_cannot_know(machine: Machine) -> None:
         len(done.remarks) == 1
         and "until the next boot, which no longer sets it: kernel settings, interrupts." in done.remarks[0]
     )
-    assert (machine.values(), done.left, stored(machine.store)[1]) == (("0", "0001"), [], {})
+    assert (machine.values(), done.left, load_stored_requests(machine.store)[1]) == (("0", "0001"), [], {})
     assert machine.files() == [f"{name}.damaged" for name in sorted(FILES)], "somebody may still mend them"
     assert machine.restore().left == []
 
@@ -161,7 +164,7 @@ def test_damaged_requests_are_told_before_anything_is_put_back(machine: Machine,
     ) as caught:
         machine.restore(check=check)
     assert "site.yml" not in str(caught.value)
-    assert machine.values() == ("0", "0001") and len(machine.ledger.originals()) == 2
+    assert machine.values() == ("0", "0001") and len(machine.ledger.load_originals()) == 2
     # As it says.
     desired.unlink()
     assert (machine.restore().left, machine.values()) == ([], before)
@@ -190,7 +193,7 @@ def test_a_layer_that_the_ledger_could_not_forget_is_left(machine: Machine, monk
     assert machine.values() == ("0", "0001")
     assert [one.partition(":")[0] for one in done.left[:2]] == ["kernel settings", "interrupts"]
     assert all("ledger.json cannot be written: No space left on device" in one for one in done.left[:2])
-    assert stored(machine.store)[1] == {} and not machine.store.has_file(LAST_RUN)
+    assert load_stored_requests(machine.store)[1] == {} and not machine.store.has_file(LAST_RUN)
     assert machine.restore().left == []
 
 
@@ -205,7 +208,7 @@ def test_what_the_ledger_did_not_forget_in_the_end_was_put_back_all_the_same(
     assert machine.values() == before
     assert {change.address for change in done.changes} > {"sysfs:numa_balancing", "irq:default"}
     assert "ledger.json cannot be written. The 1 changes of this run stay" in done.left[0]
-    assert (machine.restore().changes, machine.ledger.originals()) == ([], {})
+    assert (machine.restore().changes, machine.ledger.load_originals()) == ([], {})
 
 
 def test_requests_that_cannot_be_removed_are_told_with_what_was_done(
@@ -238,24 +241,24 @@ class Marked(Knob):
     """A knob with two addresses, of which one shows that we made it, and a note that its change waits for a reboot."""
 
     prefix = "cmdline"
-    lasting = True
+    outlives_reboot = True
 
     def __init__(self, values: dict[str, str | None]) -> None:
         self.values = values
 
-    def wanted(self) -> dict[str, str | None]:
+    def wanted_settings(self) -> dict[str, str | None]:
         return {"cmdline:ours": "1", "cmdline:theirs": "2"}
 
-    def read(self, addresses: Any) -> dict[str, str | None]:
+    def read_settings(self, addresses: Any) -> dict[str, str | None]:
         return {address: self.values.get(address) for address in addresses}
 
-    def write(self, changes: Any) -> None:
+    def write_changes(self, changes: Any) -> None:
         self.values.update({change.address: change.after for change in changes})
 
-    def marked(self) -> list[str]:
+    def list_marked_addresses(self) -> list[str]:
         return ["cmdline:ours"]
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         return {"pending": ["ours"]}
 
 
@@ -263,7 +266,7 @@ class Marked(Knob):
 def marked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Marked:
     knob = Marked({"cmdline:theirs": "0"})
     monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build": lambda *dummy: [knob]}))
-    converge([knob, Desired(machine.store, {"cmdline/cmdline": {}})], machine.ledger)
+    converge_knobs([knob, StoredRequests(machine.store, {"cmdline/cmdline": {}})], machine.ledger)
     return knob
 
 
@@ -296,10 +299,12 @@ def test_what_bears_our_mark_goes_also_without_originals(machine: Machine, marke
 
 def test_a_setting_that_cannot_be_reached_is_left(machine: Machine) -> None:
     machine.tune()
-    machine.ledger.remember(KNOBS["cpufreq"].build(machine.host, {})[0], [Change("cpufreq:policy99/max", "1", "2")])
+    machine.ledger.remember_originals(
+        KNOBS["cpufreq"].build_knobs(machine.host, {})[0], [Change("cpufreq:policy99/max", "1", "2")]
+    )
     done = machine.restore()
     assert done.left == ["cpufreq:policy99/max was not put back: CPU 99 is offline."] or "policy99" in done.left[0]
-    assert machine.ledger.originals() == {"cpufreq:policy99/max": "1"}
+    assert machine.ledger.load_originals() == {"cpufreq:policy99/max": "1"}
 
 
 MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctrl:x": "present", "resctrl:x/L3/0": "f"}

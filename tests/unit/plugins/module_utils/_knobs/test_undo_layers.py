@@ -16,10 +16,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import LAYERS, require_layers
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired, stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import (
+    StoredRequests,
+    load_stored_requests,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import LAST_RUN, Undone, undo
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
@@ -52,8 +55,8 @@ class Machine:
 
     def ask(self, requests: dict[str, Any]) -> None:
         for name, options in requests.items():
-            converge(KNOBS[name.partition("/")[0]].build(Host(self.tree.fs), options), self.ledger)
-        converge([Desired(self.store, {"intent": INTENT, **requests})], self.ledger)
+            converge_knobs(KNOBS[name.partition("/")[0]].build_knobs(Host(self.tree.fs), options), self.ledger)
+        converge_knobs([StoredRequests(self.store, {"intent": INTENT, **requests})], self.ledger)
 
     def undo(self, *layers: str, check: bool = False, lost: bool = False) -> Undone:
         return undo(Host(self.tree.fs), Ledger(self.store, self.tree.fs, lost), check, layers)
@@ -72,8 +75,8 @@ def test_only_the_settings_and_requests_of_the_layer_go(machine: Machine) -> Non
     done = machine.undo("irq")
     back = ("default_smp_affinity", "cpumask")
     assert machine.values() == {**tuned, **{name: machine.before[name] for name in back}}
-    assert stored(machine.store) == (INTENT, {"sysfs/numa": REQUESTS["sysfs/numa"]})
-    assert machine.ledger.originals() == {"sysfs:numa_balancing": "1"}
+    assert load_stored_requests(machine.store) == (INTENT, {"sysfs/numa": REQUESTS["sysfs/numa"]})
+    assert machine.ledger.load_originals() == {"sysfs:numa_balancing": "1"}
     assert all(machine.store.has_file(name) for name in FILES)
     assert {change.address for change in done.changes} == {
         "sysfs:workqueue/cpumask",
@@ -98,7 +101,7 @@ def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
     check = machine.undo("irq", check=True)
     assert {path: path.read_bytes() for path in machine.tree.root.rglob("*") if path.is_file()} == files
     done = machine.undo("irq")
-    assert check.diff() == done.diff()
+    assert check.to_diff() == done.diff()
     assert check.summary(["irq"], check=True) == done.summary(["irq"]).replace("Put back:", "Would be put back:")
     assert done.summary(["irq"]) == (
         "Put back: 1 setting of kernel settings, 1 setting of interrupts, 2 stored requests dropped. All else stays. "
@@ -115,23 +118,23 @@ def test_the_last_run_holds_no_more_and_repairs_of_other_layers_stay_counted(mac
 
 def test_a_layer_whose_settings_were_as_asked_leaves_the_record_of_the_others(machine: Machine) -> None:
     """Without the files of the ledger, originals would count as lost while requests are stored."""
-    converge([Desired(machine.store, {"cpuidle/cpuidle": {"settings": []}})], machine.ledger)
+    converge_knobs([StoredRequests(machine.store, {"cpuidle/cpuidle": {"settings": []}})], machine.ledger)
     machine.undo("irq", "numa")
-    assert stored(machine.store)[1].keys() == {"cpuidle/cpuidle"}
-    assert machine.ledger.originals() == {} and not machine.ledger.is_lost()
+    assert load_stored_requests(machine.store)[1].keys() == {"cpuidle/cpuidle"}
+    assert machine.ledger.load_originals() == {} and not machine.ledger.is_lost()
 
 
 def test_layer_after_layer_leaves_what_everything_leaves(machine: Machine) -> None:
     for layer in LAYERS:
         assert machine.undo(layer).left == []
     assert machine.values() == machine.before
-    assert stored(machine.store) == ({}, {}), "nothing needs the intent any more"
+    assert load_stored_requests(machine.store) == ({}, {}), "nothing needs the intent any more"
     assert [name for name in (*FILES, "desired.json") if machine.store.has_file(name)] == []
 
 
 def test_several_layers_at_once(machine: Machine) -> None:
     machine.undo("irq", "numa")
-    assert (machine.values(), stored(machine.store)) == (machine.before, ({}, {}))
+    assert (machine.values(), load_stored_requests(machine.store)) == (machine.before, ({}, {}))
 
 
 def test_what_somebody_s_own_task_asks_for_is_of_no_layer(machine: Machine) -> None:
@@ -139,24 +142,24 @@ def test_what_somebody_s_own_task_asks_for_is_of_no_layer(machine: Machine) -> N
     tuned = machine.values()
     machine.undo("numa")
     assert machine.values() == tuned
-    assert stored(machine.store)[1].keys() == {"sysfs/irq", "irq/irq", "sysfs/mine"}
+    assert load_stored_requests(machine.store)[1].keys() == {"sysfs/irq", "irq/irq", "sysfs/mine"}
 
 
 def test_an_own_request_that_cannot_be_planned_is_a_refusal(machine: Machine) -> None:
     tuned = machine.values()
-    converge([Desired(machine.store, {"sysfs/mine": {"workqueue_cpus": "draft:9"}})], machine.ledger)
+    converge_knobs([StoredRequests(machine.store, {"sysfs/mine": {"workqueue_cpus": "draft:9"}})], machine.ledger)
     with pytest.raises(BadRequest, match=r"^The stored request sysfs/mine is of no layer .* Nothing was changed\."):
         machine.undo("irq")
-    assert machine.values() == tuned and len(stored(machine.store)[1]) == 4
+    assert machine.values() == tuned and len(load_stored_requests(machine.store)[1]) == 4
 
 
 def test_what_cannot_be_reached_stays_in_the_ledger_of_its_layer(machine: Machine) -> None:
-    knob = KNOBS["cpufreq"].build(Host(machine.tree.fs), {})[0]
-    machine.ledger.remember(knob, [Change("cpufreq:policy99/max", "1", "2")])
+    knob = KNOBS["cpufreq"].build_knobs(Host(machine.tree.fs), {})[0]
+    machine.ledger.remember_originals(knob, [Change("cpufreq:policy99/max", "1", "2")])
     assert machine.undo("irq").left == []
     (left,) = machine.undo("cpufreq").left
     assert "policy99" in left
-    assert machine.ledger.originals()["cpufreq:policy99/max"] == "1"
+    assert machine.ledger.load_originals()["cpufreq:policy99/max"] == "1"
 
 
 def test_without_originals_only_what_bears_our_mark_in_the_layer_goes(machine: Machine) -> None:
@@ -168,7 +171,7 @@ def test_without_originals_only_what_bears_our_mark_in_the_layer_goes(machine: M
     (remark,) = machine.undo("irq", lost=True).remarks
     assert "which no longer sets it: kernel settings, interrupts." in remark
     assert machine.values() == tuned
-    assert stored(machine.store)[1].keys() == {"sysfs/numa"}
+    assert load_stored_requests(machine.store)[1].keys() == {"sysfs/numa"}
 
 
 def test_during_a_trial_no_layer_is_undone(machine: Machine) -> None:
@@ -183,29 +186,29 @@ class CommandLine(Knob):
     """A boot parameter that is configured, and that the running kernel was started with."""
 
     prefix = "cmdline"
-    lasting = True
+    outlives_reboot = True
     configured: str | None = "1"
 
-    def wanted(self) -> dict[str, str | None]:
+    def wanted_settings(self) -> dict[str, str | None]:
         return {"cmdline:nohz_full": "1"}
 
-    def read(self, addresses: Any) -> dict[str, str | None]:
+    def read_settings(self, addresses: Any) -> dict[str, str | None]:
         return dict.fromkeys(addresses, self.configured)
 
-    def live(self, addresses: Any) -> dict[str, str | None]:
+    def read_live_settings(self, addresses: Any) -> dict[str, str | None]:
         return dict.fromkeys(addresses, "1")
 
-    def write(self, changes: Any) -> None:
+    def write_changes(self, changes: Any) -> None:
         self.configured = changes[0].after
 
-    def facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, object]:
         return {"pending": ["nohz_full"]}
 
 
 def test_boot_parameters_say_that_they_wait_in_a_check_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     knob = CommandLine()
     monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build": lambda *dummy: [knob]}))
-    machine.ledger.remember(knob, [Change("cmdline:nohz_full", None, "1")])
+    machine.ledger.remember_originals(knob, [Change("cmdline:nohz_full", None, "1")])
     assert machine.undo("irq").pending == []
     check = machine.undo("grub_params", check=True)
     done = machine.undo("grub_params")

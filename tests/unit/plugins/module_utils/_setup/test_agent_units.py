@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import STARTED_BY, AgentUnits
@@ -40,7 +40,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 def run(systemd: Systemd, asked: dict[str, Any] | None, check: bool = False, cpus: str = "0-3") -> Outcome:
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
-    return converge([AgentUnits(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
+    return converge_knobs([AgentUnits(asked, "/x.prom", 900.0, cpus, root)], ledger, check)
 
 
 def test_it_listens_and_a_second_run_asks_once(systemd: Systemd) -> None:
@@ -87,7 +87,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     systemd.asked()
     checked = run(systemd, None, check=True)
     assert files(systemd) == there
-    assert run(systemd, None).diff() == checked.diff()
+    assert run(systemd, None).to_diff() == checked.diff()
     assert files(systemd) == before and "active" not in systemd.active.values()
     assert f"stop {SOCKET} {SERVICE}" in systemd.asked()
     assert run(systemd, None).changes == []
@@ -97,7 +97,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
 def test_a_socket_that_was_stopped_is_found_and_started(systemd: Systemd) -> None:
     run(systemd, ASKED)
     systemd.run(["systemctl", "stop", SOCKET])
-    assert run(systemd, ASKED).diff()["before"] == {f"engine:{SOCKET}/active": "inactive"}
+    assert run(systemd, ASKED).to_diff()["before"] == {f"engine:{SOCKET}/active": "inactive"}
     assert systemd.active[SOCKET] == "active"
 
 

@@ -51,7 +51,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 
 def addresses(outcome: Outcome) -> list[str]:
-    return sorted(outcome.diff()["after"])
+    return sorted(outcome.to_diff()["after"])
 
 
 #: It is started as systemd will start it.
@@ -80,7 +80,7 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
         f"engine:{WATCH}/enabled",
         f"engine:{BOOT}/enabled",
     ]
-    assert set(done.diff()["before"].values()) == {None}
+    assert set(done.to_diff()["before"].values()) == {None}
     assert run(systemd).changes == []
     assert systemd.asked() == [asked]
 
@@ -91,7 +91,7 @@ def test_a_check_of_a_bare_host_says_the_same_and_writes_nothing(systemd: System
     checked = run(systemd, check=True, **options)
     assert sorted(systemd.root.rglob("*")) == before
     assert [call.split()[0] for call in systemd.asked()] == ["show"]
-    assert checked.diff() == run(systemd, **options).diff()
+    assert checked.to_diff() == run(systemd, **options).diff()
 
 
 def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: Systemd) -> None:
@@ -135,8 +135,8 @@ def test_what_was_done_by_hand_is_found_and_repaired(
     systemd.run(["systemctl", verb, name])
     systemd.asked()
     checked = run(systemd, check=True, textfile=TEXTFILE)
-    assert list(checked.diff()["before"].items()) == [(address, words)]
-    assert run(systemd, textfile=TEXTFILE).diff() == checked.diff()
+    assert list(checked.to_diff()["before"].items()) == [(address, words)]
+    assert run(systemd, textfile=TEXTFILE).to_diff() == checked.diff()
     assert systemd.asked()[2:-1] == [repair]
     assert run(systemd, textfile=TEXTFILE).changes == []
 
@@ -145,7 +145,7 @@ def test_a_link_that_is_gone_is_found_though_systemd_remembers_it(systemd: Syste
     run(systemd)
     systemd.link(BOOT).unlink()
     assert "UnitFileState=enabled" in systemd.show(BOOT)
-    assert run(systemd).diff()["before"] == {f"engine:{BOOT}/enabled": "disabled"}
+    assert run(systemd).to_diff()["before"] == {f"engine:{BOOT}/enabled": "disabled"}
     assert systemd.link(BOOT).is_symlink()
 
 
@@ -153,7 +153,7 @@ def test_a_run_that_ended_before_systemd_read_the_files_is_made_good(systemd: Sy
     run(systemd)
     systemd.known[WATCH] = ("older", "enabled")
     systemd.asked()
-    assert run(systemd).diff()["before"] == {f"engine:{WATCH}/active": "active as before its file changed"}
+    assert run(systemd).to_diff()["before"] == {f"engine:{WATCH}/active": "active as before its file changed"}
     assert systemd.asked()[1:-1] == ["daemon-reload", f"restart {WATCH}"]
 
 
@@ -177,7 +177,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
     assert systemd.file(WATCH).readlink() == device
     systemd.refuses = ""
     done = run(systemd)
-    assert done.diff()["before"][f"engine:{UNIT_FOLDER}/{WATCH}"] == f"link to {device}"
+    assert done.to_diff()["before"][f"engine:{UNIT_FOLDER}/{WATCH}"] == f"link to {device}"
     assert device.read_text() == ""
     assert not systemd.file(WATCH).is_symlink()
     assert modes == {0}, "not even for a moment may anybody write it"
@@ -186,7 +186,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
 def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
     run(systemd)
     systemd.file(BOOT).chmod(0o666)
-    (address, value), *more = run(systemd).diff()["before"].items()
+    (address, value), *more = run(systemd).to_diff()["before"].items()
     assert (address, more) == (f"engine:{UNIT_FOLDER}/{BOOT}", [])
     assert str(value).endswith(f" 0666 {os.geteuid()}")
     assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o644

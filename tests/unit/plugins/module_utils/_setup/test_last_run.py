@@ -95,7 +95,7 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     host.put(BOOT_SERVICE_LINK, "[Unit]")
     host.put("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     store = Store(str(tmp_path))
-    Ledger(store, host.fs).begin()
+    Ledger(store, host.fs).ensure_files()
     store.save_document("desired.json", {"intent": {}, "requests": REQUESTS})
     assert last_run.save_last_run(store, last_run.read_state(Host(host.fs), store, "asked"), INTENT, check=False)
     return host

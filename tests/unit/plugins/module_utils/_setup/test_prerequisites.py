@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Abse
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import prerequisites
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.prerequisites import FILE, Prerequisites
@@ -80,8 +80,8 @@ class Machine(hosts.Host):
     def run(self, check: bool = False, **changes: Any) -> tuple[Outcome, dict[str, object]]:
         fs = KernelFS(str(self.root), read_only=check)
         knob = Prerequisites(fs, {**ASKED, **changes})
-        outcome = converge([knob], Ledger(Store(str(self.root), read_only=check), fs), check)
-        return outcome, knob.facts()
+        outcome = converge_knobs([knob], Ledger(Store(str(self.root), read_only=check), fs), check)
+        return outcome, knob.module_facts()
 
 
 @pytest.fixture
@@ -97,12 +97,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_a_bare_host_gets_its_modules_now_and_at_boot(machine: Machine) -> None:
     outcome, facts = machine.run()
-    assert list(outcome.diff()["after"]) == [
+    assert list(outcome.to_diff()["after"]) == [
         "prerequisites:module/cpuid",
         "prerequisites:module/msr",
         f"prerequisites:{FILE}",
     ]
-    assert set(outcome.diff()["before"].values()) == {None}
+    assert set(outcome.to_diff()["before"].values()) == {None}
     file = machine.root / FILE.lstrip("/")
     assert (file.read_text(), file.stat().st_mode & 0o7777, file.stat().st_uid) == (TEXT, 0o644, os.geteuid())
     assert facts == {"distribution": "Debian", "distribution_version": "12.11", "kernel": KERNEL, "missing": []}
@@ -115,16 +115,16 @@ def test_a_bare_host_gets_its_modules_now_and_at_boot(machine: Machine) -> None:
 
 def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
     before = machine.state()
-    checked = machine.run(check=True)[0].diff()
+    checked = machine.run(check=True)[0].to_diff()
     assert machine.state() == before
     assert not [call for call in machine.calls if call.startswith("modprobe")]
-    assert checked == machine.run()[0].diff()
+    assert checked == machine.run()[0].to_diff()
 
 
 def test_only_what_differs_is_made_again(machine: Machine) -> None:
     machine.run()
     (machine.root / "sys/module/msr").rmdir()
-    assert machine.run()[0].diff() == {
+    assert machine.run()[0].to_diff() == {
         "before": {"prerequisites:module/msr": None},
         "after": {"prerequisites:module/msr": "loaded"},
     }
@@ -134,7 +134,7 @@ def test_only_what_differs_is_made_again(machine: Machine) -> None:
     assert change.before == f"{change.after} 0600 {os.geteuid()}"
     assert file.stat().st_mode & 0o7777 == 0o644
     machine.put(FILE, "msr")
-    assert list(machine.run()[0].diff()["after"]) == [f"prerequisites:{FILE}"]
+    assert list(machine.run()[0].to_diff()["after"]) == [f"prerequisites:{FILE}"]
     assert file.read_text() == TEXT
 
 
@@ -292,7 +292,7 @@ def test_without_modprobe_it_is_named(machine: Machine, monkeypatch: pytest.Monk
 def test_what_is_built_in_counts_and_a_dash_is_an_underscore(machine: Machine) -> None:
     (machine.root / "sys/module/with_dash").mkdir(parents=True)
     outcome = machine.run(modules=["ext4", "built_in-one", "with-dash"])[0]
-    assert list(outcome.diff()["after"]) == [f"prerequisites:{FILE}"]
+    assert list(outcome.to_diff()["after"]) == [f"prerequisites:{FILE}"]
 
 
 def test_an_alias_is_told_from_a_module(machine: Machine) -> None:

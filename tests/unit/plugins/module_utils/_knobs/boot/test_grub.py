@@ -141,11 +141,11 @@ def test_an_edit_by_hand_is_drift_and_its_lines_are_named_when_they_go(boot: Boo
     boot.tree.put(drop_in.DROP_IN, f"{text}\nGRUB_TIMEOUT=30")
     boot([grub.UPDATE])
     one = knob(boot, "nohz_full=9")
-    wanted = one.wanted()
-    found = one.read(wanted)
+    wanted = one.wanted_settings()
+    found = one.read_settings(wanted)
     assert found == wanted
-    assert [one.same(address, text, found[address]) for address, text in wanted.items()] == [False]
-    assert "changed by hand" in one.doubt("cmdline:nohz_full", "9")
+    assert [one.values_equal(address, text, found[address]) for address, text in wanted.items()] == [False]
+    assert "changed by hand" in one.stale_reason("cmdline:nohz_full", "9")
     (remark,) = run(boot, one).remarks
     assert remark == (
         f"{drop_in.DROP_IN} held lines that are not ours, and are gone now: ['GRUB_TIMEOUT=30']. Put yours into "

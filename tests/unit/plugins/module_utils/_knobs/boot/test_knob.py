@@ -15,8 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import bootloader, drop_in, grub
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob as boot_knob
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, Original
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger, RestoringKnob
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.boots import (
     Boot,
@@ -41,7 +41,7 @@ def boot(tree: hosts.Host) -> Boot:
 
 def test_nothing_asked_is_refused(boot: Boot) -> None:
     with pytest.raises(BadRequest, match="Nothing is requested"):
-        knob(boot).wanted()
+        knob(boot).wanted_settings()
 
 
 def test_a_line_that_the_kernel_would_cut_is_refused(boot: Boot) -> None:
@@ -69,11 +69,11 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     run(boot, knob(boot, "nohz-full=9", "new=1"))
     assert line(boot).split() == ["root=/dev/vda1", "ro", "nohz-full=9", "console=tty0", "console=ttyS1", "new=1"]
 
-    facts = knob(boot, "nohz_full=9").facts()
+    facts = knob(boot, "nohz_full=9").module_facts()
     assert facts["reboot_required"] is False  # nothing was read yet
     one = knob(boot, "nohz_full=9", absent=["root2"])
     run(boot, one)
-    assert one.facts() == {
+    assert one.module_facts() == {
         "running": {"nohz_full": None, "root2": None},
         "configured": {"nohz_full": "9", "root2": None},
         "pending": ["nohz_full"],
@@ -86,9 +86,9 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
 
 
 def test_an_undo_of_nothing_needs_no_boot_loader(tree: hosts.Host) -> None:
-    (only,) = boot_knob.build(Host(tree.fs), {})
-    assert only.read([]) == {}
-    assert only.facts()["reboot_required"] is False
+    (only,) = boot_knob.build_knobs(Host(tree.fs), {})
+    assert only.read_settings([]) == {}
+    assert only.module_facts()["reboot_required"] is False
 
 
 # The way back
@@ -147,8 +147,8 @@ def test_what_cannot_be_reached_is_told_and_kept(boot: Boot, damage: str) -> Non
     if damage == "another boot loader":
         boot.tree.drop(grub.UPDATE)
         ledger = Ledger(Store(str(boot.tree.root)), boot.tree.fs)
-        (knob_here,) = boot_knob.build(Host(boot.tree.fs), {})
-        outcome = converge([Original(knob_here, ledger)], ledger)
+        (knob_here,) = boot_knob.build_knobs(Host(boot.tree.fs), {})
+        outcome = converge_knobs([RestoringKnob(knob_here, ledger)], ledger)
         words = "so sovereign.epyc does not know how it boots"
     else:
         boot.tree.put(drop_in.DROP_IN, "# owns: nonsense")
@@ -158,4 +158,4 @@ def test_what_cannot_be_reached_is_told_and_kept(boot: Boot, damage: str) -> Non
     (remark,) = outcome.remarks
     assert remark.startswith("cmdline:nohz_full was not put back: ")
     assert words in remark
-    assert Ledger(Store(str(boot.tree.root)), boot.tree.fs).originals() == {"cmdline:nohz_full": None}
+    assert Ledger(Store(str(boot.tree.root)), boot.tree.fs).load_originals() == {"cmdline:nohz_full": None}

@@ -15,10 +15,13 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import Desired, stored
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import (
+    StoredRequests,
+    load_stored_requests,
+)
 
 BOOT = "first-boot"
 RUNNING = {"boot_id": BOOT, "originals": {"x:a": "1"}}
@@ -46,10 +49,10 @@ class Quiet(Knob):
 
     prefix = "x"
 
-    def wanted(self) -> dict[str, str | None]:
+    def wanted_settings(self) -> dict[str, str | None]:
         return {}
 
-    def read(self, addresses: Any) -> dict[str, str | None]:
+    def read_settings(self, addresses: Any) -> dict[str, str | None]:
         return {}
 
 
@@ -59,9 +62,9 @@ def ledger(tmp_path: Path) -> Ledger:
     boot.parent.mkdir(parents=True)
     boot.write_text(f"{BOOT}\n")
     ledger = Ledger(Store(str(tmp_path)), KernelFS(str(tmp_path)))
-    with ledger.lock():
-        ledger.begin()
-        ledger.remember(Quiet(), [Change("x:a", "1", "2")])
+    with ledger.hold_lock():
+        ledger.ensure_files()
+        ledger.remember_originals(Quiet(), [Change("x:a", "1", "2")])
     return ledger
 
 
@@ -74,7 +77,7 @@ def test_both_files_hold_the_same(ledger: Ledger) -> None:
     expected = {"format": 1, "running": RUNNING, "hardware": hardware, "lasting": {}}
     assert json.loads(file(ledger, 0).read_text()) == expected
     assert file(ledger, 1).read_text() == file(ledger, 0).read_text()
-    assert ledger.flaw() == ""
+    assert ledger.damaged_copy_reason() == ""
 
 
 @pytest.mark.parametrize("content", [*DAMAGED, None])
@@ -85,14 +88,14 @@ def test_one_of_them_is_enough_and_the_next_run_mends_the_other(ledger: Ledger, 
         if content is not None:
             file(ledger, turn).write_bytes(content)
         if content is not None or turn == 0:
-            assert str(file(ledger, turn)) in ledger.flaw()
-            assert f"{file(ledger, 1 - turn)} has the same" in ledger.flaw()
-        assert ledger.originals() == {"x:a": "1"}
-        converge([Quiet()], ledger, check=True)
+            assert str(file(ledger, turn)) in ledger.damaged_copy_reason()
+            assert f"{file(ledger, 1 - turn)} has the same" in ledger.damaged_copy_reason()
+        assert ledger.load_originals() == {"x:a": "1"}
+        converge_knobs([Quiet()], ledger, check=True)
         assert not file(ledger, turn).exists() or file(ledger, turn).read_bytes() == content, "a check mends nothing"
-        ledger.begin()
-        converge([Quiet()], Ledger(ledger.store, ledger.fs))
-        assert ledger.flaw() == ""
+        ledger.ensure_files()
+        converge_knobs([Quiet()], Ledger(ledger.store, ledger.fs))
+        assert ledger.damaged_copy_reason() == ""
         if content is not None or turn == 0:
             assert file(ledger, turn).read_bytes() == good
 
@@ -105,23 +108,23 @@ def test_without_a_whole_one_nothing_is_done_and_none_is_advised_away(
     for turn in (0, 1):
         file(ledger, turn).write_bytes(content)
     with pytest.raises(TuningError, match=r"ledger\.json is damaged: .*Put ledger\.json or ledger\.copy\.json back"):
-        converge([Quiet()], ledger, check=check)
+        converge_knobs([Quiet()], ledger, check=check)
     assert [file(ledger, turn).read_bytes() for turn in (0, 1)] == [content, content]
 
 
 def test_both_gone_though_requests_are_stored(ledger: Ledger) -> None:
-    converge([Desired(ledger.store, {"x/x": {}})], ledger)
+    converge_knobs([StoredRequests(ledger.store, {"x/x": {}})], ledger)
     for turn in (0, 1):
         file(ledger, turn).unlink()
     assert ledger.is_lost()
     with pytest.raises(TuningError, match=r"ledger\.json is gone\. .*there is no whole copy"):
-        ledger.originals()
+        ledger.load_originals()
 
 
 class Register(Quiet):
     """A knob of what no kernel resets."""
 
-    in_hardware = True
+    outlives_kexec = True
 
 
 @pytest.mark.parametrize(
@@ -134,20 +137,20 @@ class Register(Quiet):
 )
 def test_originals_of_registers_outlive_a_kexec(tmp_path: Path, ledger: Ledger, loader: str, left: Any) -> None:
     """The kernel that comes next finds the registers as they were, and its own settings anew."""
-    ledger.remember(Register(), [Change("r:a", "0", "1")])
-    assert ledger.originals() == {"x:a": "1", "r:a": "0"}
+    ledger.remember_originals(Register(), [Change("r:a", "0", "1")])
+    assert ledger.load_originals() == {"x:a": "1", "r:a": "0"}
     for boot in ("second-boot", "third-boot"):
         (tmp_path / "proc/sys/kernel/random/boot_id").write_text(f"{boot}\n")
         (tmp_path / "proc/sys/kernel/bootloader_type").write_text(f"{loader}\n")
         later = Ledger(ledger.store, ledger.fs)
-        assert later.originals() == left
-        later.begin()
-        later.remember(Register(), [Change("r:a", "1", "0"), Change("r:b", "0", "1")])
+        assert later.load_originals() == left
+        later.ensure_files()
+        later.remember_originals(Register(), [Change("r:a", "1", "0"), Change("r:b", "0", "1")])
         left = {"r:a": "1", **left, "r:b": "0"}
-        assert later.originals() == left
+        assert later.load_originals() == left
         left = left if loader == "208" else {}
-    later.forget(["r:a", "r:b"])
-    assert later.originals() == {}
+    later.forget_originals(["r:a", "r:b"])
+    assert later.load_originals() == {}
 
 
 def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> None:
@@ -155,8 +158,8 @@ def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> 
         file(ledger, turn).unlink()
     file(ledger, 0).write_text(json.dumps({"running": RUNNING, "lasting": {"x:b": None}}))
     ledger = Ledger(ledger.store, ledger.fs)
-    assert (ledger.flaw(), ledger.originals()) == ("", {"x:a": "1", "x:b": None})
-    converge([Desired(ledger.store, {"x/x": {}})], ledger)
+    assert (ledger.damaged_copy_reason(), ledger.load_originals()) == ("", {"x:a": "1", "x:b": None})
+    converge_knobs([StoredRequests(ledger.store, {"x/x": {}})], ledger)
     assert file(ledger, 1).read_text() == file(ledger, 0).read_text()
     assert json.loads(file(ledger, 1).read_text())["format"] == 1
 
@@ -167,17 +170,17 @@ def test_what_an_older_version_wrote_is_read_and_gets_a_copy(ledger: Ledger) -> 
 def test_damaged_requests_are_named_and_can_be_made_anew(ledger: Ledger, content: bytes) -> None:
     Path(ledger.store.file_path("desired.json")).write_bytes(content)
     with pytest.raises(TuningError, match=r"desired\.json is damaged: .*Move it away, and run site\.yml"):
-        stored(ledger.store)
+        load_stored_requests(ledger.store)
 
 
 def test_the_last_file_takes_the_folder_along(ledger: Ledger) -> None:
-    with ledger.lock():
-        ledger.forget(["x:a"])
-        ledger.end()
+    with ledger.hold_lock():
+        ledger.forget_originals(["x:a"])
+        ledger.remove_files_if_empty()
     assert not Path(ledger.store.folder).exists()
 
 
 def test_a_run_that_stores_nothing_leaves_nothing(tmp_path: Path, ledger: Ledger) -> None:
     other = Ledger(Store(str(tmp_path / "other")), ledger.fs)
-    converge([Quiet()], other)
+    converge_knobs([Quiet()], other)
     assert not Path(other.store.folder).exists()

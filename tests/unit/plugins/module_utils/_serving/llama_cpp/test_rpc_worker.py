@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
@@ -64,7 +64,7 @@ def knobs(systemd: Systemd, **asked: Any) -> list[Knob]:
 
 def run(systemd: Systemd, **asked: Any) -> list[str]:
     root = str(systemd.root)
-    changed = converge(knobs(systemd, **asked), Ledger(Store(root), KernelFS(root)), False).changes
+    changed = converge_knobs(knobs(systemd, **asked), Ledger(Store(root), KernelFS(root)), False).changes
     return [change.address for change in changed]
 
 

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import Outcome, converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
@@ -38,7 +38,7 @@ def run(systemd: Systemd, texts: dict[str, str], check: bool = False) -> Outcome
     root = str(systemd.root)
     ledger = Ledger(Store(root, read_only=check), KernelFS(root, read_only=check))
     files = {f"{UNIT_FOLDER}/{name}": text for name, text in texts.items()}
-    return converge([Instance("chat", files, root=root)], ledger, check)
+    return converge_knobs([Instance("chat", files, root=root)], ledger, check)
 
 
 def test_what_is_proven_first_is_not_proven_again_when_it_is_put_back(systemd: Systemd) -> None:
@@ -50,7 +50,7 @@ def test_what_is_proven_first_is_not_proven_again_when_it_is_put_back(systemd: S
     ledger = Ledger(Store(root), KernelFS(root))
     knob = Instance("chat", {f"{UNIT_FOLDER}/{MAIN}": "two"}, root=root, proof=lambda: begun.append(systemd.asked()))
     with pytest.raises(TuningError):
-        converge([knob], ledger)
+        converge_knobs([knob], ledger)
     (before,) = begun
     assert not [call for call in before if "restart" in call], "what ran was not stopped yet"
     assert there(systemd) == {MAIN: "one"}
@@ -61,7 +61,7 @@ def there(systemd: Systemd) -> dict[str, str]:
 
 
 def test_it_comes_stays_and_goes(systemd: Systemd) -> None:
-    assert run(systemd, {MAIN: "one"}, check=True).diff()["after"] == {
+    assert run(systemd, {MAIN: "one"}, check=True).to_diff()["after"] == {
         f"llama:/etc/systemd/system/{MAIN}": "one",
         f"llama:{MAIN}/active": "active",
         f"llama:{MAIN}/enabled": "enabled",
@@ -166,7 +166,7 @@ def test_what_was_added_by_hand_goes_and_the_unit_starts_again(systemd: Systemd,
     added = systemd.root / f"{folder}/{MAIN}.d/override.conf".lstrip("/")
     added.parent.mkdir(parents=True)
     added.write_text("[Service]\nNice=5\n")
-    assert run(systemd, {MAIN: "one", RPC: "draft"}, check=True).diff() == {
+    assert run(systemd, {MAIN: "one", RPC: "draft"}, check=True).to_diff() == {
         "before": {f"llama:{folder}/{MAIN}.d/override.conf": "[Service]\nNice=5\n"},
         "after": {f"llama:{folder}/{MAIN}.d/override.conf": None},
     }

@@ -183,7 +183,7 @@ def test_what_runs_is_tried_only_before_it_is_started_again(tries: Tries) -> Non
 def test_of_each_binary_one_token_is_enough(tries: Tries) -> None:
     knobs = tries.knobs({"name": "code", "port": 8081})
     assert tries.tried == [*ALL, "read", "dry run"]
-    assert [knob.remarks() for knob in knobs[:-1]] == [["slow"], ["slow"]]
+    assert [knob.list_remarks() for knob in knobs[:-1]] == [["slow"], ["slow"]]
 
 
 def test_keys_that_are_missing_or_open_a_server_are_refused_before_it_is_touched(tries: Tries) -> None:
@@ -257,7 +257,7 @@ def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monke
     assert "\nTimeoutStartSec=430\n" in first, "300, 100 for the model at 10 MB/s, and 30"
     (knob, dummy) = tries.knobs()
     assert speeds == [90e6] and isinstance(knob, Instance) and first in knob.files.values()
-    assert "come at less than 100 MB/s, so that a start may take 400 s" in " ".join(knob.remarks())
+    assert "come at less than 100 MB/s, so that a start may take 400 s" in " ".join(knob.list_remarks())
     tries.install(port=8081)
     assert speeds == [] and "\nTimeoutStartSec=380\n" in unit.read_text()
 
@@ -287,7 +287,7 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
 
     monkeypatch.setattr(instances.beside, "plan_beside", full)
     (one, dummy) = tries.knobs(port=8081, **first)
-    assert "update_order: what runs is stopped first, for want of room. The instance needs 9 GiB." in one.remarks()
+    assert "update_order: what runs is stopped first, for want of room. The instance needs 9 GiB." in one.list_remarks()
     assert proof(port=8081, **first) is None
     tries.active = "failed"
     assert proof(port=8081, **first) is None, "nothing runs"

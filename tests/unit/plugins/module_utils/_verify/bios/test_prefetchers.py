@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import build
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.knob import build_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr.registers import NAMED, PREFETCH_CONTROL
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, registers
 from ansible_collections.sovereign.epyc.tests.unit.fakes.firmware import judged, ledger_of
@@ -56,8 +56,8 @@ def test_l3_domains_may_differ(registers_of: hosts.Host) -> None:
 def test_what_was_written_since_does_not_count(registers_of: hosts.Host) -> None:
     """The knob itself writes, so that this breaks where its addresses change."""
     setting = {"cpus": "0-63", "prefetch_control": dict.fromkeys(NAMED["prefetch_control"][1], "disabled")}
-    knobs = build(Host(registers_of.fs), {"settings": [setting]})
-    converge(knobs, ledger_of(registers_of), check=False)
+    knobs = build_knobs(Host(registers_of.fs), {"settings": [setting]})
+    converge_knobs(knobs, ledger_of(registers_of), check=False)
     assert registers_of.fs.read_words("/dev/cpu/0/msr", [PREFETCH_CONTROL]) == [0b101111]
     item = judged(registers_of, prefetchers="on")["prefetchers"]
     assert item.verdict == "ok"

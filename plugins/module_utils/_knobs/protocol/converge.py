@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Brings knobs to their wanted values, all or nothing: difference, check mode, read-back, and undo on a failure."""
+"""Gives knobs their wanted values, all or nothing: differences, check mode, read-back, and rollback on a failure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Outcome:
-    """What a run did, or would do."""
+    """The changes that a run made, or would make in a check, and its remarks."""
 
     def __init__(self, changes: list[Change], remarks: list[str]) -> None:
         self.changes = changes
         self.remarks = remarks
 
     def to_diff(self) -> dict[str, Settings]:
-        """Return before and after of each changed address; of one changed twice, the first and the last."""
+        """Return the value of each changed address before the first and after the last change of it."""
         before: Settings = {}
         for change in self.changes:
             before.setdefault(change.address, change.before)
@@ -37,7 +37,7 @@ class Outcome:
 
 
 class LedgerNotUpdated(TuningError):
-    """A run has made all its changes, and then could not write into the ledger what was put back by them."""
+    """All changes were made, and then the ledger could not be updated: it still has originals that were restored."""
 
     def __init__(self, reasons: Sequence[str], outcome: Outcome) -> None:
         made = f"The {len(outcome.changes)} changes of this run stay" if outcome.changes else "Nothing was changed"
@@ -52,7 +52,7 @@ class LedgerNotUpdated(TuningError):
 
 
 def find_differences(knob: Knob, wanted: Settings, found: Settings) -> list[Change]:
-    """Return what must change for found to become wanted; addresses that are not wanted stay out of it."""
+    """Return the changes that make ``found`` equal to ``wanted``; addresses that are only in ``found`` are left out."""
     return [
         Change(address, found.get(address), value)
         for address, value in wanted.items()
@@ -61,12 +61,12 @@ def find_differences(knob: Knob, wanted: Settings, found: Settings) -> list[Chan
 
 
 def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outcome:
-    """Bring every knob to what it wants, all or nothing; with check, only say what would change.
+    """Give every knob its wanted settings, all or nothing; with ``check``, only return what would change.
 
-    The original of each address is in the ledger, on disk, before the first write to it, and nothing is written where
-    what a knob records afterwards could not be. Each write is proven by reading back. When a knob fails, what this run
-    changed is put back, latest first, and the error is raised again with a sentence on how the host was left.
-    Unrecorded is raised where all was done and the ledger could not be told.
+    The original of each address is on the disk, in the ledger, before the first write to that address. Nothing is
+    written if a knob could not record afterwards what it has to. Each write is proven by a read-back. If a knob fails,
+    the changes of this run are rolled back, the latest first, and the error is raised again with a sentence on the
+    state of the host. LedgerNotUpdated is raised if only the ledger could not be updated in the end.
     """
     changes: list[Change] = []
     remarks: list[str] = []
@@ -92,7 +92,7 @@ def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -
                 changes += todo
                 remarks += knob.list_remarks()
         except BaseException as error:
-            # A bug or a signal leaves a host half changed, just as a refusal of the kernel does.
+            # After a bug or a signal a host is half changed, too, just as after a refusal of the kernel.
             _restore_before(done, error)
             raise
         outcome = Outcome(changes, remarks)
@@ -102,7 +102,7 @@ def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -
 
 
 def _finish_all(knobs: Sequence[Knob], outcome: Outcome) -> None:
-    """Tell every knob that all are proven. What was made stays where one cannot record that, and the error says so."""
+    """Finish the run of every knob, after all are proven. LedgerNotUpdated if one of them cannot record that."""
     reasons = []
     for knob in knobs:
         try:
@@ -114,7 +114,7 @@ def _finish_all(knobs: Sequence[Knob], outcome: Outcome) -> None:
 
 
 def _require_read_back(knob: Knob, wanted: Settings) -> None:
-    """Read back. A write that "succeeded" and had no effect is a failure that names the first such address."""
+    """Raise NotApplied, with the first such address, if a setting does not read as wanted after its write."""
     left = find_differences(knob, wanted, knob.read_settings(wanted))
     if left:
         first = left[0]
@@ -133,23 +133,48 @@ def _quote_value(value: str | None) -> str:
 
 
 def _restore_before(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:
-    """Write what was found before, for every address that this run touched, and say in the error how it went."""
-    lost: list[str] = []
-    for knob, todo in reversed(done):
-        away = {change.address: knob.unreachable_reason(change.address) for change in todo}
-        lost += dict.fromkeys(reason for reason in away.values() if reason)
-        before = {change.address: change.before for change in todo if not away[change.address]}
-        try:
-            with knob.hold_lock():
-                back = find_differences(knob, before, knob.read_settings(before))
-                if back:
-                    knob.write_changes(back)
-                _require_read_back(knob, before)
-        except TuningError as second:
-            raise Unrestored(
-                f"{error} Putting back what was there before failed too: {second} This host is now between two states.",
-                **getattr(error, "details", {}),
-            ) from error
+    """Restore the value before this run at every address that it has changed, and add to the error how that went.
+
+    An address that cannot be restored keeps no other from it. Unrestored names all that are left.
+    """
+    unreachable: list[str] = []
+    failures: list[str] = []
+    for knob, changes in reversed(done):
+        reasons = {change.address: knob.unreachable_reason(change.address) for change in changes}
+        unreachable += dict.fromkeys(reason for reason in reasons.values() if reason)
+        failures += _restore_knob(knob, {c.address: c.before for c in changes if not reasons[c.address]})
+    if failures:
+        raise Unrestored(
+            f"{error} Putting back what was there before failed too: {' '.join(failures)} This host is now between "
+            "two states.",
+            **getattr(error, "details", {}),
+        ) from error
     if done and isinstance(error, TuningError):
-        but = f", except what cannot be reached now: {', '.join(lost)}" if lost else ""
-        error.args = (f"{error} What this run had changed was put back{but}.",)
+        exception = f", except what cannot be reached now: {', '.join(unreachable)}" if unreachable else ""
+        error.args = (f"{error} What this run had changed was put back{exception}.",)
+
+
+def _restore_knob(knob: Knob, before: Settings) -> list[str]:
+    """Restore the settings of a knob, one by one where that fails for all at once; return a sentence for each left."""
+    failures = []
+    try:
+        with knob.hold_lock():
+            try:
+                _write_and_read_back(knob, before)
+            except TuningError:
+                for address, value in before.items():
+                    try:
+                        _write_and_read_back(knob, {address: value})
+                    except TuningError as error:
+                        named = error.details.get("address") == address
+                        failures.append(str(error) if named else f"{address}: {error}")
+    except TuningError as error:
+        failures.append(f"{', '.join(before)}: {error}")
+    return failures
+
+
+def _write_and_read_back(knob: Knob, settings: Settings) -> None:
+    changes = find_differences(knob, settings, knob.read_settings(settings))
+    if changes:
+        knob.write_changes(changes)
+    _require_read_back(knob, settings)

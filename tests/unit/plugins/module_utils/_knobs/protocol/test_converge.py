@@ -181,6 +181,25 @@ def test_an_undo_that_fails_says_that_the_host_is_between_two_states(ledger: Led
         converge_knobs([dial], ledger)
 
 
+def test_a_setting_that_cannot_be_restored_keeps_no_other_from_it(ledger: Ledger) -> None:
+    class Stuck(Dial):
+        def write_changes(self, changes: Sequence[Change]) -> None:
+            for change in changes:
+                if change.after == "1" and change.address in ("dial:a", "dial:c"):
+                    raise Refused(f"Cannot write {change.after}: Invalid argument.", 22, "a file")
+                super().write_changes([change])
+
+    kernel: dict[str, str | None] = dict.fromkeys(("dial:a", "dial:b", "dial:c", "dial:d", "dial:e"), "1")
+    first = Dial(kernel, {"dial:d": "2"})
+    last = Dial(kernel, {"dial:e": "2"})
+    last.refuse.add("dial:e")
+    with pytest.raises(Unrestored, match="between two states") as caught:
+        converge_knobs([first, Stuck(kernel, dict.fromkeys(("dial:a", "dial:b", "dial:c"), "2")), last], ledger)
+    assert kernel == {"dial:a": "2", "dial:b": "1", "dial:c": "2", "dial:d": "1", "dial:e": "1"}
+    for address, is_named in {"dial:a": True, "dial:b": False, "dial:c": True, "dial:d": False}.items():
+        assert (f"{address}: Cannot write" in str(caught.value)) is is_named
+
+
 def test_the_original_is_that_before_the_first_write(ledger: Ledger) -> None:
     kernel: dict[str, str | None] = {"dial:a": "1"}
     for value in ("2", "3"):

@@ -25,14 +25,14 @@ from ._io.kernelfs import KernelFS
 from ._io.store import TRIAL, Store
 from ._knobs import apply_stored as applications
 from ._knobs import trial
-from ._knobs.apply_stored import Application
+from ._knobs.apply_stored import StoredApplication
 from ._knobs.catalogue import sort_requests
 from ._knobs.history import history_file
 from ._knobs.irq import new_interrupts
 from ._knobs.layers import require_layers
 from ._knobs.protocol.ledger import Ledger
 from ._knobs.protocol.stored_requests import load_stored_requests
-from ._knobs.undo import AGAIN, undo
+from ._knobs.undo import AGAIN, undo_changes
 from ._verify import host_metrics
 from ._version import VERSION
 
@@ -182,12 +182,12 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     try:
         fs = KernelFS(read_only=True)
         survey = drift.of_host(fs)
-        new_interrupts.keep_to_housekeeping(survey.host)
+        new_interrupts.pin_to_housekeeping(survey.host)
         found = survey.list_findings()
         more = {
             **host_metrics.families(fs),
             **service_metrics.families(survey.host),
-            **repair.families(Store(read_only=True), found),
+            **repair.repair_metrics(Store(read_only=True), found),
         }
         texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
         textfiles.write_file(textfile, metrics.render_host_metrics(found, survey.count_by_layer(), more, texts))
@@ -212,7 +212,7 @@ def _print_findings(survey: Survey, as_json: bool) -> int:
 
 def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
     """Apply every stored request; with ``retry`` again where one failed, as what it needs may come late at boot."""
-    work = Application(KernelFS(), Store())
+    work = StoredApplication(KernelFS(), Store())
     work.run()
     for dummy in range(RETRIES if retry else 0):
         if not work.failures:
@@ -220,11 +220,13 @@ def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
         time.sleep(PAUSE)
         work.run()
     try:
-        trial.forget_earlier(Store(), KernelFS())
+        trial.forget_earlier_trial(Store(), KernelFS())
     except TuningError as error:
         work.failures.append(str(error))
     outcome = f"{len(work.failures)} failed" if work.failures else "done"
-    unwritten = history_file.note(Store(), history_file.BOOT, {change.address for change in work.changes}, outcome)
+    unwritten = history_file.note_finished_run(
+        Store(), history_file.BOOT, {change.address for change in work.changes}, outcome
+    )
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
         print_error_lines(sentence)
     _print_changes(work.changes, work.failures, as_json)
@@ -235,7 +237,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
     from ._serving.unit import drift
 
-    outcome = repair.repair(KernelFS(), Store(), roles, look=drift.of_host)
+    outcome = repair.repair_drift(KernelFS(), Store(), roles, look=drift.of_host)
     if as_json:
         print_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
@@ -245,7 +247,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
 
 def restore_after_trial(as_json: bool) -> int:
     """Put the stored settings back after a trial; nothing is done where none was under way."""
-    work = applications.settle(Store(), KernelFS())
+    work = applications.end_trial_and_apply_stored(Store(), KernelFS())
     _print_changes(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
@@ -256,10 +258,10 @@ def watch_interrupts(as_json: bool) -> int:
     Threads of units that a stored group names are moved into it when they have come, too.
     """
     reported: list[str] = []
-    for interrupts in new_interrupts.moments(_follows_threads_of_units):
+    for interrupts in new_interrupts.wait_for_new_interrupts(_follows_threads_of_units):
         if Store(read_only=True).has_file(TRIAL):
             continue
-        work = Application(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
+        work = StoredApplication(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
         work.run()
         if work.changes or work.failures != reported:
             _print_changes(work.changes, work.failures, as_json)
@@ -294,7 +296,7 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
     fs, store = KernelFS(), Store()
     ledger = Ledger(store, fs, without_originals)
     losses = dependents.require_undo_possible(layers, ledger.load_originals(), fs.root) if layers else []
-    done = undo(Host(fs), ledger, layers=layers)
+    done = undo_changes(Host(fs), ledger, layers=layers)
     for remark in [*losses, *done.remarks]:
         print_error_lines(remark)
     _print_changes(done.changes, done.left, as_json, "were not put back")

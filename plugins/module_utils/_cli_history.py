@@ -24,13 +24,13 @@ def show_history(store: Store, as_json: bool) -> int:
             {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
         )
     else:
-        print_lines(*unfinished_lines(store), *table.render(found.notable_runs()))
+        print_lines(*unfinished_lines(store), *table.render_table(found.notable_runs()))
     return 0
 
 
 def forget_history(store: Store, as_json: bool) -> int:
     """Drop the history, but for what says what this host was asked for."""
-    gone = history_file.forget(store)
+    gone = history_file.forget_runs(store)
     kept = len(history_file.History(store).runs)
     if as_json:
         print_json({"forgotten": gone, "kept": kept})
@@ -45,13 +45,13 @@ def forget_history(store: Store, as_json: bool) -> int:
 
 def unfinished_data(store: Store) -> dict[str, object]:
     """Return the run that did not end as plain data, under its key; null where all have ended."""
-    run = history_file.unfinished_run(store)
+    run = history_file.load_unfinished_run(store)
     return {"unfinished_run": run.to_dict() if run else None}
 
 
 def unfinished_lines(store: Store) -> list[str]:
     """Return the line that says first that a run did not end, and what to do; no line where all have ended."""
-    run = history_file.unfinished_run(store)
+    run = history_file.load_unfinished_run(store)
     if run is None:
         return []
     sentence = run.sentence()

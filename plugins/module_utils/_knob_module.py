@@ -38,7 +38,7 @@ COMMON = dict(
 )
 
 
-def run_knob(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: Any) -> None:
+def run_knob_module(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: Any) -> None:
     """Run the module of a knob, and exit. ``build`` of the knob's file makes the knobs from the options in ``spec``.
 
     ``rules`` are further arguments of AnsibleModule, such as required_together.
@@ -58,22 +58,22 @@ def run_knob(name: str, spec: dict[str, Any], knob_file: ModuleType, **rules: An
             return [*originals, stored_requests.StoredRequests(ledger.store, dict.fromkeys(labels))]
         if params["state"] == "unasked":
             return [
-                *_unasked(build, host, ledger, request, None),
+                *_restore_unrequested(build, host, ledger, request, None),
                 stored_requests.StoredRequests(ledger.store, {request: None}),
             ]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
         if params["persistent"]:
             if params["undo_unasked"]:
-                knobs = [*_unasked(build, host, ledger, request, options), *knobs]
+                knobs = [*_restore_unrequested(build, host, ledger, request, options), *knobs]
             stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
             knobs.append(stored_requests.StoredRequests(ledger.store, stored))
         return knobs
 
-    run_plain({**COMMON, **spec}, knobs_of, {name: knob_file}, **rules)
+    run_converging_module({**COMMON, **spec}, knobs_of, {name: knob_file}, **rules)
 
 
-def run_plain(
+def run_converging_module(
     spec: dict[str, Any],
     knobs_of: Callable[[Mapping[str, Any], Host, Ledger], Sequence[Knob]],
     knob_files: Mapping[str, Any] | None = None,
@@ -102,9 +102,9 @@ def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
     try:
         outcome = converge_knobs(knobs, ledger)
     except LedgerNotUpdated as error:
-        history_file.count(ledger.store, error.outcome.to_diff()["after"])
+        history_file.count_changes(ledger.store, error.outcome.to_diff()["after"])
         raise
-    unwritten = history_file.count(ledger.store, outcome.to_diff()["after"])
+    unwritten = history_file.count_changes(ledger.store, outcome.to_diff()["after"])
     outcome.remarks += [unwritten] if unwritten else []
     return outcome
 
@@ -117,7 +117,9 @@ def host_and_ledger(
     return Host(fs, intent), Ledger(store, fs, without_originals)
 
 
-def _unasked(build: Build, host: Host, ledger: Ledger, request: str, options: Mapping[str, Any] | None) -> list[Knob]:
+def _restore_unrequested(
+    build: Build, host: Host, ledger: Ledger, request: str, options: Mapping[str, Any] | None
+) -> list[Knob]:
     """Return knobs that put back what the stored request wanted and neither these options nor other requests want.
 
     ``request`` is "KNOB/LABEL", and ``options`` is None when it is to be stored no more. What other requests want is
@@ -129,14 +131,14 @@ def _unasked(build: Build, host: Host, ledger: Ledger, request: str, options: Ma
         return []
     others = [other for key, other in requests.items() if key.partition("/")[0] == name]
     try:
-        gone = _wanted(build, Host(host.fs, intent), before)
+        gone = _wanted_addresses(build, Host(host.fs, intent), before)
     except TuningError as error:
         note = f"What {request} asked for until now cannot be told here any more, so nothing of it is put back: {error}"
         return [RestoringKnob(knob, ledger, only=(), note=note) for knob in build(host, {})[:1]]
     for other in [*others, *([] if options is None else [options])]:
-        gone -= _wanted(build, host, other)
+        gone -= _wanted_addresses(build, host, other)
     return [RestoringKnob(knob, ledger, only=gone) for knob in reversed(build(host, {}))] if gone else []
 
 
-def _wanted(build: Build, host: Host, options: Mapping[str, Any]) -> set[str]:
+def _wanted_addresses(build: Build, host: Host, options: Mapping[str, Any]) -> set[str]:
     return {address for knob in build(host, options) for address in knob.wanted_settings()}

@@ -156,7 +156,7 @@ amd_pstate:
   sample: disable
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.cpufreq import knob
 
 SPEC = dict(
@@ -179,7 +179,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("cpufreq", SPEC, knob)
+    run_knob_module("cpufreq", SPEC, knob)
 
 
 if __name__ == "__main__":

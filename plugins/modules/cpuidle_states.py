@@ -108,7 +108,7 @@ governor:
   sample: menu
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import cpuidle
 
 SPEC = dict(
@@ -128,7 +128,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("cpuidle", SPEC, cpuidle)
+    run_knob_module("cpuidle", SPEC, cpuidle)
 
 
 if __name__ == "__main__":

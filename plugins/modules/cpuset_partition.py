@@ -92,7 +92,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import partition
 
 SPEC = dict(
@@ -102,7 +102,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("partition", SPEC, partition, required_if=[("state", "present", ("cpus",))])
+    run_knob_module("partition", SPEC, partition, required_if=[("state", "present", ("cpus",))])
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ diff:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import (
     AgentUnits,
     plan_housekeeping_cpus,
@@ -161,7 +161,7 @@ def main() -> None:
         agent_unknown=dict(type="str", default=DEFAULTS["unknown"]),
         intent=dict(type="dict"),
     )
-    run_plain(spec, build)
+    run_converging_module(spec, build)
 
 
 if __name__ == "__main__":

@@ -148,13 +148,15 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     if state == "read":
         return read(store)
     if state == "absent":
-        forgotten = history_file.forget(store, check)
+        forgotten = history_file.forget_runs(store, check)
         return dict(changed=forgotten > 0, forgotten=forgotten, remarks=[])
     if check:
         return dict(changed=False, remarks=[])
     if state == "begun":
-        return dict(changed=False, remarks=[], run=history_file.begin(store, params["layers"], params["requested"]).id)
-    remark = history_file.end(store, params["run"])
+        return dict(
+            changed=False, remarks=[], run=history_file.begin_run(store, params["layers"], params["requested"]).id
+        )
+    remark = history_file.end_run(store, params["run"])
     return dict(changed=False, remarks=[remark] if remark else [])
 
 
@@ -165,7 +167,7 @@ def read(store: Store) -> dict[str, Any]:
     return dict(
         changed=False,
         ansible_facts=dict(epyc_history=[one.to_dict() for one in found.notable_runs()]),
-        lines=table.render(found.notable_runs()),
+        lines=table.render_table(found.notable_runs()),
         unfinished=unfinished.sentence() if unfinished else "",
         remarks=found.damage,
     )

@@ -249,7 +249,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_da
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import unfinished_run
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import load_unfinished_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import instance_placements
 
@@ -292,7 +292,7 @@ OF_THE_REQUEST = ("sku", "refuse")
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result, or why there is none."""
     store = Store(fs.root, read_only=True)
-    unfinished = unfinished_run(store)
+    unfinished = load_unfinished_run(store)
     remarks = [f"{unfinished.sentence()}."] if unfinished else []
     intent = {key: value for key, value in params.items() if key not in OF_THE_REQUEST}
     try:

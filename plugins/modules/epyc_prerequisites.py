@@ -105,12 +105,12 @@ diff:
       after: {"prerequisites:module/msr": "loaded"}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.prerequisites import Prerequisites
 
 
 def main() -> None:
-    run_plain(
+    run_converging_module(
         dict(
             distributions=dict(type="dict", default={}),
             kernel=dict(type="str", default=""),

@@ -101,7 +101,7 @@ from functools import partial
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair_drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
@@ -120,7 +120,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
     look = partial(drift.of_host, **requested.parse_requested_option(params))
-    outcome = repair(KernelFS(read_only=check), store, params["roles"], params["most"], check, look=look)
+    outcome = repair_drift(KernelFS(read_only=check), store, params["roles"], params["most"], check, look=look)
     return {
         "changed": bool(outcome.changes or (check and outcome.repaired)),
         "clean": outcome.clean,

@@ -103,7 +103,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unre
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import require_layers
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.dependents import require_undo_possible
 
 TYPE_CHECKING = False
@@ -120,7 +120,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
     instances_stay = layers and not params["instances_leave"]
     losses = require_undo_possible(layers, ledger.load_originals(), host.fs.root) if instances_stay else []
-    done = undo(host, ledger, check, layers)
+    done = undo_changes(host, ledger, check, layers)
     result = dict(
         changed=bool(done.changes),
         diff=done.to_diff(),

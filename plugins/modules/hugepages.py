@@ -150,7 +150,7 @@ given:
   sample: {"hugepages:node2/2048kB": 18211}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.hugepages import knob
 
 SIZE = dict(type="str", choices=["2MiB", "1GiB"], default="2MiB")
@@ -178,7 +178,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("hugepages", SPEC, knob, required_if=[("state", "present", ("pools", "for_file"), True)])
+    run_knob_module("hugepages", SPEC, knob, required_if=[("state", "present", ("pools", "for_file"), True)])
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ irqbalance:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.irq import knob
 
 SPEC = dict(
@@ -163,7 +163,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("irq", SPEC, knob)
+    run_knob_module("irq", SPEC, knob)
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ reboot_required:
   type: bool
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob
 
 SPEC = dict(
@@ -154,7 +154,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("cmdline", SPEC, knob)
+    run_knob_module("cmdline", SPEC, knob)
 
 
 if __name__ == "__main__":

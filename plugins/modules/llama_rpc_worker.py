@@ -103,7 +103,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
 
 TYPE_CHECKING = False
@@ -134,7 +134,7 @@ def main() -> None:
         "l3_group": dict(type="str"),
         "intent": dict(type="dict"),
     }
-    run_plain(spec, build)
+    run_converging_module(spec, build)
 
 
 if __name__ == "__main__":

@@ -486,7 +486,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_plain
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options import options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances
@@ -514,7 +514,7 @@ def main() -> None:
         "purge": dict(type="bool", default=False),
         "intent": dict(type="dict"),
     }
-    run_plain(spec, build)
+    run_converging_module(spec, build)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,7 @@ tainted_before:
   sample: false
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.msr import knob
 
 SWITCH = dict(type="str", choices=["enabled", "disabled"])
@@ -223,7 +223,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("msr", SPEC, knob)
+    run_knob_module("msr", SPEC, knob)
 
 
 if __name__ == "__main__":

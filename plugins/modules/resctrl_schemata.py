@@ -189,7 +189,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import knob
 
 MONITORS = dict(
@@ -228,7 +228,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("resctrl", SPEC, knob)
+    run_knob_module("resctrl", SPEC, knob)
 
 
 if __name__ == "__main__":

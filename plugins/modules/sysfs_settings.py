@@ -121,7 +121,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import sysfs
 
 SPEC = dict(
@@ -136,7 +136,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_knob("sysfs", SPEC, sysfs)
+    run_knob_module("sysfs", SPEC, sysfs)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from .._errors import TuningError
 from .._host.host import Host
 from .._io import command
 from .._knobs import trial
-from .._knobs.apply_stored import Application
+from .._knobs.apply_stored import StoredApplication
 from .._knobs.catalogue import KNOBS
 from .._knobs.protocol.converge import converge_knobs
 from .._knobs.protocol.ledger import Ledger, RestoringKnob
@@ -125,11 +125,11 @@ class Switch:
         self.live(arm)
         # Which CPUs there are may depend on the settings.
         variant = self._variants(arm)
-        trial.change_unit(unit, variant.lines)
+        trial.override_unit(unit, variant.lines)
         for file in self.target.plan["mapped"]:
             # Its pages would stay on the nodes of the arm before.
             cache.drop(file)
-        trial.restart(unit)
+        trial.restart_unit(unit)
         self.starts += 1
         self.target = find(self.host(), self.target.name, self._limit, self._clock, variant.plan)
         self.variant = variant
@@ -143,7 +143,7 @@ class Switch:
         """Give stored values back to what the last arm left out, unless this one leaves out the same."""
         if not self._held or self._held == wanted:
             return
-        work = Application(self.fs, self.store, only={address.partition(":")[0] for address in self._held})
+        work = StoredApplication(self.fs, self.store, only={address.partition(":")[0] for address in self._held})
         work.run()
         if work.failures:
             raise NotBack(f"The stored settings could not be put back: {' '.join(work.failures)}")

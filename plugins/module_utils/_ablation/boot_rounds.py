@@ -199,7 +199,7 @@ class Boots:
         try:
             hold(self.store, self.host, arm["settings"])
         except TuningError:
-            apply_stored.settle(self.store, self.host.fs)
+            apply_stored.end_trial_and_apply_stored(self.store, self.host.fs)
             raise
 
     # The end
@@ -209,7 +209,7 @@ class Boots:
 
         ``tuned`` says that this boot was for that.
         """
-        left = apply_stored.settle(self.store, self.host.fs).failures
+        left = apply_stored.end_trial_and_apply_stored(self.store, self.host.fs).failures
         verdicts = judge_requests(self.host, self.store, load_stored_requests(self.store)[1])
         found = fingerprint.settings(self.host)
         unlike = " ".join(left) or _unlike(found, self.tuned)

@@ -66,7 +66,7 @@ def note(store: Store, fs: KernelFS, unit: str) -> None:
         journal = {
             "boot_id": fs.read(trial.BOOT_ID),
             "process": process,
-            "started": trial.started(fs, process),
+            "started": trial.read_start_time(fs, process),
             "unit": unit,
         }
         store.save_document(TRIAL, journal)

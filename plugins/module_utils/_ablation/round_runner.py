@@ -148,7 +148,7 @@ def conduct(
         run.document["remarks"].append(f"It ended early: {line(error)}")
     finally:
         tell("it puts all back")
-        left = apply_stored.settle(store, fs).failures
+        left = apply_stored.end_trial_and_apply_stored(store, fs).failures
     run.target = find(host, target.name, asked.limit, clock)
     run.end(restored=not left and run.target.arguments == target.arguments)
     if left:

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 
 from .._errors import BadRequest, TuningError
 from .._io.store import REPAIRS, TRIAL
-from .._knobs.apply_stored import Application
+from .._knobs.apply_stored import StoredApplication
 from .._knobs.catalogue import KNOBS
 from .._knobs.history import history_file
 from . import survey as surveys
@@ -85,18 +85,19 @@ class Repair:
     def lines(self) -> list[str]:
         """Return what people should know, a line for each finding."""
         done = "would be repaired" if self.check else "was repaired"
-        lines = [f"{_named(one)}: {done}, {one.found} -> {one.wanted}" for one in self.repaired]
+        lines = [f"{_format_title(one)}: {done}, {one.found} -> {one.wanted}" for one in self.repaired]
         lines += [
-            f"{_named(one)}: given up, it is {one.found} again and should be {one.wanted}. Somebody else sets it: find "
+            f"{_format_title(one)}: given up, it is {one.found} again and should be {one.wanted}. Somebody else sets "
+            "it: find "
             "out who, or change what the inventory asks for"
             for one in self.given_up
         ]
-        lines += [f"{_named(one)}: left, it is {one.found} and should be {one.wanted}" for one in self.left]
+        lines += [f"{_format_title(one)}: left, it is {one.found} and should be {one.wanted}" for one in self.left]
         lines += [f"Left alone: {words.format_finding_with_step(one.to_dict())}" for one in self.left_alone]
         return [*lines, *self.remarks] or ["Nothing was to be repaired."]
 
 
-def repair(
+def repair_drift(
     fs: KernelFS,
     store: Store,
     roles: Collection[str],
@@ -126,8 +127,8 @@ def repair(
         found, outcome.coverage = survey.list_findings(), survey.count_by_layer()
         wrong = [one for one in found if _can_repair(one, roles)]
         outcome.left_alone = [one for one in found if one not in wrong]
-        past = _past(store, clock.time())
-        outcome.given_up = [one for one in wrong if _often(one, past) >= most]
+        past = _load_recent_repairs(store, clock.time())
+        outcome.given_up = [one for one in wrong if _count_repairs(one, past) >= most]
         held = {one.request for one in outcome.given_up}
         outcome.left = [one for one in wrong if one.request in held and one not in outcome.given_up]
         outcome.repaired = [one for one in wrong if one.request not in held]
@@ -135,24 +136,26 @@ def repair(
             store.require_writable()
         if outcome.repaired and not check:
             # Before the kernel is written: what cannot be counted could be repaired again and again.
-            _note(store, past, most, outcome.repaired, clock.time())
+            _save_repairs(store, past, most, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
-            _apply(fs, store, roles, outcome, look)
-            unwritten = history_file.note(store, history_file.REPAIR, {change.address for change in outcome.changes})
+            _apply_requests(fs, store, roles, outcome, look)
+            unwritten = history_file.note_finished_run(
+                store, history_file.REPAIR, {change.address for change in outcome.changes}
+            )
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
-                _correct_note(store, past, most, outcome, clock.time())
+                _correct_saved_repairs(store, past, most, outcome, clock.time())
     return outcome
 
 
-def families(store: Store, found: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
+def repair_metrics(store: Store, found: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
     """Return the metrics: a sample for each finding that is not repaired any more."""
     most = store.load_cache(REPAIRS, SHAPE).get("most", MOST)
-    past = _past(store, clock.time())
+    past = _load_recent_repairs(store, clock.time())
     samples: list[Sample] = [
         ({"layer": one.layer, "what": one.what, "where": one.where, "role": one.role}, 1)
         for one in found
-        if one.status == DRIFT and _often(one, past) >= most
+        if one.status == DRIFT and _count_repairs(one, past) >= most
     ]
     return {GIVEN_UP: samples} if samples else {}
 
@@ -168,9 +171,9 @@ def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
     )
 
 
-def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, look: Look) -> None:
+def _apply_requests(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, look: Look) -> None:
     """Apply the requests of what is to be repaired, and look again."""
-    work = Application(fs, store, only={one.request for one in outcome.repaired})
+    work = StoredApplication(fs, store, only={one.request for one in outcome.repaired})
     work.run()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
     try:
@@ -183,7 +186,7 @@ def _apply(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, 
     outcome.repaired = [one for one in outcome.repaired if not still & set(one.addresses)]
 
 
-def _past(store: Store, now: float) -> dict[str, list[float]]:
+def _load_recent_repairs(store: Store, now: float) -> dict[str, list[float]]:
     """Return by address when it was repaired within the last day; also what is ahead, of a clock that went back."""
     kept: Mapping[str, Sequence[float]] = store.load_cache(REPAIRS, SHAPE).get("repairs", {})
     recent = {
@@ -193,11 +196,13 @@ def _past(store: Store, now: float) -> dict[str, list[float]]:
     return {address: moments for address, moments in recent.items() if moments}
 
 
-def _often(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
+def _count_repairs(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
     return max((len(past.get(address, ())) for address in finding.addresses), default=0)
 
 
-def _note(store: Store, past: Mapping[str, list[float]], most: int, repaired: Iterable[Finding], now: float) -> None:
+def _save_repairs(
+    store: Store, past: Mapping[str, list[float]], most: int, repaired: Iterable[Finding], now: float
+) -> None:
     """Write down that these findings are repaired now, beside the repairs of the last day."""
     repairs = {address: list(moments) for address, moments in past.items()}
     for one in repaired:
@@ -206,13 +211,15 @@ def _note(store: Store, past: Mapping[str, list[float]], most: int, repaired: It
     store.save_document(REPAIRS, {"most": most, "repairs": repairs})
 
 
-def _correct_note(store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float) -> None:
+def _correct_saved_repairs(
+    store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float
+) -> None:
     """Count only what was repaired in the end; where that cannot be written, what was tried counts, with a remark."""
     try:
-        _note(store, past, most, outcome.repaired, now)
+        _save_repairs(store, past, most, outcome.repaired, now)
     except TuningError as error:
         outcome.remarks.append(f"{error} So what could not be repaired counts as repaired there.")
 
 
-def _named(finding: Finding) -> str:
+def _format_title(finding: Finding) -> str:
     return f"{finding.what} ({finding.where})" if finding.where else finding.what

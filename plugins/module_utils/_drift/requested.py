@@ -73,7 +73,7 @@ def list_requested_layers(store: Store, named: Layers | None) -> Layers:
             raise BadRequest(f"There is no layer {name}: the layers of site.yml are {', '.join(known)}.")
     if named is not None:
         return named
-    return {name: () for name in history_file.requested_layers(store) or () if name in (BASE, *ALWAYS_STORED)}
+    return {name: () for name in history_file.load_requested_layers(store) or () if name in (BASE, *ALWAYS_STORED)}
 
 
 def judge_missing_layers(host: Host, stored: Collection[str], layers: Layers, boot: str) -> list[Verdict]:

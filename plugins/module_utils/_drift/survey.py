@@ -102,7 +102,7 @@ def check_host(
 
 def _judge_unfinished_run(store: Store) -> list[Verdict]:
     """Return a drift verdict on a run of site.yml that began on this host and did not end, if there is one."""
-    run = history_file.unfinished_run(store)
+    run = history_file.load_unfinished_run(store)
     if run is None:
         return []
     verdict = Verdict("", f"{RUN}:site", "ended")

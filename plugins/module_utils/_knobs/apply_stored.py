@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .protocol.knob import Change
 
 
-class Application:
+class StoredApplication:
     """Runs over the stored requests, or ``only`` some of them, by their names or those of their knobs.
 
     When one fails, the others are still applied.
@@ -51,14 +51,14 @@ class Application:
             intent, requests = load_stored_requests(self.store)
             host = Host(self.fs, intent, stored=True)
             if self.follow and self.only:
-                new_interrupts.keep_to_housekeeping(host)
+                new_interrupts.pin_to_housekeeping(host)
             for name, label, options in sort_requests(requests):
                 if self.only is None or name in self.only or f"{name}/{label}" in self.only:
-                    self._apply(f"{name}/{label}", options, host, ledger)
+                    self._apply_request(f"{name}/{label}", options, host, ledger)
                 elif self.follow and name == "resctrl":
-                    self._apply(f"{name}/{label}", options, host, ledger, followers=True)
+                    self._apply_request(f"{name}/{label}", options, host, ledger, followers=True)
 
-    def _apply(
+    def _apply_request(
         self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, followers: bool = False
     ) -> None:
         name = request.partition("/")[0]
@@ -84,19 +84,19 @@ class Application:
             )
 
 
-def settle(store: Store, fs: KernelFS) -> Application:
+def end_trial_and_apply_stored(store: Store, fs: KernelFS) -> StoredApplication:
     """End the trial that is under way, and put the stored settings back; nothing is done where none is.
 
     TuningError where it cannot be ended, with what was put back until then.
     """
-    work = Application(fs, store)
+    work = StoredApplication(fs, store)
 
     def apply() -> bool:
         work.run()
         return not work.failures
 
     try:
-        trial.end(store, fs, apply)
+        trial.end_trial(store, fs, apply)
     except TuningError as error:
         done = f"{len(work.changes)} stored settings were put back before that."
         raise TuningError(" ".join([str(error), done, *work.failures])) from None

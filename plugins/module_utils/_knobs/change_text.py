@@ -44,20 +44,20 @@ def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, A
         if address == address_kinds.INTENT and value is not None and len(after) > 1:
             # In check mode no layer finds the intent stored, so each of them would print it again.
             continue
-        what, unit, place = _describe(address, knob_files)
+        what, unit, place = _describe_address(address, knob_files)
         members = groups.setdefault((what, unit, _format_change(address, before.get(address), value, knob_files)), [])
         members += [] if place is None else [place]
     return "".join(
-        f"{escape_unprintable(_title(what, unit, places))}:{change}\n"
+        f"{escape_unprintable(_format_title(what, unit, places))}:{change}\n"
         for (what, unit, change), places in groups.items()
     )
 
 
-def _title(what: str, unit: str, places: list[Place]) -> str:
+def _format_title(what: str, unit: str, places: list[Place]) -> str:
     return f"{what}, {address_kinds.format_places(unit, places)}" if places else what
 
 
-def _describe(address: str, knob_files: Mapping[str, Any]) -> Words:
+def _describe_address(address: str, knob_files: Mapping[str, Any]) -> Words:
     prefix, dummy, rest = address.partition(":")
     describe = getattr(knob_files.get(prefix), "describe_setting", None)
     words: Words = describe(rest) if describe else address_kinds.describe_address(address)

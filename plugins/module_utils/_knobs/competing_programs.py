@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 
-def tuned(fs: KernelFS, what: str) -> list[str]:
+def tuned_remarks(fs: KernelFS, what: str) -> list[str]:
     """Return a sentence when TuneD runs, which sets ``what`` at its start and whenever its profile changes."""
     pid = (fs.read_if_present("/run/tuned/tuned.pid") or "").strip()
     if not pid.isdecimal() or not fs.is_dir(f"/proc/{pid}"):
@@ -23,7 +23,7 @@ def tuned(fs: KernelFS, what: str) -> list[str]:
     ]
 
 
-def power_profiles(fs: KernelFS) -> list[str]:
+def power_profiles_remarks(fs: KernelFS) -> list[str]:
     """Return a sentence when power-profiles-daemon runs, which sets governors and energy preferences."""
     if not fs.is_dir("/sys/fs/cgroup/system.slice/power-profiles-daemon.service"):
         return []

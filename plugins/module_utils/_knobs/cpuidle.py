@@ -52,7 +52,7 @@ def format_value(rest: str, text: str) -> str:
     return {"0": "allowed", "1": "forbidden"}.get(text, text)
 
 
-class State:
+class IdleState:
     """An idle state of one CPU, with its exit latency in µs."""
 
     __slots__ = ("latency", "name", "path")
@@ -63,16 +63,16 @@ class State:
         self.latency = latency
 
 
-def states_of(fs: KernelFS, cpu: int) -> list[State]:
+def read_idle_states(fs: KernelFS, cpu: int) -> list[IdleState]:
     """Return the idle states of a CPU, the shallowest first; one whose name another one has is called by its folder."""
     home = f"{CPUS}/cpu{cpu}/cpuidle"
     folders = [folder for folder in fs.list_names(home) if folder.startswith("state") and folder[5:].isdecimal()]
-    found: list[State] = []
+    found: list[IdleState] = []
     for folder in sorted(folders, key=lambda folder: int(folder[5:])):
         name = (fs.read_if_present(f"{home}/{folder}/name") or "").strip()
         latency = (fs.read_if_present(f"{home}/{folder}/latency") or "0").strip()
         taken = any(state.name == name for state in found)
-        found.append(State(f"{home}/{folder}", folder if taken or not name or "/" in name else name, int(latency)))
+        found.append(IdleState(f"{home}/{folder}", folder if taken or not name or "/" in name else name, int(latency)))
     return found
 
 
@@ -85,16 +85,16 @@ class CpuIdle(Knob):
         self.host = host
         self.fs = host.fs
         self.settings = settings
-        self._states: dict[int, list[State]] = {}
+        self._states: dict[int, list[IdleState]] = {}
         self._remarks: list[str] = []
 
     def wanted_settings(self) -> Settings:
         """Forbid what is deeper than asked for on each CPU, and allow the rest."""
         wanted: Settings = {}
         said: dict[int, str] = {}
-        deepest: dict[int, State] = {}
+        deepest: dict[int, IdleState] = {}
         for setting in self.settings:
-            what = _said(setting)
+            what = _format_requested_limit(setting)
             cpus = self.host.parse_cpus(str(setting["cpus"]))
             self._refuse_without_states(cpus)
             for cpu in cpus:
@@ -102,30 +102,30 @@ class CpuIdle(Knob):
                     raise BadRequest(
                         f"CPU {cpu} is asked for two limits: {said[cpu]}, and {what}. Let the sets of CPUs not overlap."
                     )
-                count = self._allowed(cpu, setting)
-                states = self._of(cpu)
+                count = self._count_allowed_states(cpu, setting)
+                states = self._states_of_cpu(cpu)
                 wanted.update((f"cpuidle:cpu{cpu}/{s.name}", "0" if i < count else "1") for i, s in enumerate(states))
                 deepest[cpu] = states[count - 1]
-        self._remarks = self._told(deepest) if deepest else []
+        self._remarks = self._polling_and_limit_remarks(deepest) if deepest else []
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the files hold; None for a state that this kernel does not have."""
-        return {address: self._read(address) for address in addresses}
+        return {address: self._read_disable_file(address) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Allow states before others are forbidden, so that no CPU is without any for a moment."""
         for change in sorted(changes, key=lambda change: change.after or ""):
-            state = self._find(change.address)
+            state = self._find_state(change.address)
             if state is not None and change.after is not None:
                 self.fs.write(f"{state.path}/disable", change.after)
 
     def unreachable_reason(self, address: str) -> str | None:
         """Tell of a state that the CPU does not have, as after another driver took over."""
-        if self._read(address) is not None:
+        if self._read_disable_file(address) is not None:
             return None
-        cpu, name = _split(address)
-        return f"CPU {cpu} has no idle state {name} now; the cpuidle driver is {self._driver() or 'absent'}"
+        cpu, name = _split_address(address)
+        return f"CPU {cpu} has no idle state {name} now; the cpuidle driver is {self._read_driver() or 'absent'}"
 
     def list_remarks(self) -> list[str]:
         """Return what a person should know though nothing failed."""
@@ -135,84 +135,86 @@ class CpuIdle(Knob):
         """Return who drives idle states, and who chooses among them."""
         governor = self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor")
         return {
-            "driver": self._driver(),
+            "driver": self._read_driver(),
             "governor": governor or self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor_ro"),
         }
 
     # What is there
 
-    def _of(self, cpu: int) -> list[State]:
+    def _states_of_cpu(self, cpu: int) -> list[IdleState]:
         if cpu not in self._states:
-            self._states[cpu] = states_of(self.fs, cpu)
+            self._states[cpu] = read_idle_states(self.fs, cpu)
         return self._states[cpu]
 
-    def _find(self, address: str) -> State | None:
-        cpu, name = _split(address)
-        return next((state for state in self._of(cpu) if state.name == name), None)
+    def _find_state(self, address: str) -> IdleState | None:
+        cpu, name = _split_address(address)
+        return next((state for state in self._states_of_cpu(cpu) if state.name == name), None)
 
-    def _read(self, address: str) -> str | None:
-        state = self._find(address)
+    def _read_disable_file(self, address: str) -> str | None:
+        state = self._find_state(address)
         return self.fs.read_if_present(f"{state.path}/disable") if state is not None else None
 
-    def _driver(self) -> str | None:
+    def _read_driver(self) -> str | None:
         return self.fs.read_if_present(f"{CPUS}/cpuidle/current_driver")
 
-    def _booted_with(self, *parameters: str) -> list[str]:
+    def _find_boot_parameters(self, *parameters: str) -> list[str]:
         words = cmdline.split_words(self.fs.read_if_present("/proc/cmdline") or "")
         return [word for word in words if word.startswith(parameters)]
 
     # What is asked
 
-    def _allowed(self, cpu: int, setting: Mapping[str, Any]) -> int:
+    def _count_allowed_states(self, cpu: int, setting: Mapping[str, Any]) -> int:
         """Return how many states of a CPU are allowed, from the shallowest on."""
-        states, limit = self._of(cpu), setting.get("max_latency")
+        states, limit = self._states_of_cpu(cpu), setting.get("max_latency")
         names = [state.name for state in states]
         if limit is None:
             if setting["deepest"] in names:
                 return names.index(setting["deepest"]) + 1
-            cut = self._booted_with(MAX_CSTATE)
+            cut = self._find_boot_parameters(MAX_CSTATE)
             because = f" The kernel was started with {cut[-1]}, which leaves out deeper ones." if cut else ""
             raise BadRequest(
-                f"CPU {cpu} has no idle state {setting['deepest']}, only {_listed(states)}.{because} Say one of these, "
+                f"CPU {cpu} has no idle state {setting['deepest']}, only {_format_states(states)}.{because} Say one "
+                "of these, "
                 "or max_latency."
             )
         count = next((i for i, state in enumerate(states) if state.latency > limit), len(states))
         if not count:
             raise BadRequest(
-                f"A limit of {limit} µs forbids every idle state of CPU {cpu}, which has {_listed(states)}. The "
+                f"A limit of {limit} µs forbids every idle state of CPU {cpu}, which has {_format_states(states)}. The "
                 f"shallowest must stay: say max_latency={states[0].latency} at least, or deepest={names[0]}."
             )
         return count
 
     def _refuse_without_states(self, cpus: Sequence[int]) -> None:
-        without = [cpu for cpu in cpus if not self._of(cpu)]
+        without = [cpu for cpu in cpus if not self._states_of_cpu(cpu)]
         if not without:
             return
         why = (
             "no cpuidle driver is bound. Enable global C-state control in the BIOS; a virtual machine often has none. "
             "Leave cpuidle out of epyc_steps here"
         )
-        said = self._booted_with(*WITHOUT_STATES)
+        said = self._find_boot_parameters(*WITHOUT_STATES)
         if said:
             why = f"the kernel was started with {' '.join(said)}. Remove that by kernel_cmdline (absent) and reboot"
-        raise Unsupported(f"There are no idle states of {_named(without)} in {CPUS}/cpu*/cpuidle: {why}.")
+        raise Unsupported(f"There are no idle states of {_format_cpus(without)} in {CPUS}/cpu*/cpuidle: {why}.")
 
     # What a person should know
 
-    def _told(self, deepest: Mapping[int, State]) -> list[str]:
-        polling = [cpu for cpu, state in deepest.items() if not state.latency and len(self._of(cpu)) > 1]
+    def _polling_and_limit_remarks(self, deepest: Mapping[int, IdleState]) -> list[str]:
+        polling = [cpu for cpu, state in deepest.items() if not state.latency and len(self._states_of_cpu(cpu)) > 1]
         told = []
         if polling:
             told.append(
-                f"Instead of sleeping, {_named(polling)} will poll: that draws power as if they computed, takes it "
+                f"Instead of sleeping, {_format_cpus(polling)} will poll: that draws power as if they computed, takes "
+                "it "
                 "from the boost of others, and slows the other thread of each core."
             )
-        told += self._limited(deepest)
-        return told + competing_programs.tuned(
+        told += self._stricter_limit_remarks(deepest)
+        return told + competing_programs.tuned_remarks(
             self.fs, "limits on idle states (force_latency, pm_qos_resume_latency_us)"
         )
 
-    def _limited(self, deepest: Mapping[int, State]) -> list[str]:
+    def _stricter_limit_remarks(self, deepest: Mapping[int, IdleState]) -> list[str]:
         """Return who else keeps CPUs from states that are allowed here; the stricter one wins."""
         by_limit: dict[int, list[int]] = {}
         for cpu, state in deepest.items():
@@ -221,7 +223,7 @@ class CpuIdle(Knob):
             if limit < state.latency:
                 by_limit.setdefault(limit, []).append(cpu)
         told = [
-            f"PM QoS lets {_named(cpus)} enter no idle state of more than {limit} µs, which is stricter than "
+            f"PM QoS lets {_format_cpus(cpus)} enter no idle state of more than {limit} µs, which is stricter than "
             "asked for here. Another program wrote that to their power/pm_qos_resume_latency_us; a 0 there lifts it."
             for limit, cpus in by_limit.items()
         ]
@@ -237,13 +239,13 @@ class CpuIdle(Knob):
         return told
 
 
-def _split(address: str) -> tuple[int, str]:
+def _split_address(address: str) -> tuple[int, str]:
     """Return the CPU and the state of an address."""
     cpu, dummy, name = address[len("cpuidle:cpu") :].partition("/")
     return int(cpu), name
 
 
-def _said(setting: Mapping[str, Any]) -> str:
+def _format_requested_limit(setting: Mapping[str, Any]) -> str:
     """Return what an entry asks for, as the user said it; raises BadRequest for one that asks for nothing."""
     said = [f"{key}={setting[key]}" for key in ("deepest", "max_latency") if setting.get(key) is not None]
     if len(said) != 1:
@@ -251,9 +253,9 @@ def _said(setting: Mapping[str, Any]) -> str:
     return said[0]
 
 
-def _named(cpus: Sequence[int]) -> str:
+def _format_cpus(cpus: Sequence[int]) -> str:
     return f"{'CPUs' if len(cpus) > 1 else 'CPU'} {format_cpulist(cpus)}"
 
 
-def _listed(states: Sequence[State]) -> str:
+def _format_states(states: Sequence[IdleState]) -> str:
     return ", ".join(f"{state.name} ({state.latency} µs)" for state in states)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LINK = "link to "
 
 
-class Files(Knob):
+class ManagedFiles(Knob):
     """Files to have, by path. They have no originals in the ledger, but a run that fails puts back what was there."""
 
     has_originals = needs_ledger = False
@@ -38,35 +38,35 @@ class Files(Knob):
         self.root = root
         self.files = files
         #: Digest -> text, of the wanted files and, for an undo, of those found.
-        self._texts = {_digest(text): text for text in files.values()}
+        self._texts = {_compute_digest(text): text for text in files.values()}
 
     def wanted_settings(self) -> Settings:
         """Return a digest for each file to have."""
-        return {f"{self.prefix}:{path}": _digest(text) for path, text in self.files.items()}
+        return {f"{self.prefix}:{path}": _compute_digest(text) for path, text in self.files.items()}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the digest of each file that is there."""
-        return {address: self._value(address[len(self.prefix) + 1 :]) for address in addresses}
+        return {address: self._read_value(address[len(self.prefix) + 1 :]) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files."""
         for change in changes:
-            self._put(change.address[len(self.prefix) + 1 :], change.after)
+            self._put_file(change.address[len(self.prefix) + 1 :], change.after)
 
-    def _value(self, path: str) -> str | None:
+    def _read_value(self, path: str) -> str | None:
         path, mode = textfile.path_in_tree(self.root, path), self._mode_of(path)
         if os.path.islink(path):
             return f"{LINK}{os.readlink(path)}"
         text = textfile.read_text(path)
         if text is None:
             return None
-        digest = _digest(text)
+        digest = _compute_digest(text)
         self._texts[digest] = text
         there = os.stat(path)
         mine = (stat.S_IMODE(there.st_mode), there.st_uid) == (mode, os.geteuid())
         return digest if mine else f"{digest} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
 
-    def _put(self, path: str, value: str | None) -> None:
+    def _put_file(self, path: str, value: str | None) -> None:
         path, mode, owner = textfile.path_in_tree(self.root, path), self._mode_of(path), os.geteuid()
         # A link is never followed: that of a masked unit leads to /dev/null.
         if value is None or os.path.islink(path) or value.startswith(LINK):
@@ -89,5 +89,5 @@ class Files(Knob):
         return 0o755 if path in self.programs else 0o644
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

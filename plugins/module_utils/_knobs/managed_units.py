@@ -38,7 +38,7 @@ OLD = "active as before its file changed"
 BETWEEN_STATES = ("activating", "deactivating", "reloading")
 
 
-class WithUnits(Knob):
+class ManagedUnits(Knob):
     """A mixin for a knob of files: as one knob, an undo also stops units first and starts them last.
 
     ``started_by`` names the target of each unit that can be enabled; ``root`` is the tree that the files lie in.
@@ -54,41 +54,41 @@ class WithUnits(Knob):
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what is on the disk, and what systemd says, which is asked once."""
         addresses = list(addresses)
-        found = super().read_settings(address for address in addresses if not _is_state(address))
-        states = [address for address in addresses if _is_state(address)]
+        found = super().read_settings(address for address in addresses if not _is_unit_address(address))
+        states = [address for address in addresses if _is_unit_address(address)]
         if states:
-            shown = show(dict.fromkeys(_name_of(address) for address in states))
+            shown = read_unit_properties(dict.fromkeys(_unit_of_address(address) for address in states))
             for address in states:
-                unit = shown.get(_name_of(address), {})
-                found[address] = self._enablement(unit) if address.endswith("/enabled") else _activity(unit)
+                unit = shown.get(_unit_of_address(address), {})
+                found[address] = self._enabled_state(unit) if address.endswith("/enabled") else _active_state(unit)
         return found
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare. Inactive and failed both count as stopped, and a passing state is not put back."""
-        if not _is_state(address) or address.endswith("/enabled") or wanted == "active":
+        if not _is_unit_address(address) or address.endswith("/enabled") or wanted == "active":
             return wanted == found
         return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Stop, change files, have systemd read them, start."""
-        files = [change for change in changes if not _is_state(change.address)]
-        states = [change for change in changes if _is_state(change.address)]
-        active = {_name_of(change.address): change for change in states if change.address.endswith("/active")}
-        enabled = {_name_of(change.address): change for change in states if change.address.endswith("/enabled")}
+        files = [change for change in changes if not _is_unit_address(change.address)]
+        states = [change for change in changes if _is_unit_address(change.address)]
+        active = {_unit_of_address(change.address): change for change in states if change.address.endswith("/active")}
+        enabled = {_unit_of_address(change.address): change for change in states if change.address.endswith("/enabled")}
         places = tuple(f"{self.prefix}:{folder}/" for folder in FOLDERS)
         stale = any(change.address.startswith(places) for change in files)
         stale |= any(change.before == OLD for change in active.values())
 
         stop = [name for name, change in active.items() if change.after in STOPPED]
-        systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
+        run_systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
         # One that failed, also by being stopped, would be listed after it is gone.
-        shown = show(stop) if stop else {}
-        systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
+        shown = read_unit_properties(stop) if stop else {}
+        run_systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
         off = [name for name, change in enabled.items() if change.before == "enabled"]
-        systemctl("disable", off, "--no-reload")
+        run_systemctl("disable", off, "--no-reload")
         super().write_changes(files)
         on = [name for name, change in enabled.items() if change.after == "enabled"]
-        systemctl("enable", on)  # This has systemd read all files anew, too.
+        run_systemctl("enable", on)  # This has systemd read all files anew, too.
         if (stale or off) and not on:
             command.run_command(["systemctl", "daemon-reload"])
         start = [name for name in active if name not in stop]
@@ -96,11 +96,11 @@ class WithUnits(Knob):
         # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
         # that for a unit that it has not loaded, which has no count.
         with suppress(TuningError):
-            systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
-        systemctl("restart", start)
-        systemctl("try-restart", again)
+            run_systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
+        run_systemctl("restart", start)
+        run_systemctl("try-restart", again)
 
-    def _enablement(self, unit: dict[str, str]) -> str | None:
+    def _enabled_state(self, unit: dict[str, str]) -> str | None:
         """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
         name, word = unit.get("Id", ""), unit.get("UnitFileState", "")
         link = f"{UNIT_FOLDER}/{self.started_by.get(name)}.wants/{name}"
@@ -109,7 +109,7 @@ class WithUnits(Knob):
         return word or None
 
 
-def drop_ins(root: str, name: str) -> list[str]:
+def list_drop_ins(root: str, name: str) -> list[str]:
     """Return the files beside a unit's own that change what systemd makes of it."""
     paths = []
     for folder in FOLDERS:
@@ -119,34 +119,34 @@ def drop_ins(root: str, name: str) -> list[str]:
     return paths
 
 
-def state(prefix: str, name: str, kind: str) -> str:
+def unit_address(prefix: str, name: str, kind: str) -> str:
     """Return the address of whether a unit is "enabled" or "active"."""
     return f"{prefix}:{name}/{kind}"
 
 
-def show(names: Iterable[str]) -> dict[str, dict[str, str]]:
+def read_unit_properties(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return the properties of units by their names; systemd answers for a unit that is not there, too."""
     output = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", *names])
     units = [dict(row.partition("=")[::2] for row in part.splitlines()) for part in output.split("\n\n")]
     return {unit.get("Id", ""): unit for unit in units}
 
 
-def _is_state(address: str) -> bool:
+def _is_unit_address(address: str) -> bool:
     return not address.partition(":")[2].startswith("/")
 
 
-def _name_of(address: str) -> str:
+def _unit_of_address(address: str) -> str:
     return address.partition(":")[2].partition("/")[0]
 
 
-def _activity(unit: dict[str, str]) -> str | None:
+def _active_state(unit: dict[str, str]) -> str | None:
     word = unit.get("ActiveState", "")
     if unit.get("LoadState") == "not-found" and word in STOPPED:
         return None
     return OLD if word == "active" and unit.get("NeedDaemonReload") == "yes" else word or None
 
 
-def systemctl(verb: str, names: Sequence[str], *options: str) -> None:
+def run_systemctl(verb: str, names: Sequence[str], *options: str) -> None:
     """Have systemctl do something; not with its option --quiet, which keeps it from saying why a job failed."""
     if not names:
         return

@@ -73,15 +73,15 @@ class Partition(Knob):
             raise BadRequest(f"type: '{kind}' is neither {ROOT} nor {ISOLATED}.")
         cpus = set(self.host.parse_cpus(str(self.options["cpus"])))
         wanted: Settings = {CPUS: format_cpulist(cpus), TYPE: kind}
-        self._refuse_this_host(cpus)
-        self._judge_others(cpus, self.read_settings(wanted) == wanted)
+        self._require_supported_host(cpus)
+        self._check_other_units(cpus, self.read_settings(wanted) == wanted)
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the kernel shows; a slice that shares its CPUs, as all do at first, is no partition."""
-        return {address: self._value(address) for address in addresses}
+        return {address: self._read_value(address) for address in addresses}
 
-    def _value(self, address: str) -> str | None:
+    def _read_value(self, address: str) -> str | None:
         text = (self.fs.read_if_present(FILES[address]) or "").strip()
         if address == CPUS and text and set(self.host.topology.online).issubset(parse_cpulist(text)):
             return None  # As good as no CPUs of its own.
@@ -103,10 +103,10 @@ class Partition(Knob):
     def write_changes(self, changes: Sequence[Change]) -> None:
         """End the partition, give the slice its CPUs, and make the partition of them."""
         after = {**self.read_settings(FILES), **{change.address: change.after for change in changes}}
-        if self._value(TYPE) is not None:
+        if self._read_value(TYPE) is not None:
             self.fs.write(FILES[TYPE], MEMBER)
         if any(change.address == CPUS for change in changes):
-            self._give(after[CPUS])
+            self._assign_cpus(after[CPUS])
         kind = (after[TYPE] or MEMBER).split()[0]
         if kind == MEMBER:
             return
@@ -132,7 +132,7 @@ class Partition(Knob):
         """Return who of others is concerned."""
         return self._remarks
 
-    def _give(self, cpus: str | None) -> None:
+    def _assign_cpus(self, cpus: str | None) -> None:
         """Have systemd give the slice its CPUs, or forget that we did and end the slice where nothing is in it."""
         command.run_command(["systemctl", "set-property", "--runtime", SLICE, f"AllowedCPUs={cpus or ''}"])
         if cpus is not None:
@@ -144,11 +144,11 @@ class Partition(Knob):
         command.run_command(["systemctl", "daemon-reload"])
         if "populated 0" in (self.fs.read_if_present(f"{FOLDER}/cgroup.events") or ""):
             command.run_command(["systemctl", "stop", SLICE])
-        if self._value(CPUS) is not None:
+        if self._read_value(CPUS) is not None:
             # The kernel takes no empty list, from systemd either, where tasks run.
             self.fs.write(FILES[CPUS], format_cpulist(self.host.topology.online))
 
-    def _refuse_this_host(self, cpus: set[int]) -> None:
+    def _require_supported_host(self, cpus: set[int]) -> None:
         """Raise where no partition can be, or none of these CPUs."""
         controllers = self.fs.read_if_present(f"{CGROUPS}/cgroup.controllers")
         if controllers is None:
@@ -174,7 +174,7 @@ class Partition(Knob):
                 "balanced partition. Take isolcpus, or its flag domain, out of the boot parameters, and reboot."
             )
 
-    def _judge_others(self, cpus: set[int], in_force: bool) -> None:
+    def _check_other_units(self, cpus: set[int], in_force: bool) -> None:
         """Refuse CPUs that other units were given; where the partition is in force, the kernel has decided already."""
         for other in list_groups_with_cpus(self.fs):
             shared = other.cpus & cpus

@@ -79,7 +79,7 @@ TITLES = {
 
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return SMT first, which decides which CPUs there are, then the rest, and last what cannot be taken back."""
-    knobs: list[Knob] = [Smt(host, options), Plain(host, options)]
+    knobs: list[Knob] = [Smt(host, options), PlainSettings(host, options)]
     return [*knobs, ForcedSmt(host, options)] if options.get("smt") == "forceoff" else knobs
 
 
@@ -88,19 +88,19 @@ def describe_setting(rest: str) -> Words:
     return TITLES.get(rest, rest), "", None
 
 
-def setting_of(name: str) -> Setting:
+def find_setting(name: str) -> Setting:
     """Return the setting at an address."""
     return SETTINGS[name[len("sysfs:") :]]
 
 
-def bracketed(text: str) -> tuple[str | None, list[str]]:
+def parse_bracketed(text: str) -> tuple[str | None, list[str]]:
     """Return the word in brackets, None where none is, and all words offered, of a text as 'always [madvise] never'."""
     words = text.split()
     chosen = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]") and len(word) > 2]
     return (chosen[0] if chosen else None), [word.strip("[]") for word in words]
 
 
-class Files(Knob):
+class KernelFiles(Knob):
     """Reads and writes the files; which of them it owns is told by those below."""
 
     prefix = "sysfs"
@@ -113,20 +113,20 @@ class Files(Knob):
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return each setting's value, None where the kernel has no such file."""
-        return {name: self._value(setting_of(name)) for name in addresses}
+        return {name: self._read_value(find_setting(name)) for name in addresses}
 
-    def _value(self, setting: Setting) -> str | None:
+    def _read_value(self, setting: Setting) -> str | None:
         text = self.fs.read_if_present(setting.path)
         if text is None:
             return None
         if setting.kind == BRACKETED:
-            return bracketed(text)[0]
+            return parse_bracketed(text)[0]
         return format_cpulist(parse_cpumask(text)) if setting.kind == MASK else text.strip()
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write each setting, as a mask where the kernel wants one."""
         for change in changes:
-            setting, value = setting_of(change.address), change.after or ""
+            setting, value = find_setting(change.address), change.after or ""
             if setting.kind == MASK:
                 # The kernel refuses a mask that is longer than the CPUs it could have.
                 possible = parse_cpulist(self.fs.read(f"{CPUS}/possible"))
@@ -135,11 +135,11 @@ class Files(Knob):
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """What is not there is off."""
-        return wanted == found or (found is None and wanted == setting_of(address).off)
+        return wanted == found or (found is None and wanted == find_setting(address).off)
 
     def unreachable_reason(self, address: str) -> str | None:
         """Tell of a setting whose file is not there, where that is not the same as off."""
-        setting = setting_of(address)
+        setting = find_setting(address)
         if setting.off is None and self.fs.read_status(setting.path) is None:
             return f"{setting.path} is not there: {setting.absent}"
         return None
@@ -149,7 +149,7 @@ class Files(Knob):
         return self._remarks
 
 
-class Smt(Files):
+class Smt(KernelFiles):
     """Simultaneous multithreading, two threads on a core: switching it takes CPUs away or brings them back."""
 
     #: Whether this run has switched it.
@@ -200,7 +200,7 @@ class Smt(Files):
 
     def unreachable_reason(self, address: str) -> str | None:
         """Tell that a forced SMT stays off until the next boot, where something else is wanted of it."""
-        forced = self.fs.read_if_present(setting_of(SMT).path) == "forceoff"
+        forced = self.fs.read_if_present(find_setting(SMT).path) == "forceoff"
         met = self.options.get("smt") in ("off", False, "forceoff")
         if forced and (self._switched or not met):  # Once switched, only an undo asks.
             return "SMT was forced off, which the kernel keeps until it boots again"
@@ -238,7 +238,7 @@ class ForcedSmt(Smt):
         return {SMT: "forceoff"}
 
 
-class Plain(Files):
+class PlainSettings(KernelFiles):
     """Everything but SMT."""
 
     def owns_address(self, address: str) -> bool:
@@ -251,19 +251,19 @@ class Plain(Files):
         for name, setting in SETTINGS.items():
             value = self.options.get(setting.option)
             if value is not None and self.owns_address(f"sysfs:{name}"):
-                wanted[f"sysfs:{name}"] = self._word(setting, value)
-        self._remarks = competing_programs.tuned(self.fs, "some of these settings") if wanted else []
+                wanted[f"sysfs:{name}"] = self._to_kernel_word(setting, value)
+        self._remarks = competing_programs.tuned_remarks(self.fs, "some of these settings") if wanted else []
         if UNBOUND in wanted or WRITEBACK in wanted:
-            self._check_masks(wanted)
+            self._check_work_queue_masks(wanted)
         return wanted
 
-    def _word(self, setting: Setting, value: Any) -> str:
+    def _to_kernel_word(self, setting: Setting, value: Any) -> str:
         if setting.kind == MASK:
             word = format_cpulist(self.host.parse_cpus(str(value)))
         elif setting.kind == PLAIN:
             if not isinstance(value, bool):
                 raise BadRequest(f"{setting.option}: '{value}' is neither true nor false.")
-            word = self._number(setting, value)
+            word = self._to_kernel_number(setting, value)
         else:
             word = str(value)
         text = self.fs.read_if_present(setting.path)
@@ -272,24 +272,24 @@ class Plain(Files):
                 f"{setting.option}: cannot be '{word}' here, {setting.path} is not there: {setting.absent}. Leave the "
                 "option out on this host."
             )
-        if setting.kind == BRACKETED and text is not None and word not in bracketed(text)[1]:
-            offers = ", ".join(bracketed(text)[1])
+        if setting.kind == BRACKETED and text is not None and word not in parse_bracketed(text)[1]:
+            offers = ", ".join(parse_bracketed(text)[1])
             raise BadRequest(f"{setting.option}: this kernel does not offer '{word}', only {offers}.")
         return word
 
-    def _number(self, setting: Setting, on: bool) -> str:
+    def _to_kernel_number(self, setting: Setting, on: bool) -> str:
         found = self.fs.read_if_present(setting.path)
         if setting.option == "numa_balancing" and on and (found or "").isdecimal():
             # Bit 1 is memory tiering, which is somebody else's wish.
             return str(int(found or "0") | 1)
-        if setting.option == "nmi_watchdog" and on and found == "0" and self._no_watchdog(setting.path):
+        if setting.option == "nmi_watchdog" and on and found == "0" and self._lacks_watchdog(setting.path):
             raise BadRequest(
                 "nmi_watchdog: the kernel has found no performance counter for it, as in most guests, and keeps "
                 f"{setting.path} at 0. Leave the option out on this host."
             )
         return str(int(on))
 
-    def _no_watchdog(self, path: str) -> bool:
+    def _lacks_watchdog(self, path: str) -> bool:
         """Return whether the kernel has no counter: newer ones make the file read-only, older ones refuse any write."""
         status = self.fs.read_status(path)
         read_only = status is not None and not status.st_mode & 0o222
@@ -297,7 +297,7 @@ class Plain(Files):
         # not write even what has no meaning, and leaves this refusal to the run.
         return read_only or (not self.fs.read_only and self.fs.write_refusal_errno(path, "x") == 524)
 
-    def _check_masks(self, wanted: Settings) -> None:
+    def _check_work_queue_masks(self, wanted: Settings) -> None:
         """Where a work queue's own mask has no CPU in common with that of all, the kernel silently takes the latter."""
         now = {**self.read_settings([UNBOUND, WRITEBACK]), **wanted}
         unbound, writeback = now[UNBOUND], now[WRITEBACK]

@@ -38,7 +38,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 PATIENCE = 10.0
 
 
-def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
+def end_trial(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
     """End the trial that is under way, if one is; the process that measures too, unless it is this one.
 
     ``settle`` is called before the service starts as its unit says. Where it returns False, the trial stays under way,
@@ -51,21 +51,21 @@ def end(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
         _end_process(fs, journal)
     settled = settle()
     unit = journal.get("unit", "")
-    if change_unit(unit, None) or (unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code):
-        restart(unit)
+    if override_unit(unit, None) or (unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code):
+        restart_unit(unit)
     if settled:
         with store.hold_lock():
             store.remove_file(TRIAL)
 
 
-def forget_earlier(store: Store, fs: KernelFS) -> None:
+def forget_earlier_trial(store: Store, fs: KernelFS) -> None:
     """Remove the journal of an earlier boot: what it was about went with that."""
     if store.has_file(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
         with store.hold_lock():
             store.remove_file(TRIAL)
 
 
-def change_unit(unit: str, text: str | None) -> bool:
+def override_unit(unit: str, text: str | None) -> bool:
     """Have a unit with these lines instead of its own until the next boot, or with its own; return if that is new.
 
     It has to be started anew to take effect.
@@ -86,7 +86,7 @@ def change_unit(unit: str, text: str | None) -> bool:
     return True
 
 
-def restart(unit: str) -> None:
+def restart_unit(unit: str) -> None:
     """Start a unit, anew where it runs, and wait until it serves. TuningError where it does not.
 
     How often it may start is meant for one that dies, so systemd shall count anew.
@@ -96,7 +96,7 @@ def restart(unit: str) -> None:
     command.run_command(["systemctl", "restart", unit])
 
 
-def started(fs: KernelFS, process: int) -> str:
+def read_start_time(fs: KernelFS, process: int) -> str:
     """Return when a process started, an empty text for one that has ended and that its parent did not look for yet.
 
     These are fields 22 and 3 of proc_pid_stat(5), counted from behind the name, which may hold anything.
@@ -113,7 +113,7 @@ def _end_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     signals = [signal.SIGTERM, signal.SIGKILL]
     while True:
         try:
-            if started(fs, process) != journal["started"]:
+            if read_start_time(fs, process) != journal["started"]:
                 return
             if signals and (len(signals) > 1 or time.monotonic() > last):
                 os.kill(process, signals.pop(0))

@@ -44,7 +44,7 @@ FORGET = "Move it away and restore again: what to put back is in the ledger."
 AGAIN = "All else was put back. Mend that and restore again, which goes on with what is left."
 
 
-class Undone(Outcome):
+class UndoOutcome(Outcome):
     """What an undo did, or would do; ``left`` says in sentences what it could not put back.
 
     ``pending`` are the boot parameters that were put back and that the running kernel still has.
@@ -80,7 +80,7 @@ class Undone(Outcome):
         return " ".join(sentences)
 
 
-def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str] = ()) -> Undone:
+def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str] = ()) -> UndoOutcome:
     """Put settings back to their originals, and forget what is stored of them for the boot service.
 
     Everything is put back, or with ``layers`` only the settings of these. TuningError where the record cannot be read
@@ -99,10 +99,10 @@ def undo(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str
         ledger.store.require_writable()
         work = _Undo(host, ledger, check, settings)
         work.run(requests)
-        done = Undone(work.changes, work.remarks, work.left, work.pending)
+        done = UndoOutcome(work.changes, work.remarks, work.left, work.pending)
         if not check:
             outcome = f"{len(work.left)} not put back" if work.left else "done"
-            unwritten = history_file.note(
+            unwritten = history_file.note_finished_run(
                 ledger.store, history_file.RESTORE, done.to_diff()["after"], outcome, list(layers)
             )
             done.remarks += [unwritten] if unwritten else []
@@ -141,17 +141,19 @@ class _Undo:
         """
         store = self.ledger.store
         if not self.check and self.settings is None:
-            self._attempt("the trial that was under way", lambda: trial.end(store, self.ledger.fs, lambda: True))
+            self._attempt_step(
+                "the trial that was under way", lambda: trial.end_trial(store, self.ledger.fs, lambda: True)
+            )
         lost = self.ledger.is_lost()
         if lost:
-            self.remarks.append(_unknown(requests))
+            self.remarks.append(_lost_originals_message(requests))
         for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
-            self._attempt(KNOBS[name].title, partial(self._put_back, name, lost))
-        self._attempt("the stored requests, which the next boot applies", partial(self._forget, requests))
+            self._attempt_step(KNOBS[name].title, partial(self._restore_kind, name, lost))
+        self._attempt_step("the stored requests, which the next boot applies", partial(self._forget_requests, requests))
         if not self.check:
-            self._clean_up()
+            self._remove_leftovers()
 
-    def _attempt(self, subject: str, step: Callable[[], None]) -> None:
+    def _attempt_step(self, subject: str, step: Callable[[], None]) -> None:
         """Do a step. A failure, even a fault of ours, is noted as what is left, and keeps no other step away."""
         try:
             step()
@@ -161,7 +163,7 @@ class _Undo:
             fault = "This is a fault of the collection: please report it."
             self.left.append(f"{subject}: {type(error).__name__}: {error}. {fault}")
 
-    def _put_back(self, name: str, lost: bool) -> None:
+    def _restore_kind(self, name: str, lost: bool) -> None:
         """Put back one kind of settings; without a ledger, what bears our mark."""
         only = self.settings.addresses(name, self.ledger.load_originals()) if self.settings else None
         if only is not None and not only:
@@ -173,19 +175,19 @@ class _Undo:
         try:
             outcome = converge_knobs(originals, self.ledger, self.check)
         except LedgerNotUpdated as error:
-            self._note(name, originals, error.outcome)
+            self._note_outcome(name, originals, error.outcome)
             raise
-        self._note(name, originals, outcome)
-        self.left += _unreached(originals, self.check)
+        self._note_outcome(name, originals, outcome)
+        self.left += _unreachable_messages(originals, self.check)
 
-    def _note(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
+    def _note_outcome(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
         """Note what was done to one kind of settings."""
         self.changes += outcome.changes
         self.remarks += [remark for one in originals for remark in (*one.obsolete, *one.write_remarks)]
         if outcome.changes and KNOBS[name].needs_reboot:
-            self.pending += self._waiting(originals, outcome)
+            self.pending += self._names_awaiting_reboot(originals, outcome)
 
-    def _waiting(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
+    def _names_awaiting_reboot(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
         """Return the names of what the running kernel still has."""
         if not self.check:
             return [str(word) for one in originals for word in one.module_facts().get("pending", ())]  # type: ignore[attr-defined]
@@ -195,13 +197,13 @@ class _Undo:
         }
         return [address.partition(":")[2] for address, value in after.items() if running[address] != value]
 
-    def _forget(self, requests: Mapping[str, object]) -> None:
+    def _forget_requests(self, requests: Mapping[str, object]) -> None:
         """Forget what is stored for the boot service; the intent too, where no request is left that needs it."""
         left = load_stored_requests(self.ledger.store)[1].keys() - requests.keys()
         forget = StoredRequests(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
         self.changes += converge_knobs([forget], self.ledger, self.check).changes
 
-    def _clean_up(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Leave a note of what waits for a reboot, for the role that reboots, and no file that is of no more use."""
         if self.pending:
             # It goes with the boot that it is about.
@@ -211,15 +213,15 @@ class _Undo:
             )
             names = ", ".join(self.pending)
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
-            self._attempt(subject, lambda: textfile.write_file(note, text))
+            self._attempt_step(subject, lambda: textfile.write_file(note, text))
         for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
-            self._attempt(f"the file {name}", partial(self.ledger.store.remove_file, name))
+            self._attempt_step(f"the file {name}", partial(self.ledger.store.remove_file, name))
         # Where requests are stored and the ledger is gone, its originals count as lost.
         if not self.ledger.store.has_file(REQUESTS):
-            self._attempt("the files of the ledger", self.ledger.remove_files_if_empty)
+            self._attempt_step("the files of the ledger", self.ledger.remove_files_if_empty)
 
 
-def _unreached(originals: Sequence[RestoringKnob], check: bool) -> list[str]:
+def _unreachable_messages(originals: Sequence[RestoringKnob], check: bool) -> list[str]:
     """Return what could not be reached. An undo that went on may have ended it, as an unmount ends all masks."""
     if not check and any(one.unreachable for one in originals):
         for one in originals:
@@ -228,7 +230,7 @@ def _unreached(originals: Sequence[RestoringKnob], check: bool) -> list[str]:
     return [sentence for one in originals for sentence in one.unreachable]
 
 
-def _unknown(requests: Mapping[str, object]) -> str:
+def _lost_originals_message(requests: Mapping[str, object]) -> str:
     """Return what an undo without originals cannot know, where these requests are stored."""
     names = {name.partition("/")[0] for name in requests}
     titles = [row.title for row in KNOBS.values() if row.name in names and not row.needs_reboot]

@@ -22,8 +22,8 @@ from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .._io import textfile as textfiles
 from .._io.paths import HOST_TOOL_FOLDER, UNIT_FOLDER
-from .._knobs.managed_files import Files
-from .._knobs.managed_units import WithUnits, state
+from .._knobs.managed_files import ManagedFiles
+from .._knobs.managed_units import ManagedUnits, unit_address
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
 from .host_tool_files import choose_interpreter
@@ -105,7 +105,7 @@ SHARE = re.compile(r"(100|[0-9]{1,2})%?\Z", re.ASCII)
 MISSED, BOOT_SECONDS = 3, 300.0
 
 
-class AgentUnits(WithUnits, Files):
+class AgentUnits(ManagedUnits, ManagedFiles):
     """The units of the agent; where nothing is ``asked`` they shall not be on the host."""
 
     prefix = PREFIX
@@ -128,13 +128,13 @@ class AgentUnits(WithUnits, Files):
     def wanted_settings(self) -> Settings:
         """Return the files, and the socket as one that listens; the service comes and goes by itself."""
         if self.files:
-            on = {state(PREFIX, SOCKET, "enabled"): "enabled", state(PREFIX, SOCKET, "active"): "active"}
+            on = {unit_address(PREFIX, SOCKET, "enabled"): "enabled", unit_address(PREFIX, SOCKET, "active"): "active"}
             return {**super().wanted_settings(), **on}
         files = {name: f"{UNIT_FOLDER}/{name}" for name in UNITS}
         there = [name for name, path in files.items() if os.path.lexists(textfiles.path_in_tree(self.root, path))]
         wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in there}
-        wanted.update({state(PREFIX, name, "active"): None for name in there})
-        wanted.update({state(PREFIX, name, "enabled"): None for name in there if name == SOCKET})
+        wanted.update({unit_address(PREFIX, name, "active"): None for name in there})
+        wanted.update({unit_address(PREFIX, name, "enabled"): None for name in there if name == SOCKET})
         return wanted
 
     def outdated(self, files: Sequence[Change]) -> list[str]:

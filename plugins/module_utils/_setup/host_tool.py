@@ -18,7 +18,7 @@ from .._errors import BadRequest
 from .._io import textfile as textfiles
 from .._io.paths import BOOT_SERVICE as BOOT
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
-from .._knobs.managed_units import WithUnits, state
+from .._knobs.managed_units import ManagedUnits, unit_address
 from .host_tool_files import HostToolFiles
 
 TYPE_CHECKING = False
@@ -114,7 +114,7 @@ MICROSECONDS = {
 AMOUNT = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[ \t]*([^\W\d_]+)|(?=[ \t]|$))[ \t]*")
 
 
-class HostTool(WithUnits, HostToolFiles):
+class HostTool(ManagedUnits, HostToolFiles):
     """The engine and its units as one knob, so that an undo also stops units first and starts them last.
 
     With an empty ``textfile``, an installed check is left alone; without the engine there is no check.
@@ -154,13 +154,17 @@ class HostTool(WithUnits, HostToolFiles):
         """Return the digests of files and the states of units. The boot service need not run before the next boot."""
         wanted = super().wanted_settings()
         if self.present:
-            wanted.update({state("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units})
-            wanted.update({state("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units})
+            wanted.update(
+                {unit_address("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units}
+            )
+            wanted.update(
+                {unit_address("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units}
+            )
             return wanted
         self._refuse_units_that_call_it()
         wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
-        wanted.update(dict.fromkeys(state("engine", name, "enabled") for name in STARTED_BY))
-        wanted.update(dict.fromkeys(state("engine", name, "active") for name in self.units))
+        wanted.update(dict.fromkeys(unit_address("engine", name, "enabled") for name in STARTED_BY))
+        wanted.update(dict.fromkeys(unit_address("engine", name, "active") for name in self.units))
         if self.metrics:
             # Otherwise the metrics of a host that is no longer checked would stay.
             wanted[f"engine:{self.metrics}"] = None

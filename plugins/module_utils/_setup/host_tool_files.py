@@ -17,7 +17,7 @@ from .._errors import TuningError
 from .._io import command, module_sources, textfile
 from .._io.module_sources import PACKAGE
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER
-from .._knobs.managed_files import Files
+from .._knobs.managed_files import ManagedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-class HostToolFiles(Files):
+class HostToolFiles(ManagedFiles):
     """The files of the engine, and the command that starts it. Nothing else is in their folder."""
 
     prefix = "engine"

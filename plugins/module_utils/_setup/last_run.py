@@ -189,7 +189,7 @@ def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
     # Those that run or listen all the time; the others come and go.
     ours = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
     units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
-    shown = systemd_units.show([*units, BOOT_SERVICE])
+    shown = systemd_units.read_unit_properties([*units, BOOT_SERVICE])
     if shown.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
         return FAILED
     return "" if all(_is_running(shown.get(name, {})) for name in units) else IDLE
@@ -200,9 +200,9 @@ def rerun_failed_boot_service() -> bool:
 
     Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
     """
-    if systemd_units.show([BOOT_SERVICE]).get(BOOT_SERVICE, {}).get("ActiveState") != "failed":
+    if systemd_units.read_unit_properties([BOOT_SERVICE]).get(BOOT_SERVICE, {}).get("ActiveState") != "failed":
         return False
-    systemd_units.systemctl("restart", [BOOT_SERVICE])
+    systemd_units.run_systemctl("restart", [BOOT_SERVICE])
     return True
 
 

@@ -16,7 +16,7 @@ import re
 
 from .._errors import Absent, BadRequest, TuningError
 from .._io import command
-from .._knobs.managed_files import Files
+from .._knobs.managed_files import ManagedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def list_loaded_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> se
     return there
 
 
-class Prerequisites(Files):
+class Prerequisites(ManagedFiles):
     """Kernel modules to load, now and at every boot. While packages are missing, nothing is loaded.
 
     A package may bring the kernel module, or modprobe.

@@ -101,7 +101,7 @@ def line(boot: Boot) -> str:
 
 
 def rescue(boot: Boot) -> str:
-    (only,) = grub.linux_lines(boot.tree.fs.read(grub.RESULT), recovery=True)
+    (only,) = grub.parse_linux_entries(boot.tree.fs.read(grub.RESULT), recovery=True)
     return " ".join(only)
 
 

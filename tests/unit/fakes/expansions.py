@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import ResctrlFeatures
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import Expansion
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse_request
 
 IDS = range(4)
 
@@ -48,7 +48,7 @@ class Case:
         self.found = {name: value for name, value in self.found.items() if f"/{resource}/" not in name}
 
     def wanted(self, *groups: dict[str, Any], default: dict[str, Any] | None = None) -> dict[str, str | None]:
-        expansion = Expansion(parse(groups, default, "none"), self.top, self.able, self.found, self.gone)
+        expansion = Expansion(parse_request(groups, default, "none"), self.top, self.able, self.found, self.gone)
         wanted = expansion.wanted()
         self.remarks = expansion.remarks
         return wanted

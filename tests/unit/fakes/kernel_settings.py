@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CPUS, THP, WORKQUEUE, bracketed
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.sysfs import CPUS, THP, WORKQUEUE, parse_bracketed
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import (
     format_cpumask,
     parse_cpulist,
@@ -63,7 +63,7 @@ class Settings:
         self.fs.add_rule(f"{CPUS}/smt/control", self._switch_threads)
 
     def _choose(self, path: str, text: str) -> None:
-        word, offers = text.strip(), bracketed(self.fs.read(path))[1]
+        word, offers = text.strip(), parse_bracketed(self.fs.read(path))[1]
         if word not in offers:
             raise refuse(errno.EINVAL)
         self.fs.show(path, " ".join(f"[{offer}]" if offer == word else offer for offer in offers))

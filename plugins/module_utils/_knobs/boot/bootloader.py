@@ -22,7 +22,7 @@ LOADER_INFO = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b
 INSTEAD = "Set the parameters there by hand; sovereign.epyc changes GRUB by update-grub or grubby only."
 
 
-def find(fs: KernelFS) -> Grub | Grubby:
+def find_boot_loader(fs: KernelFS) -> Grub | Grubby:
     """Return how boot parameters are set here. Raises BadRequest where neither update-grub nor grubby has an effect."""
     if fs.read_status("/run/ostree-booted") is not None:
         raise BadRequest(f"This host boots by ostree, which keeps parameters itself: use 'rpm-ostree kargs'. {INSTEAD}")
@@ -47,11 +47,12 @@ def find(fs: KernelFS) -> Grub | Grubby:
     if fs.read_status("/usr/sbin/grubby") is not None or fs.read_status("/sbin/grubby") is not None:
         return Grubby()
     raise BadRequest(
-        f"{_system(fs)} has neither {UPDATE} nor grubby, so sovereign.epyc does not know how it boots. {INSTEAD}"
+        f"{_distribution_name(fs)} has neither {UPDATE} nor grubby, so sovereign.epyc does not know how it boots. "
+        f"{INSTEAD}"
     )
 
 
-def _system(fs: KernelFS) -> str:
+def _distribution_name(fs: KernelFS) -> str:
     rows = (fs.read_if_present("/etc/os-release") or "").splitlines()
     names = [row.partition("=")[2].strip('"') for row in rows if row.startswith("PRETTY_NAME=")]
     return names[0] if names else "This host"

@@ -23,7 +23,7 @@ HEAD = """\
 """
 
 
-def owned_by(text: str) -> dict[str, str | None]:
+def parse_owned_settings(text: str) -> dict[str, str | None]:
     """Return the settings that a drop-in of ours owns."""
     row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
     if row is None:
@@ -42,13 +42,15 @@ def owned_by(text: str) -> dict[str, str | None]:
     return owned
 
 
-def drop_in(owned: Mapping[str, str | None]) -> str:
+def render_drop_in(owned: Mapping[str, str | None]) -> str:
     """Return the text of the drop-in that owns these settings; None is one to remove."""
     import json
 
     words = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
     names = "|".join(
-        pattern(member) for name in owned for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))
+        spelling_pattern(member)
+        for name in owned
+        for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))
     )
     letter = '([^"[:space:]]|"[^"]*")'
     mine = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'
@@ -69,17 +71,17 @@ def drop_in(owned: Mapping[str, str | None]) -> str:
     return "\n".join([*rows, "unset -f sovereign_epyc_others", ""])
 
 
-def text_of(owned: Mapping[str, str | None]) -> str | None:
+def render_drop_in_if_needed(owned: Mapping[str, str | None]) -> str | None:
     """Return what the file holds when it owns these settings; None where there is no need for it."""
-    return drop_in(owned) if owned else None
+    return render_drop_in(owned) if owned else None
 
 
-def lost_lines(text: str) -> list[str]:
+def list_foreign_lines(text: str) -> list[str]:
     """Return the lines that an edit by hand, or another version, put into a drop-in, without comments."""
-    known = drop_in(owned_by(text)).splitlines()
+    known = render_drop_in(parse_owned_settings(text)).splitlines()
     return [row for row in text.splitlines() if row not in known and row.strip() and not row.startswith("#")]
 
 
-def pattern(name: str) -> str:
+def spelling_pattern(name: str) -> str:
     """Return a regular expression for every spelling of a name."""
     return "".join("[-_]" if c in "-_" else "[.]" if c == "." else c for c in name)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from ..._errors import NotApplied, TuningError
 from ..._io import command, disk_flush, textfile
 from ..._notation import cmdline
-from .drop_in import DROP_IN, FOLDER, lost_lines, owned_by, text_of
+from .drop_in import DROP_IN, FOLDER, list_foreign_lines, parse_owned_settings, render_drop_in_if_needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,16 +62,16 @@ class Grub:
 
     def configured(self) -> dict[str, str]:
         """Return the settings that the present files make."""
-        return _settings(*self._collect(with_ours=True))
+        return _parse_settings(*self._run_config_files(with_ours=True))
 
     def entries(self) -> list[list[str]]:
         """Return the words of each kernel entry of grub.cfg, except those for recovery."""
-        return linux_lines(self._result())
+        return parse_linux_entries(self._read_grub_cfg())
 
     def doubt(self) -> str:
         """Return why our file is not what this version writes, an empty text where it is."""
-        text = textfile.read_text(self._drop_in)
-        if text is None or text == text_of(owned_by(text)):
+        text = textfile.read_text(self._drop_in_path)
+        if text is None or text == render_drop_in_if_needed(parse_owned_settings(text)):
             return ""
         return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
 
@@ -80,44 +80,49 @@ class Grub:
 
         These are the ones that the ledger knows, and those that our file owns, which needs no ledger for its undo.
         """
-        others = self._others()
+        others = self._read_settings_of_other_files()
         known = {cmdline.canonical_name(name) for name in originals}
         names = [
             name
-            for name in owned_by(textfile.read_text(self._drop_in) or "")
+            for name in parse_owned_settings(textfile.read_text(self._drop_in_path) or "")
             if cmdline.canonical_name(name) not in known
         ]
         return {name: others.get(cmdline.canonical_name(name)) for name in [*originals, *names]}
 
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name; all or nothing. Return remarks."""
-        before = textfile.read_text(self._drop_in)
-        owned = {cmdline.canonical_name(name): (name, text) for name, text in owned_by(before or "").items()}
+        before = textfile.read_text(self._drop_in_path)
+        owned = {
+            cmdline.canonical_name(name): (name, text) for name, text in parse_owned_settings(before or "").items()
+        }
         owned.update({cmdline.canonical_name(name): (name, text) for name, text in wanted.items()})
         # What other files set already is left out, so that what is given back to them leaves no drop-in.
-        in_both, ordinary = self._collect(with_ours=False)
-        others = _settings(in_both, ordinary)
+        in_both, ordinary = self._run_config_files(with_ours=False)
+        others = _parse_settings(in_both, ordinary)
         ours = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
         set_here = [name for name in wanted if ours.get(name) is not None]
-        remarks = [*self._overwritten(before), *self._overridden(set_here, others, _settings(in_both))]
+        remarks = [
+            *self._overwrite_messages(before),
+            *self._override_messages(set_here, others, _parse_settings(in_both)),
+        ]
         unfinished = textfile.path_in_tree(self.root, f"{RESULT}.new")
         clean = textfile.read_text(unfinished) is None
-        self._write(text_of(ours))
+        self._write_drop_in(render_drop_in_if_needed(ours))
         try:
             self.run([UPDATE])
-            self._prove(wanted)
+            self._require_written(wanted)
         except TuningError:
             # The undo of the run repairs grub.cfg; until then no later update-grub may use half of this.
-            self._write(before)
+            self._write_drop_in(before)
             if clean:
                 textfile.remove_file(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
             raise
-        return [*remarks, *self._in_recovery(ours), *self._not_for_good()]
+        return [*remarks, *self._recovery_messages(ours), *self._flush_messages()]
 
-    def _overwritten(self, before: str | None) -> list[str]:
+    def _overwrite_messages(self, before: str | None) -> list[str]:
         """Say what of our file and of grub.cfg is replaced though it was not ours, or is made anew."""
-        lost = lost_lines(before) if before is not None else []
-        gone = not self._result()
+        lost = list_foreign_lines(before) if before is not None else []
+        gone = not self._read_grub_cfg()
         return [
             *(
                 [
@@ -130,19 +135,24 @@ class Grub:
             *([f"There was no {RESULT}, so update-grub made it from nothing."] if gone else []),
         ]
 
-    def _overridden(self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]) -> list[str]:
+    def _override_messages(
+        self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]
+    ) -> list[str]:
         """Say whose settings ours replace, and that the entry for recovery loses them too where it had them."""
         keys = {name: cmdline.canonical_name(name) for name in names}
         return [
-            f"{name} is also set by {self._who_sets(name)}, to '{others[key]}'. {DROP_IN} takes that out for as long "
+            f"{name} is also set by {self._find_files_with(name)}, to '{others[key]}'. {DROP_IN} takes that out for "
+            "as long "
             f"as it is there{', also of the entry for recovery' if key in in_both else ''}."
             for name, key in keys.items()
             if key in others
         ]
 
-    def _in_recovery(self, ours: Mapping[str, str | None]) -> list[str]:
+    def _recovery_messages(self, ours: Mapping[str, str | None]) -> list[str]:
         """Say which parameters of ours the entry for recovery has, which it has from somebody else's script."""
-        lines = [_settings(" ".join(words)) for words in linux_lines(self._result(), recovery=True)]
+        lines = [
+            _parse_settings(" ".join(words)) for words in parse_linux_entries(self._read_grub_cfg(), recovery=True)
+        ]
         names = [
             name
             for name, text in ours.items()
@@ -154,14 +164,14 @@ class Grub:
             for name in names
         ]
 
-    def _not_for_good(self) -> list[str]:
+    def _flush_messages(self) -> list[str]:
         why = self.settle([textfile.path_in_tree(self.root, RESULT)])
         return [disk_flush.unflushed_message(RESULT, why)] if why else []
 
-    def _prove(self, wanted: Mapping[str, str | None]) -> None:
+    def _require_written(self, wanted: Mapping[str, str | None]) -> None:
         """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
         configured = self.configured()
-        lines = [_settings(" ".join(words)) for words in self.entries()]
+        lines = [_parse_settings(" ".join(words)) for words in self.entries()]
         if not lines:
             raise NotApplied(
                 f"update-grub succeeded, but {RESULT} has no entry of a Linux kernel. See that /boot is mounted and "
@@ -171,17 +181,19 @@ class Grub:
             key = cmdline.canonical_name(name)
             if configured.get(key) != text:
                 raise NotApplied(
-                    f"cmdline:{name}: wanted {_shown(text)}, and {self._who_sets(name, after=DROP_IN)}, which is read "
-                    f"after {DROP_IN}, makes it {_shown(configured.get(key))}. Take it out there."
+                    f"cmdline:{name}: wanted {_quote_value(text)}, and {self._find_files_with(name, after=DROP_IN)}, "
+                    "which is read "
+                    f"after {DROP_IN}, makes it {_quote_value(configured.get(key))}. Take it out there."
                 )
             if any(line.get(key) != text for line in lines):
-                found = _shown(next(line.get(key) for line in lines if line.get(key) != text))
+                found = _quote_value(next(line.get(key) for line in lines if line.get(key) != text))
                 raise NotApplied(
-                    f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted {_shown(text)}, "
+                    f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted "
+                    f"{_quote_value(text)}, "
                     f"found {found}. Look for a script in /etc/grub.d that does not use GRUB_CMDLINE_LINUX_DEFAULT."
                 )
 
-    def _who_sets(self, name: str, after: str = "") -> str:
+    def _find_files_with(self, name: str, after: str = "") -> str:
         """Return the files that name a parameter, for a sentence."""
         import os
 
@@ -202,32 +214,32 @@ class Grub:
         ]
         return " and ".join(found) or "another file"
 
-    def _collect(self, with_ours: bool) -> tuple[str, str]:
+    def _run_config_files(self, with_ours: bool) -> tuple[str, str]:
         """Return what the files set for all entries, and what for those that are not for recovery."""
         root = "" if self.root == "/" else self.root
         printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_ours else root + DROP_IN])
         in_both, dummy, ordinary = printed.partition("\0")
         return in_both, ordinary
 
-    def _others(self) -> dict[str, str]:
+    def _read_settings_of_other_files(self) -> dict[str, str]:
         """Return the settings that the files without ours make."""
-        return _settings(*self._collect(with_ours=False))
+        return _parse_settings(*self._run_config_files(with_ours=False))
 
-    def _result(self) -> str:
+    def _read_grub_cfg(self) -> str:
         return textfile.read_text(textfile.path_in_tree(self.root, RESULT)) or ""
 
     @property
-    def _drop_in(self) -> str:
+    def _drop_in_path(self) -> str:
         return textfile.path_in_tree(self.root, DROP_IN)
 
-    def _write(self, text: str | None) -> None:
+    def _write_drop_in(self, text: str | None) -> None:
         if text is None:
-            textfile.remove_file(self._drop_in)
+            textfile.remove_file(self._drop_in_path)
         else:
-            textfile.write_file(self._drop_in, text)
+            textfile.write_file(self._drop_in_path, text)
 
 
-def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
+def parse_linux_entries(text: str, recovery: bool = False) -> list[list[str]]:
     """Return the parameters, without the kernel's path, of the ordinary entries that 10_linux made, or for recovery."""
     lines = []
     inside = for_recovery = False
@@ -242,9 +254,9 @@ def linux_lines(text: str, recovery: bool = False) -> list[list[str]]:
     return lines
 
 
-def _settings(*lines: str) -> dict[str, str]:
+def _parse_settings(*lines: str) -> dict[str, str]:
     return cmdline.words_to_settings(cmdline.split_words(" ".join(lines)))
 
 
-def _shown(text: str | None) -> str:
+def _quote_value(text: str | None) -> str:
     return "nothing" if text is None else f"'{text}'"

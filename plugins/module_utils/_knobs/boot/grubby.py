@@ -39,12 +39,12 @@ class Grubby:
 
     def configured(self) -> dict[str, str]:
         """Return the settings of the entry that boots next."""
-        entries = arguments(self.run(["grubby", "--info=DEFAULT"]))
+        entries = parse_grubby_info(self.run(["grubby", "--info=DEFAULT"]))
         return cmdline.words_to_settings(entries[0]) if entries else {}
 
     def entries(self) -> list[list[str]]:
         """Return the words of each entry, those for rescue too: grubby changes all of them."""
-        return arguments(self.run(["grubby", "--info=ALL"]))
+        return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
     def doubt(self) -> str:
         """Return an empty text: no file here is ours alone."""
@@ -56,7 +56,7 @@ class Grubby:
 
     def change(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name, in all entries. Return remarks."""
-        for command in commands(wanted, self.configured()):
+        for command in build_grubby_commands(wanted, self.configured()):
             self.run(command)
         lines = [cmdline.words_to_settings(words) for words in self.entries()]
         for name, text in wanted.items():
@@ -69,7 +69,7 @@ class Grubby:
         return [disk_flush.unflushed_message(WRITES[0], why)] if why else []
 
 
-def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:
+def build_grubby_commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:
     """Return the calls of grubby: one to take out every old parameter of the names, one to add the new ones in order.
 
     There are two calls, because grubby replaces a parameter that exists, so that the second hugepagesz would replace
@@ -88,7 +88,7 @@ def commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list
     return calls
 
 
-def arguments(text: str) -> list[list[str]]:
+def parse_grubby_info(text: str) -> list[list[str]]:
     """Return the words of each entry that ``grubby --info`` shows; without the quotes around the whole."""
     lines = []
     for row in text.splitlines():

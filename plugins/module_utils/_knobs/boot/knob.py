@@ -15,7 +15,7 @@ from ..._notation import cmdline
 from ..protocol.knob import Knob
 from . import bootloader
 from .drop_in import DROP_IN
-from .request import Request
+from .request import BootRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CommandLine(Knob):
     outlives_reboot = True
 
     def __init__(
-        self, host: Host, options: Mapping[str, Any], find: Callable[[KernelFS], Loader] = bootloader.find
+        self, host: Host, options: Mapping[str, Any], find: Callable[[KernelFS], Loader] = bootloader.find_boot_loader
     ) -> None:
         self.host = host
         self.fs = host.fs
@@ -66,7 +66,7 @@ class CommandLine(Knob):
         self._loader: Loader | None = None
         self._remarks: list[str] = []
         self._entries: list[dict[str, str]] = []
-        self._doubt = ""
+        self._loader_stale_reason = ""
         self._seen: Settings = {}
         self._wanted: Settings | None = None
 
@@ -82,7 +82,7 @@ class CommandLine(Knob):
         parameters, absent = self.options.get("parameters", []), self.options.get("absent", [])
         if not parameters and not absent:
             raise BadRequest("Nothing is requested. Set parameters or absent.")
-        request = Request(self.host, parameters, absent)
+        request = BootRequest(self.host, parameters, absent)
         self._remarks = request.remarks
         self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
         self._check_length(request.settings)
@@ -96,14 +96,14 @@ class CommandLine(Knob):
             return {}
         configured = self.loader.configured()
         self._entries = [cmdline.words_to_settings(words) for words in self.loader.entries()]
-        self._doubt = self.loader.doubt()
-        self._seen = {address: configured.get(_key(address)) for address in addresses}
+        self._loader_stale_reason = self.loader.doubt()
+        self._seen = {address: configured.get(_canonical_name(address)) for address in addresses}
         return dict(self._seen)
 
     def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the running kernel was started with."""
         running = cmdline.words_to_settings(cmdline.split_words(self.fs.read("/proc/cmdline")))
-        return {address: running.get(_key(address)) for address in addresses}
+        return {address: running.get(_canonical_name(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare; every boot entry must have a setting too, not just the files that entries are made from."""
@@ -111,8 +111,12 @@ class CommandLine(Knob):
 
     def stale_reason(self, address: str, wanted: str | None) -> str:
         """Return why the next boot may be another one than the files say."""
-        carried = [entry.get(_key(address)) == wanted for entry in self._entries]
-        return self._doubt if all(carried) and carried else f"not every boot entry has it; {self.loader.remake}"
+        carried = [entry.get(_canonical_name(address)) == wanted for entry in self._entries]
+        return (
+            self._loader_stale_reason
+            if all(carried) and carried
+            else f"not every boot entry has it; {self.loader.remake}"
+        )
 
     def unreachable_reason(self, address: str) -> str | None:
         """Return why boot parameters cannot be reached: another boot loader now, or a file of ours that is damaged."""
@@ -126,7 +130,7 @@ class CommandLine(Knob):
         """Return what others set now, where that is known beside ours, and not what they set once."""
         if not originals and self.fs.read_status(DROP_IN) is None:
             return {}
-        names = {_name(address): text for address, text in originals.items()}
+        names = {_parameter_name(address): text for address, text in originals.items()}
         try:
             return {PREFIX + name: text for name, text in self.loader.given_back(names).items()}
         except TuningError:
@@ -148,10 +152,10 @@ class CommandLine(Knob):
         """Return what runs, what is configured and what waits for a reboot."""
         target = self._seen if self._wanted is None else self._wanted
         running = self.read_live_settings(target)
-        pending = [_name(address) for address in target if running[address] != target[address]]
+        pending = [_parameter_name(address) for address in target if running[address] != target[address]]
         return {
-            "running": {_name(address): text for address, text in running.items()},
-            "configured": {_name(address): text for address, text in target.items()},
+            "running": {_parameter_name(address): text for address, text in running.items()},
+            "configured": {_parameter_name(address): text for address, text in target.items()},
             "pending": pending,
             "reboot_required": bool(pending),
         }
@@ -172,9 +176,9 @@ class CommandLine(Knob):
                 )
 
 
-def _name(address: str) -> str:
+def _parameter_name(address: str) -> str:
     return address[len(PREFIX) :]
 
 
-def _key(address: str) -> str:
-    return cmdline.canonical_name(_name(address))
+def _canonical_name(address: str) -> str:
+    return cmdline.canonical_name(_parameter_name(address))

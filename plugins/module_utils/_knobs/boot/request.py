@@ -39,12 +39,12 @@ ISOLATED = (
 )
 
 
-class Request:
+class BootRequest:
     """The wanted settings by address name, as the user spelled it, and remarks about them."""
 
     def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
         self.host = host
-        words = [self._expand(text) for text in parameters]
+        words = [self._expand_braces(text) for text in parameters]
         pairs = [cmdline.parse_word(word) for word in words]
         for word, (name, value) in zip(words, pairs):
             _check_spelling(word, name, value)
@@ -55,12 +55,12 @@ class Request:
             setting = cmdline.setting_of_parameter(name)
             self.settings[setting if setting in cmdline.FAMILIES else name] = texts[setting]
         for name in absent:
-            self._remove(name, texts)
+            self._add_removal(name, texts)
         self._check_cpus(pairs)
         if cmdline.HUGEPAGES in texts:
             self._check_hugepages(pairs)
 
-    def _expand(self, text: str) -> str:
+    def _expand_braces(self, text: str) -> str:
         """Replace CPUs in braces, such as {draft,verify}, by their numbers in the kernel's notation."""
         done = ""
         rest = text.strip()
@@ -76,7 +76,7 @@ class Request:
             raise BadRequest(f"'{text}': a brace is not opened. {BRACES}")
         return done
 
-    def _remove(self, name: str, texts: dict[str, str]) -> None:
+    def _add_removal(self, name: str, texts: dict[str, str]) -> None:
         _check_spelling(name, *cmdline.parse_word(name))
         if "=" in name:
             raise BadRequest(f"absent: '{name}' must be a name without a value; all parameters of a name are removed.")
@@ -96,11 +96,11 @@ class Request:
             flags: list[str] = []
             while spelled == "isolcpus" and items and items[0] in ISOLCPUS_FLAGS:
                 flags.append(items.pop(0))
-            self._check_list(name, ",".join(items), leave_first=CPU_LISTS[spelled])
+            self._check_cpu_list(name, ",".join(items), leave_first=CPU_LISTS[spelled])
             if spelled == "isolcpus" and (not flags or "domain" in flags):
                 self.remarks.append(ISOLATED)
 
-    def _check_list(self, name: str, text: str, leave_first: bool) -> None:
+    def _check_cpu_list(self, name: str, text: str, leave_first: bool) -> None:
         top = self.host.topology
         try:
             cpus = parse_boot_cpulist(text, max((*top.online, *top.offline)))
@@ -122,22 +122,22 @@ class Request:
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.list_names("/sys/kernel/mm/hugepages")}
         defaults = [value for name, value in pairs if cmdline.canonical_name(name) == "default_hugepagesz"]
-        size = _size(defaults[0]) if defaults else 2 << 20
+        size = _parse_page_size(defaults[0]) if defaults else 2 << 20
         seen: list[int] = []
         total = 0
         for name, value in pairs:
             spelled = cmdline.canonical_name(name)
             if spelled in ("default_hugepagesz", "hugepagesz"):
-                if _size(value) not in sizes:
+                if _parse_page_size(value) not in sizes:
                     there = ", ".join(f"{number >> 20}M" for number in sorted(sizes)) or "none"
                     raise BadRequest(f"{name}={value}: this host has no pages of that size; it has {there}.")
-                size = _size(value)
+                size = _parse_page_size(value)
                 if spelled == "hugepagesz" and size in seen:
                     raise BadRequest(f"hugepagesz={value} is given twice; the kernel ignores the second.")
                 seen += [size] if spelled == "hugepagesz" else []
             elif spelled == "hugepages":
-                total += self._bytes(value or "", size)
-        memory = _memory(fs.read("/proc/meminfo"))
+                total += self._count_hugepage_bytes(value or "", size)
+        memory = _parse_total_memory(fs.read("/proc/meminfo"))
         keep = max(512 << 20, memory >> 5)
         if total > memory - keep:
             raise BadRequest(
@@ -145,7 +145,7 @@ class Request:
                 f"{keep >> 20} MiB would be left to boot with. Ask for fewer."
             )
 
-    def _bytes(self, value: str, size: int) -> int:
+    def _count_hugepage_bytes(self, value: str, size: int) -> int:
         """Return what a hugepages= takes: a count, or counts by node such as 0:4,1:4, each within its node."""
         total = 0
         for item in value.split(","):
@@ -158,9 +158,10 @@ class Request:
                 found = self.host.fs.read_if_present(f"/sys/devices/system/node/node{node}/meminfo")
                 if found is None:
                     raise BadRequest(f"hugepages={value}: this host has no node {node}.")
-                if count * size > _memory(found):
+                if count * size > _parse_total_memory(found):
                     raise BadRequest(
-                        f"hugepages={value}: node {node} has {_memory(found) >> 20} MiB, and {count * size >> 20} "
+                        f"hugepages={value}: node {node} has {_parse_total_memory(found) >> 20} MiB, and "
+                        f"{count * size >> 20} "
                         "MiB of it were asked for."
                     )
         return total
@@ -183,13 +184,13 @@ def _check_spelling(word: str, name: str, value: str | None) -> None:
         )
 
 
-def _size(value: str | None) -> int:
+def _parse_page_size(value: str | None) -> int:
     """Return a size such as 1G in bytes, 0 for anything else."""
     number, unit = parse_whole((value or "")[:-1]), (value or "")[-1:].upper()
     return (number or 0) * UNITS.get(unit, 0)
 
 
-def _memory(text: str) -> int:
+def _parse_total_memory(text: str) -> int:
     """Return MemTotal of a meminfo file in bytes."""
     row = next(row for row in text.splitlines() if "MemTotal:" in row)
     return int(row.split()[-2]) << 10

@@ -56,7 +56,7 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 
 def describe_setting(rest: str) -> Words:
     """Return what a file of a policy is, for people."""
-    policy, file = split(f"cpufreq:{rest}")
+    policy, file = split_address(f"cpufreq:{rest}")
     what = TITLES.get(file, file)
     return (what, "policy", int(policy[len("policy") :])) if policy else (f"{what} of the machine", "", None)
 
@@ -68,13 +68,13 @@ def format_value(rest: str, text: str) -> str:
     return text
 
 
-def split(address: str) -> tuple[str, str]:
+def split_address(address: str) -> tuple[str, str]:
     """Return the policy and the file of an address; no policy for the switch of the whole machine."""
     policy, dummy, file = address[len("cpufreq:") :].rpartition("/")
     return policy, file
 
 
-class Asked:
+class RequestedValue:
     """One value that an entry asks for; ``what`` is how the user said it."""
 
     __slots__ = ("value", "what")
@@ -102,68 +102,74 @@ class CpuFreq(Knob):
         self._remarks = []
         if not self.settings:
             return {}
-        by_policy = self._per_policy(self._per_cpu())
-        policies = [cpufreq_policy.read(self.fs, name) for name in by_policy]
+        by_policy = self._values_by_policy(self._values_by_cpu())
+        policies = [cpufreq_policy.read_policy(self.fs, name) for name in by_policy]
         wanted: Settings = {}
         for policy in policies:
             ask = by_policy[policy.name]
-            files = rules.plan(policy, ask, self._remarks)
+            files = rules.plan_policy_files(policy, ask, self._remarks)
             wanted.update({f"cpufreq:{policy.name}/{file}": text for file, text in files.items()})
-        wanted.update(self._boosts(policies, by_policy))
+        wanted.update(self._wanted_boosts(policies, by_policy))
         self._remarks = list(dict.fromkeys(self._remarks))
-        self._remarks += competing_programs.tuned(self.fs, "governors and frequencies")
-        self._remarks += competing_programs.power_profiles(self.fs)
+        self._remarks += competing_programs.tuned_remarks(self.fs, "governors and frequencies")
+        self._remarks += competing_programs.power_profiles_remarks(self.fs)
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the files hold; None where one is absent, or all CPUs of its policy are offline."""
-        return {address: self._read(*split(address)) for address in addresses}
+        return {address: self._read_file(*split_address(address)) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Boost first because it moves the limits, then governors, then what depends on them, and speeds last."""
         by_policy: dict[str, dict[str, Change]] = {}
         for change in changes:
-            policy, file = split(change.address)
+            policy, file = split_address(change.address)
             by_policy.setdefault(policy, {})[file] = change
         boosts = {policy: files[BOOST].after for policy, files in by_policy.items() if policy and BOOST in files}
         machine = by_policy.pop("", {}).get(BOOST)
         if machine is not None and machine.after is not None:
             # It switches every policy; those that were off and are not asked for go back to that.
-            off = [name for name in cpufreq_policy.names(self.fs) if self._read(name, BOOST) == "0"]
+            off = [name for name in cpufreq_policy.list_policies(self.fs) if self._read_file(name, BOOST) == "0"]
             self.fs.write(cpufreq_policy.GLOBAL_BOOST, machine.after)
             boosts = {**dict.fromkeys(off, "0"), **boosts}
         for policy, after in boosts.items():
             self._write_boost(policy, after)
         for file in (GOVERNOR, EPP):
             for policy, files in by_policy.items():
-                self._write(policy, file, files.get(file))
+                self._write_file(policy, file, files.get(file))
         written: list[Change] = []
         try:
             for policy, files in by_policy.items():
-                for change in self._limits_in_order(policy, files):
-                    self._write(*split(change.address), change)
+                for change in self._order_limits(policy, files):
+                    self._write_file(*split_address(change.address), change)
                     written.append(change)
-                self._write(policy, SPEED, files.get(SPEED))
+                self._write_file(policy, SPEED, files.get(SPEED))
         finally:
-            self._wait_for(written)
+            self._wait_for_limits(written)
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Frequencies that differ by less than a thousandth are the same."""
-        if split(address)[1] in (MIN, MAX, SPEED) and wanted and found and wanted.isdecimal() and found.isdecimal():
+        if (
+            split_address(address)[1] in (MIN, MAX, SPEED)
+            and wanted
+            and found
+            and wanted.isdecimal()
+            and found.isdecimal()
+        ):
             return abs(int(wanted) - int(found)) * TOLERANCE < int(wanted)
         return wanted == found
 
     def unreachable_reason(self, address: str) -> str | None:
         """A policy sleeps while all its CPUs are offline, and vanishes with its driver; nothing may tell its boost."""
-        policy, file = split(address)
+        policy, file = split_address(address)
         if not policy:
             return None
         if not self.fs.is_dir(f"{HOME}/{policy}"):
             return f"there is no {policy} any more; the cpufreq driver was changed or unloaded"
-        cpus = cpufreq_policy.cpus_of(self.fs, policy)
+        cpus = cpufreq_policy.read_online_cpus(self.fs, policy)
         if not cpus:
             return f"the CPUs of {policy} are offline"
-        return (cpufreq_policy.why_boost_is_unseen(self.fs, policy, cpus) if file == BOOST else "") or None
+        return (cpufreq_policy.hidden_boost_reason(self.fs, policy, cpus) if file == BOOST else "") or None
 
     def list_remarks(self) -> list[str]:
         """Return what a person should know though nothing failed."""
@@ -178,8 +184,8 @@ class CpuFreq(Knob):
 
     # What is asked
 
-    def _per_cpu(self) -> dict[int, dict[str, Asked]]:
-        asked: dict[int, dict[str, Asked]] = {}
+    def _values_by_cpu(self) -> dict[int, dict[str, RequestedValue]]:
+        asked: dict[int, dict[str, RequestedValue]] = {}
         for setting in self.settings:
             values = {key: setting[key] for key in KEYS if setting.get(key) is not None}
             text = str(setting["cpus"])
@@ -188,7 +194,7 @@ class CpuFreq(Knob):
             for key, value in values.items():
                 if key in FREQUENCIES:
                     value = cpufreq_policy.parse_frequency(value, key)
-                item = Asked(value, f"{key}={values[key]} for {text}")
+                item = RequestedValue(value, f"{key}={values[key]} for {text}")
                 for cpu in self.host.parse_cpus(text):
                     other = asked.setdefault(cpu, {}).setdefault(key, item)
                     if other.value != value:
@@ -198,12 +204,12 @@ class CpuFreq(Knob):
                         )
         return asked
 
-    def _per_policy(self, asked: Mapping[int, Mapping[str, Asked]]) -> dict[str, dict[str, Any]]:
+    def _values_by_policy(self, asked: Mapping[int, Mapping[str, RequestedValue]]) -> dict[str, dict[str, Any]]:
         """Return what is asked of each policy, refusing one whose CPUs are asked for different things."""
         by_policy: dict[str, dict[str, Any]] = {}
         left = set(asked)
-        for name in cpufreq_policy.names(self.fs):
-            cpus = cpufreq_policy.cpus_of(self.fs, name)
+        for name in cpufreq_policy.list_policies(self.fs):
+            cpus = cpufreq_policy.read_online_cpus(self.fs, name)
             if left.isdisjoint(cpus):
                 continue
             left.difference_update(cpus)
@@ -212,10 +218,10 @@ class CpuFreq(Knob):
                 _refuse_split_policy(name, cpus, cpu, mine, asked.get(cpu, {}))
             by_policy[name] = {key: item.value for key, item in mine.items()}
         if left:
-            raise BadRequest(self._why_no_policy(left))
+            raise BadRequest(self._missing_policy_message(left))
         return by_policy
 
-    def _why_no_policy(self, cpus: Iterable[int]) -> str:
+    def _missing_policy_message(self, cpus: Iterable[int]) -> str:
         reason = "no cpufreq driver is bound to them"
         if self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS) == "disable":
             reason = f"amd-pstate is switched off; write 'active' to {cpufreq_policy.PSTATE_STATUS}"
@@ -224,16 +230,16 @@ class CpuFreq(Knob):
             "BIOS; a virtual machine usually has none, because the frequency belongs to its host."
         )
 
-    def _boosts(self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]) -> Settings:
+    def _wanted_boosts(self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]) -> Settings:
         asked = {name: ask["boost"] for name, ask in by_policy.items() if "boost" in ask}
         if not asked:
             return {}
-        others = [name for name in cpufreq_policy.names(self.fs) if name not in by_policy]
-        online = [name for name in others if cpufreq_policy.cpus_of(self.fs, name)]
-        everyone = [*policies, *(cpufreq_policy.read(self.fs, name) for name in online)]
+        others = [name for name in cpufreq_policy.list_policies(self.fs) if name not in by_policy]
+        online = [name for name in others if cpufreq_policy.read_online_cpus(self.fs, name)]
+        everyone = [*policies, *(cpufreq_policy.read_policy(self.fs, name) for name in online)]
         machine = self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         # A check loads no kernel module; a run has it, where the role prerequisites came before.
-        reasons = (cpufreq_policy.why_boost_is_unseen(self.fs, policy.name, policy.cpus) for policy in policies)
+        reasons = (cpufreq_policy.hidden_boost_reason(self.fs, policy.name, policy.cpus) for policy in policies)
         unseen = next(filter(None, reasons), "") if self.fs.read_only else ""
         wanted = rules.plan_boost(everyone, asked, machine, bool(unseen))
         if unseen and wanted.keys() != {BOOST}:
@@ -244,26 +250,26 @@ class CpuFreq(Knob):
 
     # Files
 
-    def _read(self, policy: str, file: str) -> str | None:
+    def _read_file(self, policy: str, file: str) -> str | None:
         if not policy:
             return self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         if file == BOOST:
-            return cpufreq_policy.boost_of(self.fs, policy, cpufreq_policy.cpus_of(self.fs, policy))
-        return cpufreq_policy.find(self.fs, policy, file)
+            return cpufreq_policy.read_boost(self.fs, policy, cpufreq_policy.read_online_cpus(self.fs, policy))
+        return cpufreq_policy.read_policy_file(self.fs, policy, file)
 
-    def _write(self, policy: str, file: str, change: Change | None) -> None:
+    def _write_file(self, policy: str, file: str, change: Change | None) -> None:
         # None is for a speed under a governor that has none: the governor took it away.
         if change is not None and change.after is not None:
             self.fs.write(f"{HOME}/{policy}/{file}", change.after)
 
-    def _limits_in_order(self, policy: str, files: Mapping[str, Change]) -> list[Change]:
+    def _order_limits(self, policy: str, files: Mapping[str, Change]) -> list[Change]:
         """On the way up the upper limit goes first, on the way down the lower one, so that they never cross."""
-        now = cpufreq_policy.number(self.fs, policy, MAX)
+        now = cpufreq_policy.read_policy_number(self.fs, policy, MAX)
         high = files.get(MAX)
         upwards = high is None or high.after is None or now is None or int(high.after) >= now
         return [files[file] for file in ((MAX, MIN) if upwards else (MIN, MAX)) if file in files]
 
-    def _wait_for(self, limits: Sequence[Change]) -> None:
+    def _wait_for_limits(self, limits: Sequence[Change]) -> None:
         """Wait until limits show, because the kernel takes a new one over in a work queue, after the write returned.
 
         Also when a later write failed: what to put back is found by reading, which must not read what is about to
@@ -271,7 +277,8 @@ class CpuFreq(Knob):
         """
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and any(
-            not self.values_equal(change.address, change.after, self._read(*split(change.address))) for change in limits
+            not self.values_equal(change.address, change.after, self._read_file(*split_address(change.address)))
+            for change in limits
         ):
             time.sleep(GLANCE)
 
@@ -282,15 +289,15 @@ class CpuFreq(Knob):
         refuses both where the switch of the whole machine, which was written before, already did it.
         """
         for file in (BOOST, "cpb"):
-            if self._read(policy, BOOST) != after and after is not None and self._has(policy, file):
+            if self._read_file(policy, BOOST) != after and after is not None and self._has_file(policy, file):
                 self.fs.write(f"{HOME}/{policy}/{file}", after)
 
-    def _has(self, policy: str, file: str) -> bool:
-        return cpufreq_policy.find(self.fs, policy, file) is not None
+    def _has_file(self, policy: str, file: str) -> bool:
+        return cpufreq_policy.read_policy_file(self.fs, policy, file) is not None
 
 
 def _refuse_split_policy(
-    name: str, cpus: Sequence[int], cpu: int, mine: Mapping[str, Asked], other: Mapping[str, Asked]
+    name: str, cpus: Sequence[int], cpu: int, mine: Mapping[str, RequestedValue], other: Mapping[str, RequestedValue]
 ) -> None:
     for key in KEYS:
         one, two = mine.get(key), other.get(key)

@@ -62,13 +62,13 @@ class Policy:
         return f"{self.name} (CPUs {format_cpulist(self.cpus)})"
 
 
-def names(fs: KernelFS) -> list[str]:
+def list_policies(fs: KernelFS) -> list[str]:
     """Return the names of all policies, by number."""
     found = [name for name in fs.list_names(HOME) if name.startswith("policy") and name[6:].isdecimal()]
     return sorted(found, key=lambda name: int(name[6:]))
 
 
-def find(fs: KernelFS, policy: str, file: str) -> str | None:
+def read_policy_file(fs: KernelFS, policy: str, file: str) -> str | None:
     """Return what a policy's file holds; None where it is absent, or the policy has no CPU online."""
     try:
         text = fs.read_if_present(f"{HOME}/{policy}/{file}")
@@ -79,18 +79,18 @@ def find(fs: KernelFS, policy: str, file: str) -> str | None:
     return None if text is None or text == "<unsupported>" else text.strip()
 
 
-def cpus_of(fs: KernelFS, policy: str) -> tuple[int, ...]:
+def read_online_cpus(fs: KernelFS, policy: str) -> tuple[int, ...]:
     """Return the CPUs of a policy that are online; none where it sleeps."""
-    return tuple(int(word) for word in (find(fs, policy, "affected_cpus") or "").split())
+    return tuple(int(word) for word in (read_policy_file(fs, policy, "affected_cpus") or "").split())
 
 
-def boost_of(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str | None:
+def read_boost(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str | None:
     """Return "1" where boost is on, "0" where it is off, "mixed", and None where nothing tells.
 
     Under acpi-cpufreq the files do not tell: ``cpb`` shows the switch of the whole machine whatever was written to it,
     and ``boost`` what was last written to itself. The register that both write is the truth.
     """
-    if find(fs, policy, "cpb") is not None:
+    if read_policy_file(fs, policy, "cpb") is not None:
         try:
             words = [fs.read_words(f"/dev/cpu/{cpu}/msr", [HWCR])[0] for cpu in cpus]
         except (Absent, Refused):
@@ -98,15 +98,15 @@ def boost_of(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str | None:
         states = {"0" if word >> CPB_DIS & 1 else "1" for word in words}
         if states:
             return states.pop() if len(states) == 1 else "mixed"
-    return find(fs, policy, BOOST)
+    return read_policy_file(fs, policy, BOOST)
 
 
-def why_boost_is_unseen(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str:
+def hidden_boost_reason(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str:
     """Return why nothing tells the boost that a policy has of its own; an empty text where it has none, or it is told.
 
     Before its file ``boost`` there was only ``cpb``, which does not tell.
     """
-    if find(fs, policy, "cpb") is None or boost_of(fs, policy, cpus) is not None:
+    if read_policy_file(fs, policy, "cpb") is None or read_boost(fs, policy, cpus) is not None:
         return ""
     device = f"/dev/cpu/{cpus[0]}/msr" if cpus else ""
     if not device or fs.read_status(device) is None:
@@ -114,37 +114,37 @@ def why_boost_is_unseen(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str
     return f"{device} cannot be read, through which boost is seen on this kernel"
 
 
-def read(fs: KernelFS, name: str) -> Policy:
+def read_policy(fs: KernelFS, name: str) -> Policy:
     """Read one policy."""
-    policy = Policy(name, cpus_of(fs, name))
-    policy.driver = find(fs, name, "scaling_driver") or ""
-    policy.governors = tuple((find(fs, name, "scaling_available_governors") or "").split())
-    policy.governor = find(fs, name, GOVERNOR)
-    states = (find(fs, name, "scaling_available_frequencies") or "").split()
+    policy = Policy(name, read_online_cpus(fs, name))
+    policy.driver = read_policy_file(fs, name, "scaling_driver") or ""
+    policy.governors = tuple((read_policy_file(fs, name, "scaling_available_governors") or "").split())
+    policy.governor = read_policy_file(fs, name, GOVERNOR)
+    states = (read_policy_file(fs, name, "scaling_available_frequencies") or "").split()
     policy.states = tuple(sorted((int(word) for word in states), reverse=True))
-    policy.lowest = number(fs, name, "cpuinfo_min_freq") or 0
-    policy.highest = number(fs, name, "cpuinfo_max_freq") or 0
+    policy.lowest = read_policy_number(fs, name, "cpuinfo_min_freq") or 0
+    policy.highest = read_policy_number(fs, name, "cpuinfo_max_freq") or 0
     if policy.driver == "acpi-cpufreq" and policy.states:
         policy.base = policy.states[0]
     elif policy.cpus:
         nominal = fs.read_if_present(f"/sys/devices/system/cpu/cpu{policy.cpus[0]}/acpi_cppc/nominal_freq") or ""
         policy.base = int(nominal) * 1000 if nominal.isdecimal() and int(nominal) else None
-    policy.min = number(fs, name, MIN) or 0
-    policy.max = number(fs, name, MAX) or 0
-    policy.speed = find(fs, name, SPEED)
-    policy.firmware_limit = number(fs, name, "bios_limit")
-    policy.preference = find(fs, name, EPP)
-    policy.preferences = tuple((find(fs, name, "energy_performance_available_preferences") or "").split())
-    policy.own_boost = any(find(fs, name, file) is not None for file in (BOOST, "cpb"))
-    policy.boost = boost_of(fs, name, policy.cpus)
+    policy.min = read_policy_number(fs, name, MIN) or 0
+    policy.max = read_policy_number(fs, name, MAX) or 0
+    policy.speed = read_policy_file(fs, name, SPEED)
+    policy.firmware_limit = read_policy_number(fs, name, "bios_limit")
+    policy.preference = read_policy_file(fs, name, EPP)
+    policy.preferences = tuple((read_policy_file(fs, name, "energy_performance_available_preferences") or "").split())
+    policy.own_boost = any(read_policy_file(fs, name, file) is not None for file in (BOOST, "cpb"))
+    policy.boost = read_boost(fs, name, policy.cpus)
     # While boost is off, amd-pstate shows the base as the highest; this file keeps what it would be.
-    policy.highest = max(policy.highest, number(fs, name, "amd_pstate_max_freq") or 0)
+    policy.highest = max(policy.highest, read_policy_number(fs, name, "amd_pstate_max_freq") or 0)
     return policy
 
 
-def number(fs: KernelFS, policy: str, file: str) -> int | None:
+def read_policy_number(fs: KernelFS, policy: str, file: str) -> int | None:
     """Return the whole number that a policy's file holds; None where it holds none."""
-    text = find(fs, policy, file) or ""
+    text = read_policy_file(fs, policy, file) or ""
     return int(text) if text.isdecimal() else None
 
 
@@ -168,6 +168,6 @@ def parse_frequency(raw: object, what: str) -> int | str:
     )
 
 
-def show(khz: int) -> str:
+def format_frequency(khz: int) -> str:
     """Return a frequency in words."""
     return f"{khz // 1000} MHz" if khz % 1000 == 0 else f"{khz / 1000:.3f} MHz"

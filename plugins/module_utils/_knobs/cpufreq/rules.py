@@ -14,7 +14,7 @@ the real acpi-cpufreq answered in the lab.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from .policy import BASE, BOOST, EPP, GOVERNOR, HIGHEST, LOWEST, MAX, MIN, SPEED, show
+from .policy import BASE, BOOST, EPP, GOVERNOR, HIGHEST, LOWEST, MAX, MIN, SPEED, format_frequency
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ACPI, ACTIVE, PASSIVE = "acpi-cpufreq", "amd-pstate-epp", "amd-pstate"
 USERSPACE, PERFORMANCE, POWERSAVE = "userspace", "performance", "powersave"
 
 
-def plan(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
+def plan_policy_files(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
     """Return the wanted files of one policy, without boost. Raises BadRequest for what the driver cannot do."""
     files: Files = {}
     governor = ask.get("governor") or (USERSPACE if ask.get("speed") else None)
@@ -76,29 +76,30 @@ def _check_governor(policy: Policy, governor: str, speed: object) -> None:
 def _plan_limits(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
     low, high = policy.min, policy.max
     if ask.get("max"):
-        high = _frequency(policy, "max", ask["max"], ask.get("boost"))
+        high = _resolve_frequency(policy, "max", ask["max"], ask.get("boost"))
         if policy.firmware_limit and policy.driver == ACPI and high > policy.firmware_limit:
             raise BadRequest(
-                f"{policy}: max {show(high)} is above the {show(policy.firmware_limit)} to which the firmware limits "
+                f"{policy}: max {format_frequency(high)} is above the {format_frequency(policy.firmware_limit)} to "
+                "which the firmware limits "
                 "this CPU now (bios_limit). Look for a limit of power or temperature in the BIOS or its management "
                 "controller."
             )
         files[MAX] = str(high)
-        _tell_of_boost(policy, "max", ask, high, remarks)
+        _remark_on_boost(policy, "max", ask, high, remarks)
     elif ask.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
         # The driver lowers the limit with the boost; wanted, so that the ledger remembers it.
         high = policy.base
         files[MAX] = str(high)
     if ask.get("min"):
-        low = _frequency(policy, "min", ask["min"], ask.get("boost"))
+        low = _resolve_frequency(policy, "min", ask["min"], ask.get("boost"))
         files[MIN] = str(low)
     if (MIN in files or MAX in files) and low > high:
-        said = [f"{name} is {show(value)}" for name, value in (("min", low), ("max", high))]
+        said = [f"{name} is {format_frequency(value)}" for name, value in (("min", low), ("max", high))]
         given = [f"{word} ({'asked for' if word[:3] in ask else 'as it is now'})" for word in said]
         raise BadRequest(f"{policy}: {' and '.join(given)}; the kernel keeps min at or below max. Give both.")
 
 
-def _frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) -> int:
+def _resolve_frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) -> int:
     """Return kHz that the driver would keep as they are."""
     table = policy.states if policy.driver == ACPI else ()
     highest = table[0] if table else policy.highest
@@ -115,50 +116,56 @@ def _frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) 
         return {LOWEST: table[-1] if table else policy.lowest, HIGHEST: highest}[asked]
     if table and asked > table[0]:
         raise BadRequest(
-            f"{policy}: {what} {show(asked)} cannot be had. {policy.driver} has the P-states {_list(table)}, of which "
-            f"the highest is the base frequency; the kernel would take {show(asked)} and make it {show(table[0])} "
+            f"{policy}: {what} {format_frequency(asked)} cannot be had. {policy.driver} has the P-states "
+            f"{_format_states(table)}, of which "
+            f"the highest is the base frequency; the kernel would take {format_frequency(asked)} and make it "
+            f"{format_frequency(table[0])} "
             "silently. Above that the hardware boosts by itself: set boost to true here, with governor performance, "
-            f"and to false where {show(table[0])} shall be the limit."
+            f"and to false where {format_frequency(table[0])} shall be the limit."
         )
     if table and asked not in table:
         near = min(table, key=lambda state: abs(state - asked))
         raise BadRequest(
-            f"{policy}: {what} {show(asked)} is no P-state of {policy.driver}, which has {_list(table)}; the kernel "
-            f"would round it silently. The nearest is {show(near)}."
+            f"{policy}: {what} {format_frequency(asked)} is no P-state of {policy.driver}, which has "
+            f"{_format_states(table)}; the kernel "
+            f"would round it silently. The nearest is {format_frequency(near)}."
         )
     if not policy.lowest <= asked <= highest:
         off = " while boost is off" if boost is False else ""
         raise BadRequest(
-            f"{policy}: {what} {show(asked)} is outside of what {policy.driver} offers{off}, {show(policy.lowest)} to "
-            f"{show(highest)}; the kernel would clamp it silently."
+            f"{policy}: {what} {format_frequency(asked)} is outside of what {policy.driver} offers{off}, "
+            f"{format_frequency(policy.lowest)} to "
+            f"{format_frequency(highest)}; the kernel would clamp it silently."
         )
     return asked
 
 
-def _list(table: Sequence[int]) -> str:
-    return ", ".join(show(state) for state in table)
+def _format_states(table: Sequence[int]) -> str:
+    return ", ".join(format_frequency(state) for state in table)
 
 
-def _tell_of_boost(policy: Policy, what: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
+def _remark_on_boost(policy: Policy, what: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
     """Under acpi-cpufreq the highest P-state is no limit: the hardware boosts from it."""
     boosts = policy.boost != "0" if ask.get("boost") is None else ask["boost"]
     if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and ask[what] != HIGHEST:
         remarks.append(
-            f"{what} {show(khz)} is the highest P-state, from which the hardware boosts while boost is on. Set boost "
+            f"{what} {format_frequency(khz)} is the highest P-state, from which the hardware boosts while boost is "
+            "on. Set boost "
             "to false where that shall be the limit."
         )
 
 
 def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
-    speed = _frequency(policy, "speed", ask["speed"], ask.get("boost"))
+    speed = _resolve_frequency(policy, "speed", ask["speed"], ask.get("boost"))
     low, high = int(files.get(MIN) or policy.min), int(files.get(MAX) or policy.max)
     if not low <= speed <= high:
         raise BadRequest(
-            f"{policy}: speed {show(speed)} is outside of the limits there, {show(low)} to {show(high)}; the kernel "
+            f"{policy}: speed {format_frequency(speed)} is outside of the limits there, {format_frequency(low)} to "
+            f"{format_frequency(high)}; the kernel "
             "would clamp it silently. Give min and max as well."
         )
     files[SPEED] = str(speed)
-    _tell_of_boost(policy, "speed", ask, speed, remarks)
+    _remark_on_boost(policy, "speed", ask, speed, remarks)
 
 
 def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any], files: Files) -> None:
@@ -215,7 +222,7 @@ def plan_boost(
         if whole:
             return whole
         if not unseen:
-            raise BadRequest(_unproven(mine[0]))
+            raise BadRequest(_unprovable_boost_message(mine[0]))
     wanted = {name: text[value] for name, value in asked.items()}
     if machine == "0" and True in values and not whole:
         # Boost of one policy needs the global switch, which switches all: the others get back what they had.
@@ -224,7 +231,7 @@ def plan_boost(
     return {**whole, **wanted}
 
 
-def _unproven(policy: Policy) -> str:
+def _unprovable_boost_message(policy: Policy) -> str:
     return (
         f"{policy}: this kernel takes boost per policy (cpb), but shows only the switch of the whole machine, so "
         "nothing would prove it. Load the kernel module msr ('modprobe msr'), through which the register is read, or "
@@ -244,7 +251,7 @@ def _check_without_switch(mine: Sequence[Policy], asked: Mapping[str, bool]) -> 
         if asked[policy.name] and amd_pstate and policy.base:
             raise BadRequest(
                 f"{policy}: boost cannot be had. {policy.driver} shows no frequency above the base of "
-                f"{show(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."
+                f"{format_frequency(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."
             )
         near = "set max to base instead" if amd_pstate else "switch boost in the BIOS, or by msr_bits (hwcr)"
         raise BadRequest(

@@ -133,7 +133,7 @@ class History:
         self.store.save_lines(HISTORY, _newest_within_bounds(needed, pinned))
 
 
-def unfinished_run(store: Store) -> Run | None:
+def load_unfinished_run(store: Store) -> Run | None:
     """Return the newest run that began and did not end, None where there is none, or where no history can be read.
 
     A run counts as ended once later runs have done its layers, or all that the inventory asks for, and once everything
@@ -145,7 +145,7 @@ def unfinished_run(store: Store) -> Run | None:
         return None
 
 
-def requested_layers(store: Store) -> list[str] | None:
+def load_requested_layers(store: Store) -> list[str] | None:
     """Return the layers that the newest begun run of site.yml was asked for by epyc_steps.
 
     None where site.yml never began here, where everything was put back since, and where no history can be read.
@@ -157,7 +157,7 @@ def requested_layers(store: Store) -> list[str] | None:
     return run.requested if run else None
 
 
-def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: float | None = None) -> Run:
+def begin_run(store: Store, layers: Sequence[str], requested: Sequence[str], now: float | None = None) -> Run:
     """Write the line of a run of site.yml that does these layers of the requested ones; return it.
 
     Raises TuningError where it cannot be written.
@@ -171,7 +171,7 @@ def begin(store: Store, layers: Sequence[str], requested: Sequence[str], now: fl
     return run
 
 
-def end(store: Store, run_id: str, now: float | None = None) -> str:
+def end_run(store: Store, run_id: str, now: float | None = None) -> str:
     """Close the line of a run; return a sentence where there is no such open line, else an empty text."""
     with store.hold_lock():
         history = History(store)
@@ -184,7 +184,7 @@ def end(store: Store, run_id: str, now: float | None = None) -> str:
     return ""
 
 
-def count(store: Store, addresses: Iterable[str]) -> str:
+def count_changes(store: Store, addresses: Iterable[str]) -> str:
     """Count changed settings in the line of the run of site.yml that this process belongs to, if it belongs to one.
 
     Returns a sentence where that cannot be written: what is changed stays changed.
@@ -197,16 +197,16 @@ def count(store: Store, addresses: Iterable[str]) -> str:
             history = History(store)
             run = history.find(run_id)
             if run is None:
-                return _unwritten(f"{store.file_path(HISTORY)} has no begin of this run any more.")
+                return _unwritten_message(f"{store.file_path(HISTORY)} has no begin of this run any more.")
             for layer, number in counts.items():
                 run.changed[layer] = run.changed.get(layer, 0) + number
             history.save()
     except TuningError as error:
-        return _unwritten(error)
+        return _unwritten_message(error)
     return ""
 
 
-def note(
+def note_finished_run(
     store: Store,
     kind: str,
     addresses: Iterable[str],
@@ -232,11 +232,11 @@ def note(
                 history.settle(run)
             history.save()
     except TuningError as error:
-        return _unwritten(error)
+        return _unwritten_message(error)
     return ""
 
 
-def forget(store: Store, check: bool = False) -> int:
+def forget_runs(store: Store, check: bool = False) -> int:
     """Drop all lines that are of no more use; return how many went, or would go in a check.
 
     What stays says what this host was asked for, or that a run did not end: that goes with an undo of everything.
@@ -255,12 +255,12 @@ def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
     """Return how many of these addresses each layer of site.yml has."""
     counts: dict[str, int] = {}
     for address in addresses:
-        layer = layer_of(address)
+        layer = layer_of_address(address)
         counts[layer] = counts.get(layer, 0) + 1
     return counts
 
 
-def layer_of(address: str) -> str:
+def layer_of_address(address: str) -> str:
     """Return the layer of site.yml that an address or a stored request belongs to, OTHER for a request of no layer."""
     if address.startswith("desired:"):
         return REQUESTS.get(address[len("desired:") :], OTHER)
@@ -279,14 +279,14 @@ def _has_effect(run: Run) -> bool:
 def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
     """Return the texts of the newest lines that fit into the bounds, in their order; the pinned ones are among them."""
     texts = [line.to_line() if isinstance(line, Run) else line for line in lines]
-    room = MOST_BYTES - sum(_size(text) for line, text in zip(lines, texts) if line in pinned)
+    room = MOST_BYTES - sum(_count_bytes(text) for line, text in zip(lines, texts) if line in pinned)
     places, of_kind = MOST - len(pinned), dict(MOST_OF_KIND)
     kept = []
     for line, text in zip(reversed(lines), reversed(texts)):
         kind = line.kind if isinstance(line, Run) else ""
         if line not in pinned and of_kind.get(kind, 1) > 0:
             of_kind[kind] = of_kind.get(kind, MOST) - 1
-            room, places = room - _size(text), places - 1
+            room, places = room - _count_bytes(text), places - 1
             if min(room, places) >= 0:
                 kept.append(text)
         elif line in pinned:
@@ -294,9 +294,9 @@ def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> 
     return kept[::-1]
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape")) + 1
 
 
-def _unwritten(error: TuningError | str) -> str:
+def _unwritten_message(error: TuningError | str) -> str:
     return f"What was done now is not in the history of this host: {error}"

@@ -57,12 +57,12 @@ class Run:
     def __init__(self, values: Mapping[str, Any]) -> None:
         """Raise ValueError for values of other types than a line has; keys of a later version are left out."""
         for name in self.TEXTS:
-            setattr(self, name, _require(str, values.get(name, ""))[:LONGEST])
+            setattr(self, name, _require_type(str, values.get(name, ""))[:LONGEST])
         for name in self.LISTS:
-            entries = _require(list, values.get(name, []))[:MOST_ENTRIES]
-            setattr(self, name, [_require(str, entry)[:LONGEST] for entry in entries])
-        counts = _require(dict, values.get("changed", {}))
-        self.changed = {layer: _require(int, count) for layer, count in counts.items()}
+            entries = _require_type(list, values.get(name, []))[:MOST_ENTRIES]
+            setattr(self, name, [_require_type(str, entry)[:LONGEST] for entry in entries])
+        counts = _require_type(dict, values.get("changed", {}))
+        self.changed = {layer: _require_type(int, count) for layer, count in counts.items()}
         if not (self.id and self.kind and self.began):
             raise ValueError("a run has an id, a kind and a begin")
 
@@ -90,13 +90,13 @@ class Run:
 
     def seconds(self) -> float | None:
         """Return how long the run took; None where it did not end, or where its line is all that it took."""
-        took = _seconds(self.ended) - _seconds(self.began) if self.ended else 0
+        took = _parse_moment(self.ended) - _parse_moment(self.began) if self.ended else 0
         return took if took > 0 else None
 
     def sentence(self, now: float | None = None) -> str:
         """Return that the run did not end, and what it was to do, without a full stop."""
         moment = f"{self.began[:10]} at {self.began[11:16]} UTC"
-        age = (time.time() if now is None else now) - _seconds(self.began)
+        age = (time.time() if now is None else now) - _parse_moment(self.began)
         running = ", unless it still goes on" if 0 <= age < GOES_ON else ""
         return (
             f"the run of {self.playbook} that {self.who()} began on {moment} did not end{running}: it was to do "
@@ -106,7 +106,7 @@ class Run:
 
 def new_run(kind: str, now: float | None) -> Run:
     """Return a new run by who started this process, as the playbook and sudo say it."""
-    origin = _origin()
+    origin = _read_origin()
     moment = format_moment(now)
     values = {
         **{name: origin.get(name, "") for name in ("user", "controller", "playbook")},
@@ -120,7 +120,7 @@ def new_run(kind: str, now: float | None) -> Run:
     return Run(values)
 
 
-def _origin() -> dict[str, Any]:
+def _read_origin() -> dict[str, Any]:
     """Return what the playbook says of its run, nothing where no playbook of ours runs."""
     import json
 
@@ -146,12 +146,12 @@ def parse_line(line: str) -> Run | None:
     import json
 
     try:
-        return Run(_require(dict, json.loads(line)))
+        return Run(_require_type(dict, json.loads(line)))
     except (ValueError, RecursionError):
         return None
 
 
-def _require(wanted: type, value: Any) -> Any:
+def _require_type(wanted: type, value: Any) -> Any:
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise ValueError(f"{value!r} is no {wanted.__name__}")
     return value
@@ -161,7 +161,7 @@ def format_moment(now: float | None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if now is None else now))
 
 
-def _seconds(moment: str) -> float:
+def _parse_moment(moment: str) -> float:
     """Return the seconds since the epoch of a moment, 0 for a text that is none."""
     import calendar
 

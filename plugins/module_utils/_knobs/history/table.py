@@ -18,40 +18,40 @@ HEADINGS = ("began (UTC)", "took", "who", "what", "version", "settings changed",
 EMPTY = "No run is noted on this host."
 
 
-def render(runs: Sequence[Run]) -> list[str]:
+def render_table(runs: Sequence[Run]) -> list[str]:
     """Return a line of headings and one for each run, in their order, with aligned columns and without control codes.
 
     Where there is no run, the only line says so.
     """
     if not runs:
         return [EMPTY]
-    rows = [HEADINGS, *(tuple(map(escape_unprintable, _cells(run))) for run in runs)]
+    rows = [HEADINGS, *(tuple(map(escape_unprintable, _format_cells(run))) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def _cells(run: Run) -> tuple[str, ...]:
+def _format_cells(run: Run) -> tuple[str, ...]:
     seconds = run.seconds()
     return (
         run.began.replace("T", " ").rstrip("Z"),
         "-" if seconds is None else f"{seconds:.0f} s",
-        _who(run),
-        " ".join([run.playbook, *_options("--tags", run.tags), *_options("--skip-tags", run.skip_tags)]),
+        _format_starter_cell(run),
+        " ".join([run.playbook, *_format_option("--tags", run.tags), *_format_option("--skip-tags", run.skip_tags)]),
         run.version,
         ", ".join(f"{layer} {number}" for layer, number in run.changed.items()) or "none",
-        run.outcome or _missing_end(run),
+        run.outcome or _missing_end_message(run),
     )
 
 
-def _who(run: Run) -> str:
+def _format_starter_cell(run: Run) -> str:
     """Return who began a run, with the user on the host where that is another one."""
     return f"{run.who()} as {run.host_user}" if run.controller and run.host_user != run.user else run.who()
 
 
-def _options(name: str, values: Sequence[str]) -> list[str]:
+def _format_option(name: str, values: Sequence[str]) -> list[str]:
     return [name, ",".join(values)] if values else []
 
 
-def _missing_end(run: Run) -> str:
+def _missing_end_message(run: Run) -> str:
     """Return that a run did not end, and which layers are left or that later runs have done them."""
     return f"did not end, left {', '.join(run.left)}" if run.left else "did not end, done since"

@@ -21,7 +21,7 @@ from ..._notation.numbers import require_whole
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from ..protocol.knob import Knob
 from . import request
-from .mounts import Mounts, size_of
+from .mounts import Mounts, page_size_of_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,17 +46,21 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 def describe_setting(rest: str) -> Words:
     """Return the size of a pool and its node, for people; or of a mount."""
     if rest.startswith("mount/"):
-        return f"mount for huge pages of {format_bytes(size_of(f'hugepages:{rest}') * UNITS['KiB'])}", "", None
-    node, kb = split(f"hugepages:{rest}")
+        return (
+            f"mount for huge pages of {format_bytes(page_size_of_address(f'hugepages:{rest}') * UNITS['KiB'])}",
+            "",
+            None,
+        )
+    node, kb = split_pool_address(f"hugepages:{rest}")
     return f"huge pages of {format_bytes(kb * UNITS['KiB'])}", "node", node
 
 
-def address(node: int, kb: int) -> str:
+def pool_address(node: int, kb: int) -> str:
     """Return the address of a pool."""
     return f"hugepages:node{node}/{kb}kB"
 
 
-def split(name: str) -> tuple[int, int]:
+def split_pool_address(name: str) -> tuple[int, int]:
     """Return node and page size in kB of an address."""
     node, dummy, size = name[len("hugepages:node") :].partition("/")
     return int(node), int(size[: -len("kB")])
@@ -74,22 +78,22 @@ class HugePages(Knob):
 
     def wanted_settings(self) -> Settings:
         """Return the pages per pool, refusing what a node cannot hold and what would take pages in use."""
-        table, self._remarks = request.expand(self.fs, self.options)
+        table, self._remarks = request.expand_pools(self.fs, self.options)
         self._refuse_more_than_memory(table)
         self._refuse_taking_used(table)
-        return {address(node, kb): str(pages) for (node, kb), pages in table.items()}
+        return {pool_address(node, kb): str(pages) for (node, kb), pages in table.items()}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the pages of each pool, without the surplus ones that the kernel takes back."""
         found: Settings = {}
         for name in addresses:
-            here = read_pool(self.fs, *split(name))
+            here = read_pool(self.fs, *split_pool_address(name))
             found[name] = None if here is None else str(here[0])
         return found
 
     def unreachable_reason(self, address: str) -> str | None:
         """Tell of nodes and page sizes that are no longer there."""
-        node, kb = split(address)
+        node, kb = split_pool_address(address)
         if read_pool(self.fs, node, kb) is None:
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
         return None
@@ -101,7 +105,7 @@ class HugePages(Knob):
         for name, pages in originals.items():
             if name in kept:
                 continue
-            one = {split(name): int(pages or 0)}
+            one = {split_pool_address(name): int(pages or 0)}
             try:
                 self._refuse_taking_used({**table, **one})
             except BadRequest as error:
@@ -146,55 +150,55 @@ class HugePages(Knob):
                 if pages < used:
                     raise BadRequest(
                         f"Node {node} has {format_pages(have, kb)}, of which {used} are in use, so it cannot shrink "
-                        f"to {pages}. {_who(kb)}"
+                        f"to {pages}. {_page_users_hint(kb)}"
                     )
         for kb, count in taken.items():
             free, reserved = hugepages.read_free_and_reserved_pages(self.fs, kb)
             if free - count < reserved:
                 raise BadRequest(
                     f"{format_pages(count, kb)} cannot be taken away: {free} are free, and {reserved} of these are "
-                    f"promised to a program that has mapped them and not touched them yet. {_who(kb)}"
+                    f"promised to a program that has mapped them and not touched them yet. {_page_users_hint(kb)}"
                 )
 
     # Writing
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Shrink first, because that frees memory; then grow, the largest pages first, with compaction and patience."""
-        table = {split(change.address): int(change.after or 0) for change in changes}
+        table = {split_pool_address(change.address): int(change.after or 0) for change in changes}
         self._refuse_taking_used(table)
         before = {key: (read_pool(self.fs, *key) or (0, 0))[0] for key in table}
         for key in sorted(table, key=lambda key: (table[key] > before[key], -key[1])):
-            self._ask(key, table[key])
-        short = self._short(table)
+            self._write_pool_size(key, table[key])
+        short = self._count_missing_pages(table)
         for attempt, wait in enumerate(WAITS):
             if not short:
                 return
             if attempt == 0 and self.options.get("drop_caches"):
                 self.fs.write("/proc/sys/vm/drop_caches", "3")
             for node in sorted({node for node, dummy in short}):
-                self._compact(node)
+                self._compact_node(node)
             time.sleep(wait)
             for key in short:
-                self._ask(key, table[key])
-            short = self._short(table)
+                self._write_pool_size(key, table[key])
+            short = self._count_missing_pages(table)
         if short:
-            raise self._too_few(table, short)
+            raise self._shortage_error(table, short)
 
-    def _ask(self, key: tuple[int, int], pages: int) -> None:
+    def _write_pool_size(self, key: tuple[int, int], pages: int) -> None:
         path = pool_file_path(*key, "nr_hugepages")
         try:
             self.fs.write(path, str(pages))
         except Refused as error:
             if key[1] != GIGANTIC:
                 raise
-            raise Refused(f"{error} {self._at_boot({key: pages})}", error.errno, path) from None
+            raise Refused(f"{error} {self._boot_parameter_hint({key: pages})}", error.errno, path) from None
 
-    def _short(self, table: Table) -> Table:
+    def _count_missing_pages(self, table: Table) -> Table:
         """Return how many pages each pool lacks."""
         lacks = {key: pages - (read_pool(self.fs, *key) or (0, 0))[0] for key, pages in table.items()}
         return {key: count for key, count in lacks.items() if count > 0}
 
-    def _compact(self, node: int) -> None:
+    def _compact_node(self, node: int) -> None:
         """Have the kernel move pages together, on this node where the kernel can do it for one alone."""
         path = f"{NODES}/node{node}/compact"
         if self.fs.read_status(path) is None:
@@ -202,7 +206,7 @@ class HugePages(Knob):
         if self.fs.read_status(path) is not None:
             self.fs.write(path, "1")
 
-    def _too_few(self, table: Table, short: Table) -> NotApplied:
+    def _shortage_error(self, table: Table, short: Table) -> NotApplied:
         """Return the failure that says what every node gave and why it gave no more."""
         given = {key: pages - short.get(key, 0) for key, pages in table.items()}
         buddyinfo = self.fs.read_if_present("/proc/buddyinfo") or ""
@@ -229,7 +233,7 @@ class HugePages(Knob):
         sentences.append(f"The kernel was asked {len(WAITS) + 1} times, with compaction between.")
         gigantic = {key: pages for key, pages in table.items() if key[1] == GIGANTIC}
         if any(key in short for key in gigantic):
-            sentences.append(self._at_boot(gigantic))
+            sentences.append(self._boot_parameter_hint(gigantic))
         else:
             sentences.append(
                 "Ask for less, stop what uses the memory, or set drop_caches to true; memory is least fragmented soon "
@@ -238,13 +242,13 @@ class HugePages(Knob):
         first = min(short)
         return NotApplied(
             " ".join(sentences),
-            address=address(*first),
+            address=pool_address(*first),
             wanted=str(table[first]),
             found=str(given[first]),
-            given={address(*key): pages for key, pages in given.items()},
+            given={pool_address(*key): pages for key, pages in given.items()},
         )
 
-    def _at_boot(self, asked: Table) -> str:
+    def _boot_parameter_hint(self, asked: Table) -> str:
         """Return the way out for 1 GiB pages: the boot parameters that make the pools of all nodes."""
         table = {
             node: (read_pool(self.fs, node, GIGANTIC) or (0, 0))[0] for node in hugepages.nodes_with_memory(self.fs)
@@ -258,7 +262,7 @@ class HugePages(Knob):
         )
 
 
-def _who(kb: int) -> str:
+def _page_users_hint(kb: int) -> str:
     return (
         "The kernel does not tell who uses a page; 'grep -lsE \"_Hugetlb: +[1-9]\" /proc/*/smaps_rollup' names the "
         f"processes that map some, and a file on a hugetlbfs of {kb} kB pages holds them without any process. Stop or "

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 PREFIX = "hugepages:mount/"
 
 
-def folder(kb: int) -> str:
+def mount_folder(kb: int) -> str:
     """Return where ours is for pages of so many kB: /dev/hugepages-1GiB."""
     return f"/dev/hugepages-{format_bytes(kb * UNITS['KiB']).replace(' ', '')}"
 
 
-def size_of(address: str) -> int:
+def page_size_of_address(address: str) -> int:
     """Return the page size of an address, in kB."""
     return int(address[len(PREFIX) : -len("kB")])
 
@@ -54,24 +54,27 @@ class Mounts(Knob):
         """Return a mount for each size that a pool with pages is asked of, and that nobody else has mounted."""
         if not self.options.get("mount"):
             return {}
-        table = request.expand(self.fs, self.options)[0]
+        table = request.expand_pools(self.fs, self.options)[0]
         there = hugepages.list_hugetlbfs_mounts(self.fs)
         sizes = sorted({kb for (dummy, kb), pages in table.items() if pages})
-        lacking = [kb for kb in sizes if all(size != kb for point, size in there if point != folder(kb))]
-        return {f"{PREFIX}{kb}kB": folder(kb) for kb in lacking}
+        lacking = [kb for kb in sizes if all(size != kb for point, size in there if point != mount_folder(kb))]
+        return {f"{PREFIX}{kb}kB": mount_folder(kb) for kb in lacking}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the folders of ours that are mounted."""
         there = hugepages.list_hugetlbfs_mounts(self.fs)
-        places = {address: folder(size_of(address)) for address in addresses}
-        return {address: place if (place, size_of(address)) in there else None for address, place in places.items()}
+        places = {address: mount_folder(page_size_of_address(address)) for address in addresses}
+        return {
+            address: place if (place, page_size_of_address(address)) in there else None
+            for address, place in places.items()
+        }
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """A mount stays while files on it hold pages."""
         kept = super().unrestorable_reasons(originals)
         mounted = self.read_settings(originals)
         for address in originals.keys() - kept.keys():
-            kb = size_of(address)
+            kb = page_size_of_address(address)
             nodes = hugepages.nodes_with_memory(self.fs)
             used = sum((read_pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
             if used and mounted[address]:
@@ -81,11 +84,11 @@ class Mounts(Knob):
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Mount, or unmount and leave no folder."""
         for change in changes:
-            kb = size_of(change.address)
+            kb = page_size_of_address(change.address)
             if change.after is None:
-                self.fs.unmount_filesystem(folder(kb))
-                self.fs.rmdir(folder(kb))
+                self.fs.unmount_filesystem(mount_folder(kb))
+                self.fs.rmdir(mount_folder(kb))
                 continue
-            if not self.fs.is_dir(folder(kb)):
-                self.fs.mkdir(folder(kb))
-            self.fs.mount_filesystem("hugetlbfs", folder(kb), f"pagesize={kb}K")
+            if not self.fs.is_dir(mount_folder(kb)):
+                self.fs.mkdir(mount_folder(kb))
+            self.fs.mount_filesystem("hugetlbfs", mount_folder(kb), f"pagesize={kb}K")

@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 PAGE_SIZES = {"2MiB": 2048, "1GiB": GIGANTIC}
 
 
-def expand(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
+def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
     """Return the pages per node and size (kB) that the options ask of this host, and what was rounded."""
     table: Table = {}
     remarks: list[str] = []
     for number, row in enumerate(options.get("pools") or []):
         what = f"pools[{number}]"
-        kb = _size(fs, row.get("size") or "2MiB", what)
-        pages = _pages(row, kb, what, remarks)
-        _add(table, dict.fromkeys(parse_nodes(fs, row.get("node", "all"), what), pages), kb)
+        kb = _parse_page_size(fs, row.get("size") or "2MiB", what)
+        pages = _parse_pages(row, kb, what, remarks)
+        _add_pools(table, dict.fromkeys(parse_nodes(fs, row.get("node", "all"), what), pages), kb)
     path = options.get("for_file")
     if path:
-        kb = _size(fs, options.get("size") or "2MiB", "size")
+        kb = _parse_page_size(fs, options.get("size") or "2MiB", "size")
         nodes = parse_nodes(fs, options.get("nodes") or "all", "nodes")
         headroom = require_whole(options.get("headroom") or 0, "headroom")
-        size = _file_bytes(fs, path)
+        size = _read_file_bytes(fs, path)
         need = size * (100 + headroom)
         pages = -(-need // (100 * kb * UNITS["KiB"]))
         each = -(-pages // len(nodes))
-        _add(table, dict.fromkeys(nodes, each), kb)
+        _add_pools(table, dict.fromkeys(nodes, each), kb)
         more = f", with {headroom} % headroom {format_bytes_short(need // 100)}" if headroom else ""
         remarks.append(
             f"{path} has {format_bytes_short(size)}{more}: rounded up to {format_pages(each, kb)} on each of the nodes "
@@ -55,7 +55,7 @@ def expand(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
     return table, remarks
 
 
-def _add(table: Table, pages: Mapping[int, int], kb: int) -> None:
+def _add_pools(table: Table, pages: Mapping[int, int], kb: int) -> None:
     for node, count in pages.items():
         if (node, kb) in table:
             raise BadRequest(
@@ -65,7 +65,7 @@ def _add(table: Table, pages: Mapping[int, int], kb: int) -> None:
         table[node, kb] = count
 
 
-def _size(fs: KernelFS, text: object, what: str) -> int:
+def _parse_page_size(fs: KernelFS, text: object, what: str) -> int:
     kb = PAGE_SIZES.get(str(text).replace(" ", ""))
     if kb is None:
         raise BadRequest(f"{what}: '{text}' is no size of a huge page; say {' or '.join(PAGE_SIZES)}.")
@@ -84,7 +84,7 @@ def _size(fs: KernelFS, text: object, what: str) -> int:
     return kb
 
 
-def _pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> int:
+def _parse_pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> int:
     pages, amount = row.get("pages"), row.get("memory")
     if (pages is None) == (amount is None):
         raise BadRequest(f"{what}: say either pages or memory, one of the two.")
@@ -97,7 +97,7 @@ def _pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> in
     return count
 
 
-def _file_bytes(fs: KernelFS, path: str) -> int:
+def _read_file_bytes(fs: KernelFS, path: str) -> int:
     total = 0
     for part in list_gguf_parts(path):
         found = fs.read_status(part)

@@ -41,7 +41,7 @@ class Irq:
         return {"irq": self.number, "actions": list(self.actions)}
 
 
-def requested(fs: KernelFS) -> list[Irq]:
+def read_requested_irqs(fs: KernelFS) -> list[Irq]:
     """Return the interrupts that some driver handles; the others never come."""
     irqs = []
     for number in sorted(int(name) for name in fs.list_names(SYS) if name.isdecimal()):
@@ -51,7 +51,7 @@ def requested(fs: KernelFS) -> list[Irq]:
     return irqs
 
 
-def movable(fs: KernelFS, number: int, by_mode: bool | None = None) -> bool | None:
+def is_movable(fs: KernelFS, number: int, by_mode: bool | None = None) -> bool | None:
     """Return whether the kernel lets a user move an interrupt; None where it has vanished.
 
     ``by_mode`` is what ``modes_tell`` said, for a caller that asks about many.
@@ -66,14 +66,14 @@ def movable(fs: KernelFS, number: int, by_mode: bool | None = None) -> bool | No
     if not status.st_mode & 0o222:
         return False
     if by_mode is None:
-        by_mode = modes_tell(fs)
+        by_mode = file_modes_show_movability(fs)
     try:
         return by_mode or fs.write_refusal_errno(path, "?\n") not in NOT_MOVABLE
     except Absent:
         return None
 
 
-def modes_tell(fs: KernelFS) -> bool:
+def file_modes_show_movability(fs: KernelFS) -> bool:
     """Return whether this kernel makes the files of interrupts that are its own to place read-only.
 
     It has some of these among the first 16, such as that of the cascade.
@@ -82,7 +82,7 @@ def modes_tell(fs: KernelFS) -> bool:
     return any(status is not None and not status.st_mode & 0o222 for status in first)
 
 
-def select(fs: KernelFS, irqs: Sequence[Irq], which: Sequence[str]) -> tuple[list[Irq], list[str]]:
+def select_irqs(fs: KernelFS, irqs: Sequence[Irq], which: Sequence[str]) -> tuple[list[Irq], list[str]]:
     """Return the interrupts that the words name, in their order of number, and the words that name none.
 
     A word is "all", a number, a PCI address such as 0000:41:00.0, "driver:" and the name of a PCI driver, or a pattern
@@ -91,14 +91,14 @@ def select(fs: KernelFS, irqs: Sequence[Irq], which: Sequence[str]) -> tuple[lis
     chosen: set[int] = set()
     unmet = []
     for word in which:
-        numbers = _numbers(fs, irqs, word)
+        numbers = _match_numbers(fs, irqs, word)
         if not numbers and word != "all":
             unmet.append(word)
         chosen |= numbers
     return [irq for irq in irqs if irq.number in chosen], unmet
 
 
-def _numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
+def _match_numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
     # Imported here because it brings re along.
     from fnmatch import fnmatchcase
 
@@ -110,20 +110,20 @@ def _numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
         return {number} & there
     if word.startswith("driver:"):
         addresses = [name for name in fs.list_names(f"{PCI}/drivers/{word[len('driver:') :]}") if ":" in name]
-        return set().union(*(_of_device(fs, address) for address in addresses)) & there
+        return set().union(*(_irqs_of_device(fs, address) for address in addresses)) & there
     if fs.is_dir(f"{PCI}/devices/{word}"):
-        return _of_device(fs, word) & there
+        return _irqs_of_device(fs, word) & there
     return {irq.number for irq in irqs if any(fnmatchcase(action, word) for action in irq.actions)}
 
 
-def _of_device(fs: KernelFS, address: str) -> set[int]:
+def _irqs_of_device(fs: KernelFS, address: str) -> set[int]:
     """Return a PCI device's interrupts: its messages, or the line it has without them."""
     messages = {int(name) for name in fs.list_names(f"{PCI}/devices/{address}/msi_irqs")}
     line = fs.read_if_present(f"{PCI}/devices/{address}/irq") or ""
     return messages or ({int(line)} if line.strip().isdecimal() else set())
 
 
-def spread(found: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
+def spread_over_cpus(found: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
     """Return one CPU for each interrupt, evenly; ``found`` holds the CPUs that each has now.
 
     One that already sits alone on one of the CPUs stays there as long as that is even, so that an interrupt that comes
@@ -142,7 +142,7 @@ def spread(found: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int,
     return dict(sorted(placed.items()))
 
 
-def named(irqs: Iterable[Irq]) -> str:
+def format_irqs(irqs: Iterable[Irq]) -> str:
     """Return interrupts for a sentence, at most a few of them."""
     rows = [f"{irq.number} ({', '.join(irq.actions)})" for irq in irqs]
     return ", ".join(rows[:4]) + (f" and {len(rows) - 4} more" if len(rows) > 4 else "")

@@ -72,17 +72,18 @@ class Irqbalance(Knob):
         if self.mode == "stop":
             return {SERVICE: STOPPED}
         if self.mode == "ban":
-            if self._property("LoadState") == "masked" and not self.running:
+            if self._read_unit_property("LoadState") == "masked" and not self.running:
                 return {}  # Nothing can start it, and such a unit names no file to tell it anything.
             if self.spread and self.running:
                 raise BadRequest(
                     "irqbalance runs here and spreads interrupts over the CPUs that it may use by itself, so spread "
                     "cannot hold beside irqbalance=ban. Leave spread out, or set irqbalance to stop."
                 )
-            old = variable(self._text(), OLD_VARIABLE)
-            if old and unquoted(old):
+            old = find_variable(self._read_environment_file(), OLD_VARIABLE)
+            if old and strip_quotes(old):
                 raise BadRequest(
-                    f"{self._path()} sets {OLD_VARIABLE}, and irqbalance then does not look at {VARIABLE}. Remove that "
+                    f"{self._environment_file()} sets {OLD_VARIABLE}, and irqbalance then does not look at "
+                    f"{VARIABLE}. Remove that "
                     "old line, or set irqbalance to stop."
                 )
             top = self.host.topology
@@ -102,16 +103,18 @@ class Irqbalance(Knob):
             if not self.installed:
                 found[address] = None
             elif address == BANNED:
-                found[address] = variable(self._text(), VARIABLE)
+                found[address] = find_variable(self._read_environment_file(), VARIABLE)
             else:
-                found[address] = f"{self._property('UnitFileState')} {'active' if self.running else 'inactive'}"
+                found[address] = (
+                    f"{self._read_unit_property('UnitFileState')} {'active' if self.running else 'inactive'}"
+                )
         return found
 
     def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what the running process was told, which is its file as it was when it started."""
         found = self.read_settings(addresses)
         if BANNED in found:
-            found[BANNED] = self._told(found[BANNED])
+            found[BANNED] = self._banned_cpus_of_process(found[BANNED])
         return found
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -119,19 +122,27 @@ class Irqbalance(Knob):
         if address == SERVICE and wanted == STOPPED and found is not None:
             return found.endswith(" inactive") and not found.startswith("enabled")
         if address == BANNED:
-            return _cpus(wanted) == _cpus(found) == _cpus(self._told(found))
+            return (
+                _parse_banned_cpus(wanted)
+                == _parse_banned_cpus(found)
+                == _parse_banned_cpus(self._banned_cpus_of_process(found))
+            )
         return wanted == found
 
     def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
         """Compare CPUs too; ``live`` is what it was told already."""
-        return _cpus(wanted) == _cpus(live) if address == BANNED else self.values_equal(address, wanted, live)
+        return (
+            _parse_banned_cpus(wanted) == _parse_banned_cpus(live)
+            if address == BANNED
+            else self.values_equal(address, wanted, live)
+        )
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Change one line of its file and restart it when it runs; or change the service, in at most two calls."""
         for change in changes:
             if change.address == BANNED:
-                text = with_variable(self._text(), VARIABLE, change.after)
-                path = textfile.path_in_tree(self.fs.root, self._path())
+                text = set_variable(self._read_environment_file(), VARIABLE, change.after)
+                path = textfile.path_in_tree(self.fs.root, self._environment_file())
                 if text:
                     textfile.write_file(path, text)
                 else:
@@ -154,14 +165,14 @@ class Irqbalance(Knob):
     @property
     def installed(self) -> bool:
         """Return whether there is an irqbalance that systemd knows."""
-        return self._property("LoadState") in ("loaded", "masked")
+        return self._read_unit_property("LoadState") in ("loaded", "masked")
 
     @property
     def running(self) -> bool:
         """Return whether it runs or is about to."""
-        return self._property("ActiveState") in ("active", "activating", "reloading")
+        return self._read_unit_property("ActiveState") in ("active", "activating", "reloading")
 
-    def _property(self, name: str) -> str:
+    def _read_unit_property(self, name: str) -> str:
         if self._unit is None:
             self._unit = {}
             # Looked at first, because most tuned hosts have none and asking systemd costs a process.
@@ -174,9 +185,9 @@ class Irqbalance(Knob):
                 self._unit = {row.partition("=")[0]: row.partition("=")[2] for row in said.splitlines()}
         return self._unit.get(name, "")
 
-    def _path(self) -> str:
+    def _environment_file(self) -> str:
         """Return the file that the unit reads its variables from: /etc/default on Debian, /etc/sysconfig on RHEL."""
-        path = self._property("EnvironmentFiles").partition(" ")[0]
+        path = self._read_unit_property("EnvironmentFiles").partition(" ")[0]
         if not path.startswith("/"):
             raise BadRequest(
                 f"The unit {UNIT} names no EnvironmentFile, so irqbalance cannot be told which CPUs to leave alone. "
@@ -184,12 +195,12 @@ class Irqbalance(Knob):
             )
         return path
 
-    def _text(self) -> str:
-        return textfile.read_text(textfile.path_in_tree(self.fs.root, self._path())) or ""
+    def _read_environment_file(self) -> str:
+        return textfile.read_text(textfile.path_in_tree(self.fs.root, self._environment_file())) or ""
 
-    def _told(self, configured: str | None) -> str | None:
+    def _banned_cpus_of_process(self, configured: str | None) -> str | None:
         """Return what the running process was told; what is configured, where it is still to read that."""
-        process = f"/proc/{self._property('MainPID')}"
+        process = f"/proc/{self._read_unit_property('MainPID')}"
         # Until systemd has started the program itself, the process bears another name.
         if (self.fs.read_if_present(f"{process}/comm") or "").strip() != "irqbalance":
             return configured
@@ -204,13 +215,13 @@ class Irqbalance(Knob):
         self.run(["systemctl", "start" if activity == "active" else "stop", UNIT])
 
 
-def variable(text: str, name: str) -> str | None:
+def find_variable(text: str, name: str) -> str | None:
     """Return the raw value of a variable in a file of settings, the last where there are several; None for none."""
     values = [row.strip()[len(name) + 1 :] for row in text.split("\n") if row.strip().startswith(f"{name}=")]
     return values[-1] if values else None
 
 
-def with_variable(text: str, name: str, value: str | None) -> str:
+def set_variable(text: str, name: str, value: str | None) -> str:
     """Return the text with a variable set in place, or as a new first line, or without it; all else byte for byte."""
     rows = text.split("\n")
     mine = [number for number, row in enumerate(rows) if row.strip().startswith(f"{name}=")]
@@ -223,17 +234,17 @@ def with_variable(text: str, name: str, value: str | None) -> str:
     return f"{name}={value}\n{text}"
 
 
-def unquoted(value: str) -> str:
+def strip_quotes(value: str) -> str:
     """Return a value as systemd reads it."""
     value = value.strip()
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
-def _cpus(value: str | None) -> object:
+def _parse_banned_cpus(value: str | None) -> object:
     """Return the CPUs of a raw value, or the text itself where it is no list."""
     if value is None:
         return None
     try:
-        return parse_cpulist(unquoted(value))
+        return parse_cpulist(strip_quotes(value))
     except ValueError:
         return value

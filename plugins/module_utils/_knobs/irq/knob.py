@@ -86,14 +86,14 @@ class IrqAffinity(Knob):
         """Return where each movable interrupt of the request shall go."""
         cpus = self.balance.cpus()
         which = self.options.get("which", ["all"])
-        matched, self._unmet = interrupts.select(self.fs, interrupts.requested(self.fs), which)
-        by_mode = interrupts.modes_tell(self.fs)
-        may_move = {irq.number: interrupts.movable(self.fs, irq.number, by_mode) for irq in matched}
+        matched, self._unmet = interrupts.select_irqs(self.fs, interrupts.read_requested_irqs(self.fs), which)
+        by_mode = interrupts.file_modes_show_movability(self.fs)
+        may_move = {irq.number: interrupts.is_movable(self.fs, irq.number, by_mode) for irq in matched}
         self._managed = [irq for irq in matched if may_move[irq.number] is False]
         self._irqs = [irq for irq in matched if may_move[irq.number]]
         if self.options.get("spread"):
-            found = {irq.number: self._cpus_of(irq.number, "smp_affinity_list") for irq in self._irqs}
-            places = {number: str(cpu) for number, cpu in interrupts.spread(found, cpus).items()}
+            found = {irq.number: self._read_cpus(irq.number, "smp_affinity_list") for irq in self._irqs}
+            places = {number: str(cpu) for number, cpu in interrupts.spread_over_cpus(found, cpus).items()}
         else:
             places = dict.fromkeys((irq.number for irq in self._irqs), format_cpulist(cpus))
         self._wanted = {f"irq:{number}/affinity": place for number, place in places.items()}
@@ -104,7 +104,7 @@ class IrqAffinity(Knob):
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return what was asked of the kernel last; where an interrupt really goes is in effective_affinity_list."""
-        return {address: self.fs.read_if_present(_file_of(address)) for address in addresses}
+        return {address: self.fs.read_if_present(_file_of_address(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare CPUs. A running irqbalance that was told the CPUs may choose among them."""
@@ -122,10 +122,10 @@ class IrqAffinity(Knob):
         """Return why an interrupt cannot be moved: it has vanished, or its number has passed to a managed one."""
         if address == DEFAULT:
             return None
-        may_move = interrupts.movable(self.fs, _number_of(address))
+        may_move = interrupts.is_movable(self.fs, _irq_of_address(address))
         if may_move is None:
-            return f"interrupt {_number_of(address)} is not there any more"
-        return None if may_move else f"interrupt {_number_of(address)} is the kernel's own to place"
+            return f"interrupt {_irq_of_address(address)} is not there any more"
+        return None if may_move else f"interrupt {_irq_of_address(address)} is the kernel's own to place"
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """Keep nothing for later: an interrupt that has vanished has no place to go back to."""
@@ -138,11 +138,11 @@ class IrqAffinity(Knob):
             if change.after is None:
                 continue
             try:
-                self.fs.write(_file_of(change.address), f"{change.after}\n")
+                self.fs.write(_file_of_address(change.address), f"{change.after}\n")
             except Absent:
                 self._left.add(change.address)
             except Refused as error:
-                self._explain(change, error)
+                self._handle_refusal(change, error)
 
     def list_remarks(self) -> list[str]:
         """Return what was asked for and cannot be done, and what is still on its way."""
@@ -151,14 +151,16 @@ class IrqAffinity(Knob):
         ]
         if self._managed and not self._irqs:
             remarks.append(
-                f"Every interrupt that was named is the kernel's own to place: {interrupts.named(self._managed)}. Only "
+                "Every interrupt that was named is the kernel's own to place: "
+                f"{interrupts.format_irqs(self._managed)}. Only "
                 "the boot parameter isolcpus=managed_irq keeps those off CPUs."
             )
         # Two files for each interrupt, which a look that changed nothing need not read.
-        pending = self._pending() if self._wrote else []
+        pending = self._find_pending_irqs() if self._wrote else []
         if pending:
             remarks.append(
-                f"Still at their old place, which is usual until the next interrupt comes: {interrupts.named(pending)}."
+                "Still at their old place, which is usual until the next interrupt comes: "
+                f"{interrupts.format_irqs(pending)}."
                 " One that stays there though it comes found no free vector on the CPUs that were asked for."
             )
         return remarks
@@ -167,42 +169,42 @@ class IrqAffinity(Knob):
         """Return each interrupt of the request by what can be done with it."""
         return {
             "movable": [{**irq.to_dict(), "cpus": self._wanted[f"irq:{irq.number}/affinity"]} for irq in self._irqs],
-            "managed": [{**irq.to_dict(), "cpus": self._shown(irq.number)} for irq in self._managed],
-            "pending": [irq.number for irq in self._pending()],
+            "managed": [{**irq.to_dict(), "cpus": self._format_affinity(irq.number)} for irq in self._managed],
+            "pending": [irq.number for irq in self._find_pending_irqs()],
         }
 
     def _is_balanced(self) -> bool:
         return self.balance.mode == "ban" and self.balance.running
 
-    def _cpus_of(self, number: int, file: str) -> tuple[int, ...]:
+    def _read_cpus(self, number: int, file: str) -> tuple[int, ...]:
         return parse_cpulist(self.fs.read_if_present(f"{interrupts.PROC}/{number}/{file}") or "")
 
-    def _shown(self, number: int) -> str:
-        return format_cpulist(self._cpus_of(number, "smp_affinity_list"))
+    def _format_affinity(self, number: int) -> str:
+        return format_cpulist(self._read_cpus(number, "smp_affinity_list"))
 
-    def _pending(self) -> list[Irq]:
+    def _find_pending_irqs(self) -> list[Irq]:
         """Return interrupts that go where the request does not allow, though the kernel took it."""
         pending = []
         for irq in self._irqs:
-            asked = set(self._cpus_of(irq.number, "smp_affinity_list"))
+            asked = set(self._read_cpus(irq.number, "smp_affinity_list"))
             wanted = set(parse_cpulist(self._wanted[f"irq:{irq.number}/affinity"] or ""))
-            really = set(self._cpus_of(irq.number, "effective_affinity_list"))
+            really = set(self._read_cpus(irq.number, "effective_affinity_list"))
             # In check mode nothing was asked yet.
             if asked <= wanted and not really <= wanted:
                 pending.append(irq)
         return pending
 
-    def _explain(self, change: Change, error: Refused) -> None:
+    def _handle_refusal(self, change: Change, error: Refused) -> None:
         """Say what a refusal means. One that turns out to be managed is left where it is."""
         if change.address != DEFAULT and error.errno in interrupts.NOT_MOVABLE:
             self._left.add(change.address)
-            number = _number_of(change.address)
+            number = _irq_of_address(change.address)
             self._managed += [irq for irq in self._irqs if irq.number == number]
             self._irqs = [irq for irq in self._irqs if irq.number != number]
             return
         if error.errno == errno.ENOSPC:
             raise Refused(
-                f"Interrupt {_number_of(change.address)} does not fit on CPU {change.after}: a CPU has about 200 "
+                f"Interrupt {_irq_of_address(change.address)} does not fit on CPU {change.after}: a CPU has about 200 "
                 "vectors for interrupts, and those are all taken. Name more CPUs, or have drivers use fewer queues.",
                 error.errno,
                 error.path,
@@ -210,9 +212,9 @@ class IrqAffinity(Knob):
         raise error
 
 
-def _number_of(address: str) -> int:
+def _irq_of_address(address: str) -> int:
     return int(address[len("irq:") :].partition("/")[0])
 
 
-def _file_of(address: str) -> str:
-    return DEFAULT_FILE if address == DEFAULT else f"{interrupts.PROC}/{_number_of(address)}/smp_affinity_list"
+def _file_of_address(address: str) -> str:
+    return DEFAULT_FILE if address == DEFAULT else f"{interrupts.PROC}/{_irq_of_address(address)}/smp_affinity_list"

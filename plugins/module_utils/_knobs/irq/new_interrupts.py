@@ -40,7 +40,7 @@ RTM_NEWLINK = 16
 IFF_UP = 1
 
 
-def moments(follows: Callable[[], bool]) -> Iterator[bool]:
+def wait_for_new_interrupts(follows: Callable[[], bool]) -> Iterator[bool]:
     """Yield at once, and again whenever it is time for a look; never end.
 
     A look is for new interrupts, then True is yielded, or between two of those for what ``follows`` says is awaited.
@@ -50,8 +50,8 @@ def moments(follows: Callable[[], bool]) -> Iterator[bool]:
     import time
 
     listeners: dict[socket.socket, Callable[[bytes], bool]] = {
-        _listener(NETLINK_KOBJECT_UEVENT, KERNEL_GROUP): is_bind,
-        _listener(socket.NETLINK_ROUTE, RTMGRP_LINK): is_link_up,
+        _open_listener(NETLINK_KOBJECT_UEVENT, KERNEL_GROUP): is_driver_bind,
+        _open_listener(socket.NETLINK_ROUTE, RTMGRP_LINK): is_link_up,
     }
     due = time.monotonic()
     while True:
@@ -65,12 +65,12 @@ def moments(follows: Callable[[], bool]) -> Iterator[bool]:
         if not ready and time.monotonic() < due:
             yield False
         for listener in ready:
-            if heard(listener, listeners[listener]):
+            if announces_interrupts(listener, listeners[listener]):
                 # Events that follow do not put the look off: they lead to another one.
                 due = min(due, time.monotonic() + SETTLED)
 
 
-def keep_to_housekeeping(host: Host) -> None:
+def pin_to_housekeeping(host: Host) -> None:
     """Run this process on the CPUs that the plan keeps for the system, so that a look disturbs no thread that computes.
 
     A look reads a few files for each interrupt, and hosts have thousands. Where there is no plan, it runs anywhere.
@@ -80,7 +80,7 @@ def keep_to_housekeeping(host: Host) -> None:
             os.sched_setaffinity(0, host.plan.housekeeping)
 
 
-def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
+def announces_interrupts(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
     """Return whether the next message is one of new interrupts, or was lost among too many."""
     try:
         return tells(listener.recv(1 << 16))
@@ -90,7 +90,7 @@ def heard(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
         raise
 
 
-def is_bind(message: bytes) -> bool:
+def is_driver_bind(message: bytes) -> bool:
     """Return whether a uevent says that a driver was bound to a device."""
     return message.startswith(b"bind@")
 
@@ -104,7 +104,7 @@ def is_link_up(message: bytes) -> bool:
     return kind == RTM_NEWLINK and bool(flags & changed & IFF_UP)
 
 
-def _listener(protocol: int, group: int) -> socket.socket:
+def _open_listener(protocol: int, group: int) -> socket.socket:
     import socket
 
     listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)

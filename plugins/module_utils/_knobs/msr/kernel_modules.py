@@ -29,14 +29,14 @@ def has_device(fs: KernelFS, cpu: int, name: str) -> bool:
     return name in fs.list_names(f"/dev/cpu/{cpu}")
 
 
-def online(fs: KernelFS) -> tuple[int, ...]:
+def read_online_cpus(fs: KernelFS) -> tuple[int, ...]:
     """Return the CPUs that are online at this moment."""
     return parse_cpulist(fs.read("/sys/devices/system/cpu/online"))
 
 
-def first_cpu(fs: KernelFS) -> int:
+def first_online_cpu(fs: KernelFS) -> int:
     """Return a CPU that is there."""
-    return online(fs)[0]
+    return read_online_cpus(fs)[0]
 
 
 class MsrModules(Knob):
@@ -62,7 +62,9 @@ class MsrModules(Knob):
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Tell what is loaded, or built in, by the device that it makes."""
-        return {a: LOADED if has_device(self.fs, first_cpu(self.fs), a[len(MODULE) :]) else None for a in addresses}
+        return {
+            a: LOADED if has_device(self.fs, first_online_cpu(self.fs), a[len(MODULE) :]) else None for a in addresses
+        }
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Load, or unload again what this collection had loaded."""

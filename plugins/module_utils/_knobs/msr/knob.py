@@ -19,7 +19,7 @@ from ..._notation.cpulist import format_cpulist
 from ..protocol.converge import find_differences
 from ..protocol.knob import Knob
 from . import registers
-from .kernel_modules import MODULE, MsrModules, first_cpu, has_device, online
+from .kernel_modules import MODULE, MsrModules, first_online_cpu, has_device, read_online_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,23 +56,25 @@ def describe_setting(rest: str) -> Words:
     name = f"msr:{rest}"
     if name.startswith(MODULE):
         return f"kernel module {name[len(MODULE) :]}", "", None
-    register, bit, cpu = split(name)
+    register, bit, cpu = split_address(name)
     return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
 
 
 def format_value(rest: str, text: str) -> str:
     """Return what a bit with a name switches off."""
     name = f"msr:{rest}"
-    named = not name.startswith(MODULE) and split(name)[:2] in TITLES
+    named = not name.startswith(MODULE) and split_address(name)[:2] in TITLES
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 
 def _needs_cpuid(settings: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the request needs CPUID to know whether the CPU has the register."""
-    return any(item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse(setting))
+    return any(
+        item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse_setting(setting)
+    )
 
 
-def split(name: str) -> tuple[int, int, int]:
+def split_address(name: str) -> tuple[int, int, int]:
     """Return the register, the bit and the CPU of an address."""
     field, dummy, cpu = name[len("msr:") :].partition("]/cpu")
     register, dummy, bit = field.partition("[")
@@ -103,10 +105,10 @@ class Msr(Knob):
     def wanted_settings(self) -> Settings:
         """Expand the request to bits of CPUs, refusing what this host, its kernel or the allow-list do not let pass."""
         self._remarks = []
-        items = [item for setting in self.settings for item in registers.parse(setting)]
+        items = [item for setting in self.settings for item in registers.parse_setting(setting)]
         for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
-            registers.refuse_unwritable(register, bit, self.host.topology, self.allow_undocumented)
-        asked = self._per_cpu(items)
+            registers.require_writable_bit(register, bit, self.host.topology, self.allow_undocumented)
+        asked = self._bits_by_cpu(items)
         self._refuse_split_cores(asked)
         if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
             self._remarks.append(
@@ -114,13 +116,13 @@ class Msr(Knob):
                 "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
             )
         wanted: Settings = {
-            registers.address(*key): str(item.value) for key, item in sorted(asked.items(), key=_by_cpu)
+            registers.format_address(*key): str(item.value) for key, item in sorted(asked.items(), key=_cpu_first_key)
         }
-        if wanted and self._ready(asked):
+        if wanted and self._can_read_registers(asked):
             todo = find_differences(self, wanted, self.read_settings(wanted))
             if todo:
                 self._refuse_locked()
-                if not self._tainted():
+                if not self._was_tainted():
                     self._remarks.append(
                         "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next "
                         "boot. It changes nothing but what the kernel says of itself in error reports."
@@ -130,25 +132,25 @@ class Msr(Knob):
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return bits, with one open per CPU and one read per register; None where the CPU or the module is away."""
         addresses = list(addresses)
-        self._tainted()
+        self._was_tainted()
         found: Settings = dict.fromkeys(addresses)
-        for cpu, by_register in _grouped(addresses).items():
+        for cpu, by_register in _group_by_cpu(addresses).items():
             path = f"/dev/cpu/{cpu}/msr"
             try:
                 words = self.fs.read_words(path, by_register)
             except Absent:
                 continue
             except Refused as error:
-                raise Refused(self._why(error, cpu), error.errno, path) from None
+                raise Refused(self._refusal_message(error, cpu), error.errno, path) from None
             for word, bits in zip(words, by_register.values()):
                 found.update({name: str(word >> bit & 1) for bit, name in bits.items()})
         return found
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Set bits, with one open per CPU and one read and write per register, leaving all other bits as they are."""
-        self._tainted()
+        self._was_tainted()
         after = {change.address: change.after for change in changes}
-        for cpu, by_register in _grouped(after).items():
+        for cpu, by_register in _group_by_cpu(after).items():
             path = f"/dev/cpu/{cpu}/msr"
             edits = []
             for register, bits in by_register.items():
@@ -159,16 +161,18 @@ class Msr(Knob):
                 self.fs.patch_words(path, edits)
             except Absent as error:
                 reason = self.unreachable_reason(next(iter(next(iter(by_register.values())).values())))
-                raise Absent(f"{error} {_capital(reason or 'it came back meanwhile')}.", **error.details) from None
+                raise Absent(
+                    f"{error} {_capitalize_first(reason or 'it came back meanwhile')}.", **error.details
+                ) from None
             except Refused as error:
-                raise Refused(self._why(error, cpu), error.errno, path) from None
+                raise Refused(self._refusal_message(error, cpu), error.errno, path) from None
 
     def unreachable_reason(self, address: str) -> str | None:
         """An offline CPU has no registers, and without the kernel module nobody sees them."""
-        cpu = split(address)[2]
+        cpu = split_address(address)[2]
         if has_device(self.fs, cpu, "msr"):
             return None
-        if cpu not in online(self.fs):
+        if cpu not in read_online_cpus(self.fs):
             return f"CPU {cpu} is offline"
         return "the kernel module msr is not loaded (modprobe msr)"
 
@@ -178,13 +182,13 @@ class Msr(Knob):
 
     def module_facts(self) -> dict[str, object]:
         """Return whether the kernel is tainted by register writes, ours or others', before the run and now."""
-        before = self._tainted()
-        return {"tainted_before": before, "tainted": self._taint_now()}
+        before = self._was_tainted()
+        return {"tainted_before": before, "tainted": self._is_tainted()}
 
     # What stands in the way
 
-    def _per_cpu(self, items: Sequence[registers.Item]) -> dict[tuple[int, int, int], registers.Item]:
-        asked: dict[tuple[int, int, int], registers.Item] = {}
+    def _bits_by_cpu(self, items: Sequence[registers.BitRequest]) -> dict[tuple[int, int, int], registers.BitRequest]:
+        asked: dict[tuple[int, int, int], registers.BitRequest] = {}
         for item in items:
             for cpu in self.host.parse_cpus(item.cpus):
                 other = asked.setdefault((item.register, item.bit, cpu), item)
@@ -195,7 +199,7 @@ class Msr(Knob):
                     )
         return asked
 
-    def _refuse_split_cores(self, asked: Mapping[tuple[int, int, int], registers.Item]) -> None:
+    def _refuse_split_cores(self, asked: Mapping[tuple[int, int, int], registers.BitRequest]) -> None:
         """The threads of a core share the registers that we know."""
         core_of = {cpu: core for core in self.host.topology.cores for cpu in core}
         along: dict[int, set[int]] = {}
@@ -217,11 +221,11 @@ class Msr(Knob):
                 "the same cores that were: they change along."
             )
 
-    def _ready(self, asked: Iterable[tuple[int, int, int]]) -> bool:
+    def _can_read_registers(self, asked: Iterable[tuple[int, int, int]]) -> bool:
         """Return whether registers can be read now; a check that would have to load kernel modules knows no more."""
         guarded = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in asked}
         guard_unknown = guarded and self.host.topology.prefetch_control is None
-        there = has_device(self.fs, first_cpu(self.fs), "msr")
+        there = has_device(self.fs, first_online_cpu(self.fs), "msr")
         if there and not guard_unknown:
             return True
         names = [*([] if there else ["msr"]), *(["cpuid"] if guard_unknown else [])]
@@ -236,7 +240,7 @@ class Msr(Knob):
             f"{' '.join(names)}' loads what shows it."
         )
         if not self.fs.read_only:
-            raise BadRequest(f"{missing} loaded, yet /dev/cpu/{first_cpu(self.fs)} has no device of that name.")
+            raise BadRequest(f"{missing} loaded, yet /dev/cpu/{first_online_cpu(self.fs)} has no device of that name.")
         self._remarks.append(f"{missing} not loaded: what the registers hold is not known yet.")
         return False
 
@@ -246,7 +250,7 @@ class Msr(Knob):
         if reason:
             raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
 
-    def _why(self, error: Refused, cpu: int) -> str:
+    def _refusal_message(self, error: Refused, cpu: int) -> str:
         if error.errno == errno.EIO:
             return (
                 f"{error} The hardware of CPU {cpu} does not know this register, or refuses this value because of bits "
@@ -257,32 +261,32 @@ class Msr(Knob):
                 lockdown.registers_read_only_reason(self.fs)
                 or "this needs root with CAP_SYS_RAWIO, which containers usually lack."
             )
-            return f"{error} {_capital(reason)}"
+            return f"{error} {_capitalize_first(reason)}"
         return str(error)
 
-    def _tainted(self) -> bool:
+    def _was_tainted(self) -> bool:
         """Return whether the kernel was tainted when this run began."""
         if self._tainted_before is None:
-            self._tainted_before = self._taint_now()
+            self._tainted_before = self._is_tainted()
         return self._tainted_before
 
-    def _taint_now(self) -> bool:
+    def _is_tainted(self) -> bool:
         return bool(int(self.fs.read_if_present(TAINTED) or 0) >> TAINT_BIT & 1)
 
 
-def _by_cpu(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int, int]:
+def _cpu_first_key(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int, int]:
     register, bit, cpu = entry[0]
     return cpu, register, bit
 
 
-def _grouped(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:
+def _group_by_cpu(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:
     """Return the addresses as CPU -> register -> bit."""
     groups: dict[int, dict[int, dict[int, str]]] = {}
     for name in addresses:
-        register, bit, cpu = split(name)
+        register, bit, cpu = split_address(name)
         groups.setdefault(cpu, {}).setdefault(register, {})[bit] = name
     return groups
 
 
-def _capital(sentence: str) -> str:
+def _capitalize_first(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]

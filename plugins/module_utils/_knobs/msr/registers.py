@@ -83,12 +83,12 @@ FORBIDDEN = (
 )
 
 
-def address(register: int, bit: int, cpu: int) -> str:
+def format_address(register: int, bit: int, cpu: int) -> str:
     """Return the address of a bit."""
     return f"msr:{register:#x}[{bit}]/cpu{cpu}"
 
 
-class Item:
+class BitRequest:
     """One bit asked for on some CPUs; ``what`` is how the user said it."""
 
     __slots__ = ("bit", "cpus", "register", "value", "what")
@@ -101,7 +101,7 @@ class Item:
         self.what = what
 
 
-def parse(setting: Mapping[str, Any]) -> Iterator[Item]:
+def parse_setting(setting: Mapping[str, Any]) -> Iterator[BitRequest]:
     """Yield the bits that one entry of the option ``settings`` asks for. Raises BadRequest for what makes no sense."""
     cpus = str(setting["cpus"])
     count = 0
@@ -115,32 +115,32 @@ def parse(setting: Mapping[str, Any]) -> Iterator[Item]:
                     "disabled."
                 )
             count += 1
-            yield Item(cpus, register, bits[name], OFF[word], f"{option}.{name}={word} for {cpus}")
+            yield BitRequest(cpus, register, bits[name], OFF[word], f"{option}.{name}={word} for {cpus}")
     raw = {key: setting[key] for key in ("register", "bits", "value") if setting.get(key) is not None}
     if raw:
         if len(raw) != 3:
             raise BadRequest(f"A register needs all of register, bits and value; for cpus '{cpus}' there is {raw}.")
-        register = _number(raw["register"], "register", 0xFFFFFFFF)
-        high, low = _bits(str(raw["bits"]))
-        value = _number(raw["value"], "value", (1 << high - low + 1) - 1)
+        register = _parse_number(raw["register"], "register", 0xFFFFFFFF)
+        high, low = _parse_bit_range(str(raw["bits"]))
+        value = _parse_number(raw["value"], "value", (1 << high - low + 1) - 1)
         for bit in range(low, high + 1):
             count += 1
             what = f"register={register:#x} bits={raw['bits']} value={raw['value']} for {cpus}"
-            yield Item(cpus, register, bit, value >> bit - low & 1, what)
+            yield BitRequest(cpus, register, bit, value >> bit - low & 1, what)
     if not count:
         raise BadRequest(
             f"The entry for cpus '{cpus}' sets no bit; say {', '.join(NAMED)}, or register, bits and value."
         )
 
 
-def _number(raw: object, what: str, largest: int) -> int:
+def _parse_number(raw: object, what: str, largest: int) -> int:
     number = parse_with_base_prefix(str(raw).strip())
     if number is None or number > largest:
         raise BadRequest(f"{what}: '{raw}' is no number from 0 to {largest:#x}; write it as 25 or 0x19.")
     return number
 
 
-def _bits(text: str) -> tuple[int, int]:
+def _parse_bit_range(text: str) -> tuple[int, int]:
     """Return the highest and the lowest bit of "13" or "15:13"."""
     high, colon, low = text.strip().partition(":")
     first, last = parse_whole(high), parse_whole(low if colon else high)
@@ -152,7 +152,7 @@ def _bits(text: str) -> tuple[int, int]:
     )
 
 
-def refuse_unwritable(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
+def require_writable_bit(register: int, bit: int, top: Topology, allow_undocumented: bool) -> None:
     """Raise BadRequest for a bit that this module does not write on this host."""
     name = f"bit {bit} of register {register:#x}"
     if not top.is_amd:

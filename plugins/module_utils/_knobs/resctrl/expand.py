@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..._kernel.resctrl import ResctrlFeatures
     from ..._notation.cache_masks import CacheAmount
     from ..protocol.knob import Settings
-    from .request import GroupRequest, Request
+    from .request import GroupRequest, ResctrlRequest
 
 PRESENT = "present"
 #: The largest bandwidth limit, in the kernel's steps, of kernels that do not ask CPUID; they refuse the 4096 of Zen 5.
@@ -33,7 +33,9 @@ BUILT_IN = 2048
 class Expansion:
     """One request, held against one host: its topology, its abilities and the mapping found there."""
 
-    def __init__(self, request: Request, top: Topology, able: ResctrlFeatures, found: Settings, gone: set[str]) -> None:
+    def __init__(
+        self, request: ResctrlRequest, top: Topology, able: ResctrlFeatures, found: Settings, gone: set[str]
+    ) -> None:
         self.request = request
         self.top = top
         self.able = able
@@ -59,10 +61,10 @@ class Expansion:
                 wanted[format_address(group.name, "mon", name)] = PRESENT
                 if cpus is not None:
                     wanted[format_address(group.name, "mon", name, "cpus")] = format_cpulist(cpus)
-            wanted.update(self._throttle(group))
+            wanted.update(self._compute_bandwidth_limits(group))
         for resource in self._l3_resources():
-            wanted.update(self._l3(resource))
-        for name, value in self._shrunk_monitors().items():
+            wanted.update(self._compute_l3_masks(resource))
+        for name, value in self._shrink_monitors().items():
             wanted.setdefault(name, value)
         self._remark_overlaps({**self.found, **wanted})
         return wanted
@@ -91,10 +93,10 @@ class Expansion:
                 if cpu in holder:
                     raise BadRequest(
                         f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs are not given here. "
-                        f"{self._way_out(holder[cpu])}"
+                        f"{self._holder_hint(holder[cpu])}"
                     )
 
-    def _way_out(self, holder: str) -> str:
+    def _holder_hint(self, holder: str) -> str:
         """Return what to do about a group that holds CPUs which another one is to have."""
         if holder in self.request.named():
             return f"Give the cpus of {holder} too."
@@ -104,7 +106,7 @@ class Expansion:
             "group that is not asked for is removed."
         )
 
-    def _shrunk_monitors(self) -> Settings:
+    def _shrink_monitors(self) -> Settings:
         """Return the CPUs of monitors that their groups lose: a monitor has only CPUs of its group.
 
         They are settings of this run too, so that undo gives them back, whosever they are.
@@ -132,7 +134,7 @@ class Expansion:
                 f"this host: {', '.join(sorted(after))}. Name fewer, or purge what is not needed."
             )
 
-    def _ids(self) -> list[int]:
+    def _domain_ids(self) -> list[int]:
         ids = [domain.id for domain in self.top.l3 if domain.id is not None]
         if len(ids) != len(self.top.l3) or not ids:
             raise BadRequest("The kernel gives no L3 domain ids on this host, so resctrl domains cannot be named.")
@@ -143,7 +145,7 @@ class Expansion:
     def _l3_resources(self) -> tuple[str, ...]:
         asked = any(group.l3 for group in [*self.groups, self.request.default])
         resources = L3_OPTIONS["l3"]["cdp" in self.able.mount_options]
-        if "cat_l3" in self.top.flags and all(self._offered(resource) for resource in resources):
+        if "cat_l3" in self.top.flags and all(self._offers_resource(resource) for resource in resources):
             return resources if asked or self.groups else ()
         if asked and "cat_l3" in self.top.flags:
             raise BadRequest(
@@ -154,11 +156,11 @@ class Expansion:
             raise BadRequest("This CPU has no L3 allocation (no cat_l3 in /proc/cpuinfo), so l3 cannot be set.")
         return ()
 
-    def _offered(self, resource: str) -> bool:
+    def _offers_resource(self, resource: str) -> bool:
         """Return whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
         return not self.able.mount_point or any(split_address(name)[1] == resource for name in self.found)
 
-    def _l3(self, resource: str) -> Settings:
+    def _compute_l3_masks(self, resource: str) -> Settings:
         """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
         tables = {group.name: self._l3_table(group, resource) for group in [*self.groups, self.request.default]}
         wanted: Settings = {}
@@ -174,10 +176,10 @@ class Expansion:
                 continue
             masks = allocate_masks(full, domain.bytes, asked, floor, f"L3 domain {number}")
             for dummy, amount in every:
-                self._remark(amount.rounding_message(count_ways(full), domain.bytes))
+                self._add_remark(amount.rounding_message(count_ways(full), domain.bytes))
             for group in self.groups:
                 if group.name not in self.there and group.name not in masks:
-                    masks[group.name] = full & ~self._claimed(resource, number, masks)
+                    masks[group.name] = full & ~self._exclusive_ways(resource, number, masks)
                     if not masks[group.name]:
                         raise BadRequest(
                             f"Group {group.name}: exclusive groups own every way of L3 domain {number}, so that a new "
@@ -193,10 +195,10 @@ class Expansion:
             if not L3_OPTIONS[option][cdp]:
                 raise BadRequest(f"Group {group.name}: {option} needs resctrl mounted with the option cdp; use l3.")
             if resource in L3_OPTIONS[option][cdp]:
-                table.update(request.expand(self._ids(), f"group {group.name}: {option}"))
+                table.update(request.expand(self._domain_ids(), f"group {group.name}: {option}"))
         return table
 
-    def _claimed(self, resource: str, domain: int, masks: dict[str, int]) -> int:
+    def _exclusive_ways(self, resource: str, domain: int, masks: dict[str, int]) -> int:
         """The ways of a domain that exclusive groups own after this run, so that no new group may have them."""
         modes = {
             split_address(name)[0]: value for name, value in self.found.items() if split_address(name)[1] == "mode"
@@ -211,21 +213,23 @@ class Expansion:
 
     # Bandwidth
 
-    def _throttle(self, group: GroupRequest) -> Settings:
+    def _compute_bandwidth_limits(self, group: GroupRequest) -> Settings:
         """Return the limits asked for. The kernel itself makes a new group without any."""
         wanted: Settings = {}
         for resource, table in group.throttle.items():
             what = f"Group {group.name}: {resource.lower()}"
             if not self.top.is_amd:
                 raise BadRequest(f"{what} in GB/s is AMD's; this CPU is {self.top.vendor}.")
-            if not self._offered(resource):
+            if not self._offers_resource(resource):
                 raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
-            for domain, steps in table.expand(self._ids(), what).items():
-                wanted[format_address(group.name, resource, str(domain))] = self._limit(resource, steps, what)
+            for domain, steps in table.expand(self._domain_ids(), what).items():
+                wanted[format_address(group.name, resource, str(domain))] = self._format_bandwidth_limit(
+                    resource, steps, what
+                )
         return wanted
 
-    def _limit(self, resource: str, steps: int, what: str) -> str:
-        largest = self._largest(resource)
+    def _format_bandwidth_limit(self, resource: str, steps: int, what: str) -> str:
+        largest = self._unlimited_value(resource)
         if largest is None:
             if steps < 0:
                 if not self.able.mount_point:
@@ -243,15 +247,15 @@ class Expansion:
             )
         return str(largest if steps < 0 else steps)
 
-    def _largest(self, resource: str) -> int | None:
+    def _unlimited_value(self, resource: str) -> int | None:
         """Return the value that means no limit: what CPUID says, or less where this kernel takes no more."""
         told = self.able.throttle_max.get(resource)
         shown = [int(value or 0) for name, value in self.found.items() if split_address(name)[1] == resource]
         if told and shown and told > BUILT_IN >= max(shown):
             return BUILT_IN
-        return told or self._untouched(resource)
+        return told or self._unlimited_value_of_default(resource)
 
-    def _untouched(self, resource: str) -> int | None:
+    def _unlimited_value_of_default(self, resource: str) -> int | None:
         """The limit of a default group that nobody limited: the same power of two in every domain, and a large one.
 
         2048, which is 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
@@ -264,7 +268,7 @@ class Expansion:
 
     # Remarks
 
-    def _remark(self, sentence: str | None) -> None:
+    def _add_remark(self, sentence: str | None) -> None:
         if sentence and sentence not in self.remarks:
             self.remarks.append(sentence)
 
@@ -279,16 +283,16 @@ class Expansion:
                     for domain in self.top.l3
                     if domain.id is not None
                     and (not group.cpus or set(group.cpus) & set(domain.cpus))
-                    and self._overlap(after, (group.name, other), domain.id)
+                    and self._masks_overlap(after, (group.name, other), domain.id)
                 ]
                 if shared:
                     who = "default group" if other == "default" else f"group {other}"
-                    self._remark(
+                    self._add_remark(
                         f"The {who} may fill ways of {group.name} in the L3 domains {format_cpulist(shared)}, so "
                         f"nothing is reserved for {group.name} there; give the {who} an l3 of its own."
                     )
 
-    def _overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
+    def _masks_overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
         """Return whether two groups share a way of a domain, in any of the L3 resources."""
         for resource in self._l3_resources():
             masks = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..protocol.knob import Change, Settings
-    from .request import Request
+    from .request import ResctrlRequest
 
 #: Marks a group as made by us; the attribute lives and dies with the group.
 LABEL = "sovereign_epyc"
@@ -41,7 +41,7 @@ class Groups(Knob):
 
     prefix = "resctrl"
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+    def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
         """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
         self.host = host
         self.fs = host.fs
@@ -73,12 +73,12 @@ class Groups(Knob):
 
     # Reading
 
-    def _path(self, group: str, *more: str) -> str:
+    def _group_path(self, group: str, *more: str) -> str:
         home = self.able.mount_point or resctrl.HOME
         return "/".join((home, *(() if group == "default" else (group,)), *more))
 
-    def _groups(self) -> list[str]:
-        home = self._path("default")
+    def _list_groups(self) -> list[str]:
+        home = self._group_path("default")
         return [
             "default",
             *(n for n in self.fs.list_names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
@@ -89,53 +89,55 @@ class Groups(Knob):
         self.able = resctrl.read_features(self.fs, self.host.topology.flags)
         found: Settings = {}
         if self.able.mount_point is not None:
-            for name in self._groups():
+            for name in self._list_groups():
                 found.update(self._read_group(name))
         return found
 
     def _is_ours(self, group: str) -> bool:
-        return self.fs.read_trusted_attribute(self._path(group), LABEL) is not None
+        return self.fs.read_trusted_attribute(self._group_path(group), LABEL) is not None
 
     def _read_group(self, name: str) -> Settings:
         found: Settings = {format_address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
         for resource, row in resctrl.parse_schemata(
-            self.fs.read_if_present(self._path(name, "schemata")) or ""
+            self.fs.read_if_present(self._group_path(name, "schemata")) or ""
         ).items():
             found.update({format_address(name, resource, str(domain)): value for domain, value in row.items()})
-        found[format_address(name, "cpus")] = self.fs.read_if_present(self._path(name, "cpus_list"))
-        found[format_address(name, "mode")] = self.fs.read_if_present(self._path(name, "mode"))
-        for monitor, cpus in self._monitors(name).items():
+        found[format_address(name, "cpus")] = self.fs.read_if_present(self._group_path(name, "cpus_list"))
+        found[format_address(name, "mode")] = self.fs.read_if_present(self._group_path(name, "mode"))
+        for monitor, cpus in self._read_monitors(name).items():
             found[format_address(name, "mon", monitor)] = PRESENT
             found[format_address(name, "mon", monitor, "cpus")] = cpus
         return found
 
-    def _monitors(self, group: str) -> dict[str, str | None]:
+    def _read_monitors(self, group: str) -> dict[str, str | None]:
         """Return the CPUs of each monitor group of a group."""
-        names = self.fs.list_names(self._path(group, "mon_groups"))
-        return {name: self.fs.read_if_present(self._path(group, "mon_groups", name, "cpus_list")) for name in names}
+        names = self.fs.list_names(self._group_path(group, "mon_groups"))
+        return {
+            name: self.fs.read_if_present(self._group_path(group, "mon_groups", name, "cpus_list")) for name in names
+        }
 
-    def _tasks(self, group: str, *more: str) -> set[int]:
-        return {int(line) for line in (self.fs.read_if_present(self._path(group, *more, TASKS)) or "").split()}
+    def _read_tasks(self, group: str, *more: str) -> set[int]:
+        return {int(line) for line in (self.fs.read_if_present(self._group_path(group, *more, TASKS)) or "").split()}
 
     # Writing
 
-    def _tell(self, path: str, text: str) -> None:
+    def _write_or_explain(self, path: str, text: str) -> None:
         """Write, and say why that failed."""
         try:
             self.fs.write(path, text)
         except (Absent, Refused) as error:
-            raise self._explained(error) from None
+            raise self._explain_error(error) from None
 
-    def _explained(self, error: TuningError) -> TuningError:
+    def _explain_error(self, error: TuningError) -> TuningError:
         """Return an error with the kernel's own words, or with what can be seen where it has none."""
         if resctrl.find_mount(self.fs) is None:
             return TuningError(UNMOUNTED, **error.details)
         if isinstance(error, Refused):
-            return Refused(f"{error} {self._kernel_says()}", error.errno, error.path)
+            return Refused(f"{error} {self._kernel_reason()}", error.errno, error.path)
         return error
 
-    def _kernel_says(self) -> str:
-        words = (self.fs.read_if_present(self._path("default", "info", "last_cmd_status")) or "").strip()
+    def _kernel_reason(self) -> str:
+        words = (self.fs.read_if_present(self._group_path("default", "info", "last_cmd_status")) or "").strip()
         if words and words != "ok":
             return f"The kernel says: {words}."
         offline = (self.fs.read_if_present("/sys/devices/system/cpu/offline") or "").strip()
@@ -146,13 +148,13 @@ class Groups(Knob):
             )
         return "The kernel gives no reason."
 
-    def _set_all(self, file: str, changes: Iterable[Change]) -> None:
+    def _write_files(self, file: str, changes: Iterable[Change]) -> None:
         for change in changes:
-            self._tell(self._path(split_address(change.address)[0], file), f"{change.after}\n")
+            self._write_or_explain(self._group_path(split_address(change.address)[0], file), f"{change.after}\n")
 
-    def _assign(self, folder: str, tasks: Iterable[int]) -> None:
+    def _move_tasks(self, folder: str, tasks: Iterable[int]) -> None:
         for task in sorted(tasks):
             try:
-                self._tell(f"{folder}/{TASKS}", f"{task}\n")
+                self._write_or_explain(f"{folder}/{TASKS}", f"{task}\n")
             except Absent:
                 continue  # The thread has ended since it was listed.

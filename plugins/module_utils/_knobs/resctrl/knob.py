@@ -23,8 +23,8 @@ from . import obsolete, saved_threads
 from .expand import PRESENT, Expansion
 from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
-from .request import parse
-from .threads import Threads, why_not
+from .request import parse_request
+from .threads import Threads, missing_threads_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..protocol.knob import Settings, Words
-    from .request import Request
+    from .request import ResctrlRequest
 
 TITLES = {
     "L3": "L3 share",
@@ -49,7 +49,7 @@ TITLES = {
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
-    how = (host, lambda: _request(host, options), mount.options)
+    how = (host, lambda: _build_request(host, options), mount.options)
     return [mount, Resctrl(*how), Threads(*how)]
 
 
@@ -57,7 +57,7 @@ def build_follower_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return the knob of threads alone where a request names units, which may start at any time."""
     groups = [*(options.get("groups") or ()), options.get("default") or {}]
     named = any(group.get("tasks_of") for group in groups)
-    return [Threads(host, lambda: _request(host, options), ())] if named else []
+    return [Threads(host, lambda: _build_request(host, options), ())] if named else []
 
 
 def describe_setting(rest: str) -> Words:
@@ -78,20 +78,20 @@ def describe_setting(rest: str) -> Words:
     return (what, L3_DOMAIN, int(key)) if key.isdecimal() else (what, "", None)
 
 
-def _request(host: Host, options: Mapping[str, Any]) -> Request:
+def _build_request(host: Host, options: Mapping[str, Any]) -> ResctrlRequest:
     groups, default = options.get("groups", []), options.get("default")
     if options.get("from_plan"):
         if "cat" in host.plan.cannot:
             raise BadRequest(host.plan.cannot["cat"])
         planned = host.plan.resctrl_options()
         groups, default = [*planned["groups"], *groups], default or planned["default"]
-    return parse(groups, default, options.get("purge", "none"))
+    return parse_request(groups, default, options.get("purge", "none"))
 
 
 class Resctrl(Groups):
     """The groups below the mount, but for the threads in them."""
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+    def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
         super().__init__(host, request, mount_options)
         self._monitored: dict[str, dict[str, set[int]]] = {}
 
@@ -104,17 +104,17 @@ class Resctrl(Groups):
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
         """Keep the masks of an L3 domain that is offline."""
         found = self._read_all() if originals else {}
-        reasons = {name: obsolete.offline(name, found) for name in originals}
+        reasons = {name: obsolete.offline_domain_reason(name, found) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """Return what ended with an earlier mount or with its group."""
-        return obsolete.void(originals, self._read_all()) if originals else {}
+        return obsolete.obsolete_originals(originals, self._read_all()) if originals else {}
 
     def list_marked_addresses(self) -> list[str]:
         """Return the groups that have our label."""
         self._read_all()
-        names = self._groups()[1:] if self.able.mount_point else []
+        names = self._list_groups()[1:] if self.able.mount_point else []
         return [format_address(name) for name in names if self._is_ours(name)]
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
@@ -122,7 +122,7 @@ class Resctrl(Groups):
         addresses = list(addresses)
         found = self._read_all()
         threads = [name for name in addresses if _are_tasks(name) and self.holder_address(name) in found]
-        found.update({name: self._tasks_text(name) for name in threads})
+        found.update({name: self._format_tasks(name) for name in threads})
         return {name: found.get(name) for name in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -130,7 +130,9 @@ class Resctrl(Groups):
         if not split_address(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
         if _are_tasks(address):
-            return saved_threads.alive(self.fs, wanted) <= saved_threads.alive(self.fs, found)
+            return saved_threads.parse_living_threads(self.fs, wanted) <= saved_threads.parse_living_threads(
+                self.fs, found
+            )
         return wanted == found
 
     def wanted_settings(self) -> Settings:
@@ -139,14 +141,14 @@ class Resctrl(Groups):
         if self.able.mount_point is None:
             self.able.assume_mount_options(tuple(self.mount_options))
         request = self.request()
-        gone = self._gone(request, found)
+        gone = self._groups_to_remove(request, found)
         # Threads of these fall to the default group, so where they were is a setting of this run too.
         holders = [name for name in found if split_address(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
-        found.update({f"{name}/{TASKS}": self._tasks_text(f"{name}/{TASKS}") for name in holders})
+        found.update({f"{name}/{TASKS}": self._format_tasks(f"{name}/{TASKS}") for name in holders})
         expansion = Expansion(request, self.host.topology, self.able, found, gone)
         wanted = expansion.wanted()
         for unit in (unit for group in request.every() for unit in group.tasks_of):
-            reason = why_not(self.host, unit)
+            reason = missing_threads_reason(self.host, unit)
             if reason:
                 raise BadRequest(reason)  # before the groups are made, which would be of no use
         self._remarks = expansion.remarks
@@ -159,36 +161,39 @@ class Resctrl(Groups):
             by_kind.setdefault(split_address(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
-                self.fs.rmdir(self._path(split_address(change.address)[0]))
+                self.fs.rmdir(self._group_path(split_address(change.address)[0]))
         # A new group is born shareable.
         new = {split_address(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
         modes = [change for change in by_kind.get("mode", []) if change.after]
         modes = [
             change for change in modes if change.after != "shareable" or split_address(change.address)[0] not in new
         ]
-        self._set_all("mode", [change for change in modes if change.after == "shareable"])
+        self._write_files("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make(split_address(change.address)[0], ours=change.after != FOREIGN)
+                self._make_group(split_address(change.address)[0], ours=change.after != FOREIGN)
         self._write_schemata(
             [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
         )
         # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
         cpus = [change for change in by_kind.get("cpus", []) if split_address(change.address)[0] != "default"]
         self._write_cpus([change for change in cpus if change.after is not None])
-        self._set_all("mode", [change for change in modes if change.after != "shareable"])
+        self._write_files("mode", [change for change in modes if change.after != "shareable"])
         # A monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
-            self._assign(self._path(split_address(change.address)[0]), saved_threads.alive(self.fs, change.after))
+            self._move_tasks(
+                self._group_path(split_address(change.address)[0]),
+                saved_threads.parse_living_threads(self.fs, change.after),
+            )
         self._write_monitors(by_kind.get("mon", []))
 
-    def _tasks_text(self, name: str) -> str:
+    def _format_tasks(self, name: str) -> str:
         """Return the threads of a group or monitor group, by the address of these."""
         group, kind, key = split_address(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
-        return saved_threads.text_of(self.fs, self._tasks(group, *more))
+        return saved_threads.format_threads(self.fs, self._read_tasks(group, *more))
 
-    def _gone(self, request: Request, found: Settings) -> set[str]:
+    def _groups_to_remove(self, request: ResctrlRequest, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
         gone = {group.name for group in request.groups if not group.present}
         for name in {split_address(name)[0] for name in found} - {"default"} - request.named():
@@ -207,21 +212,21 @@ class Resctrl(Groups):
         for change in changes:
             group = split_address(change.address)[0]
             if group not in self._monitored:
-                there = self._monitors(group).items()
+                there = self._read_monitors(group).items()
                 self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in there}
-            self._set_all("cpus_list", [change])
+            self._write_files("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
                 left = cpus.intersection(parse_cpulist(change.after or ""))
-                path = self._path(group, "mon_groups", name)
+                path = self._group_path(group, "mon_groups", name)
                 if left and self.fs.is_dir(path):
-                    self._tell(f"{path}/cpus_list", f"{format_cpulist(left)}\n")
+                    self._write_or_explain(f"{path}/cpus_list", f"{format_cpulist(left)}\n")
 
-    def _make(self, name: str, ours: bool) -> None:
-        path = self._path(name)
+    def _make_group(self, name: str, ours: bool) -> None:
+        path = self._group_path(name)
         try:
             self.fs.mkdir(path)
         except (Absent, Refused) as error:
-            raise self._explained(error) from None
+            raise self._explain_error(error) from None
         if ours:
             self.fs.set_trusted_attribute(path, LABEL, "made by sovereign.epyc")
 
@@ -231,7 +236,9 @@ class Resctrl(Groups):
         With an exclusive group around, no two masks may overlap even for a moment: everybody first gives up what the
         new masks no longer hold, and only then takes what is new.
         """
-        exclusive = any(self.fs.read_if_present(self._path(name, "mode")) == "exclusive" for name in self._groups())
+        exclusive = any(
+            self.fs.read_if_present(self._group_path(name, "mode")) == "exclusive" for name in self._list_groups()
+        )
         shrunk: dict[str, dict[str, dict[int, str]]] = {}
         final: dict[str, dict[str, dict[int, str]]] = {}
         for change in changes:
@@ -243,23 +250,23 @@ class Resctrl(Groups):
                     shrunk.setdefault(group, {}).setdefault(resource, {})[int(domain)] = f"{common:x}"
         for step in (shrunk, final):
             for group, table in step.items():
-                self._tell(self._path(group, "schemata"), resctrl.format_schemata(table))
+                self._write_or_explain(self._group_path(group, "schemata"), resctrl.format_schemata(table))
 
     def _write_monitors(self, changes: Iterable[Change]) -> None:
         for change in changes:
             group, dummy, rest = split_address(change.address)
             name, dummy, what = rest.partition("/")
-            path = self._path(group, "mon_groups", name)
-            if not self.fs.is_dir(self._path(group)):
+            path = self._group_path(group, "mon_groups", name)
+            if not self.fs.is_dir(self._group_path(group)):
                 continue  # Gone with the group that it belonged to.
             if not what and change.after is None:
                 self.fs.rmdir(path)
             elif not what:
                 self.fs.mkdir(path)
             elif what == TASKS:
-                self._assign(path, saved_threads.alive(self.fs, change.after))
+                self._move_tasks(path, saved_threads.parse_living_threads(self.fs, change.after))
             elif change.after is not None:
-                self._tell(f"{path}/cpus_list", f"{change.after}\n")
+                self._write_or_explain(f"{path}/cpus_list", f"{change.after}\n")
 
 
 def _are_tasks(address: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..._errors import BadRequest, Unsupported
 from ..._kernel import resctrl
 from ..protocol.knob import Knob
-from .obsolete import void_mount
+from .obsolete import obsolete_mount_reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class ResctrlMount(Knob):
         self.mount = mount
         #: In the kernel's spelling.
         self.options = ["mba_MBps" if option == "mba_mbps" else option for option in options or ()]
-        self._asked = None if options is None else _options_text(self.options)
+        self._asked = None if options is None else _format_options(self.options)
 
     def owns_address(self, address: str) -> bool:
         """Only the mount itself."""
@@ -45,7 +45,7 @@ class ResctrlMount(Knob):
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the options of the mount, None where there is no mount."""
         mount = resctrl.find_mount(self.fs)
-        return dict.fromkeys(addresses, None if mount is None else _options_text(mount[1]))
+        return dict.fromkeys(addresses, None if mount is None else _format_options(mount[1]))
 
     def wanted_settings(self) -> Settings:
         """Refuse what this host or an existing mount does not allow."""
@@ -78,7 +78,7 @@ class ResctrlMount(Knob):
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """A mount that is gone, or is another one now, is not ours to put back."""
         found = self.read_settings(originals)
-        reasons = {name: void_mount(original, found[name]) for name, original in originals.items()}
+        reasons = {name: obsolete_mount_reason(original, found[name]) for name, original in originals.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
@@ -92,5 +92,5 @@ class ResctrlMount(Knob):
         self.host.forget_topology()
 
 
-def _options_text(options: Sequence[str]) -> str:
+def _format_options(options: Sequence[str]) -> str:
     return ",".join(sorted(options)) or NO_OPTIONS

@@ -25,20 +25,20 @@ OTHER_MOUNT = (
 )
 
 
-def void_mount(original: str | None, found: str | None) -> str | None:
+def obsolete_mount_reason(original: str | None, found: str | None) -> str | None:
     """Return why the original of the mount means nothing any more, None where it does."""
     if original is None or original == found:
         return None
     return UNMOUNTED if found is None else OTHER_MOUNT
 
 
-def void(originals: Settings, found: Settings) -> dict[str, str]:
+def obsolete_originals(originals: Settings, found: Settings) -> dict[str, str]:
     """Return the originals that have ended, with a sentence each; ``found`` is all that is there now."""
-    sentences = {name: _why(name, originals, found) for name in originals}
+    sentences = {name: _obsolete_reason(name, originals, found) for name in originals}
     return {name: sentence for name, sentence in sentences.items() if sentence}
 
 
-def _why(name: str, originals: Settings, found: Settings) -> str:
+def _obsolete_reason(name: str, originals: Settings, found: Settings) -> str:
     if not found:
         return UNMOUNTED
     group, kind, key = split_address(name)
@@ -53,7 +53,7 @@ def _why(name: str, originals: Settings, found: Settings) -> str:
     return ""
 
 
-def offline(name: str, found: Settings) -> str | None:
+def offline_domain_reason(name: str, found: Settings) -> str | None:
     """Return that the domain of a mask has no CPU online now, None where it has one."""
     group, kind, domain = split_address(name)
     if kind not in resctrl.RESOURCES or format_address(group) not in found or name in found:

@@ -66,7 +66,7 @@ class GroupRequest:
         self.monitors: dict[str, tuple[int, ...] | None] = {}
 
 
-class Request:
+class ResctrlRequest:
     """What is asked of resctrl as a whole."""
 
     def __init__(self, groups: list[GroupRequest], default: GroupRequest, purge: str) -> None:
@@ -83,15 +83,15 @@ class Request:
         return [*(group for group in self.groups if group.present), self.default]
 
 
-def parse(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> Request:
+def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> ResctrlRequest:
     """Read module options. Raises BadRequest for what no host could satisfy."""
-    parsed = [_group(raw, check_name(raw["name"])) for raw in groups]
+    parsed = [_parse_group(raw, require_group_name(raw["name"])) for raw in groups]
     seen: set[str] = set()
     for group in parsed:
         if group.name in seen:
             raise BadRequest(f"The group {group.name} is named twice; give it once, with all its settings.")
         seen.add(group.name)
-    request = Request(parsed, _group(default or {}, "default"), purge)
+    request = ResctrlRequest(parsed, _parse_group(default or {}, "default"), purge)
     present = [group for group in parsed if group.present]
     _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
     _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
@@ -111,7 +111,7 @@ def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: 
                 )
 
 
-def check_name(name: str) -> str:
+def require_group_name(name: str) -> str:
     """Return a group's name when the kernel would take it and our addresses can hold it."""
     reserved = (*FIXED, "default", "mount", ".", "..", "")
     if name in reserved or "/" in name or not name.isprintable() or name != name.strip() or len(name) > 200:
@@ -122,27 +122,27 @@ def check_name(name: str) -> str:
     return name
 
 
-def _group(raw: Mapping[str, Any], name: str) -> GroupRequest:
+def _parse_group(raw: Mapping[str, Any], name: str) -> GroupRequest:
     group = GroupRequest(name)
     group.present = (raw.get("state") or "present") == "present"
     group.mode = raw.get("mode")
-    group.cpus = _cpus(raw.get("cpus"), f"group {name}: cpus")
+    group.cpus = _parse_cpus(raw.get("cpus"), f"group {name}: cpus")
     for option in L3_OPTIONS:
         if raw.get(option):
-            group.l3[option] = _table(raw[option], f"group {name}: {option}", CacheAmount.from_text)
+            group.l3[option] = _parse_table(raw[option], f"group {name}: {option}", CacheAmount.from_text)
     for option, resource in THROTTLE_OPTIONS.items():
         if raw.get(option):
-            group.throttle[resource] = _table(raw[option], f"group {name}: {option}", _steps)
+            group.throttle[resource] = _parse_table(raw[option], f"group {name}: {option}", _parse_bandwidth)
     group.tasks_of = tuple(str(item) for item in raw.get("tasks_of") or ())
     for monitor in raw.get("monitors") or ():
         if monitor["name"] in group.monitors:
             raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
         what = f"group {name}: monitor {monitor['name']}: cpus"
-        group.monitors[check_name(monitor["name"])] = _cpus(monitor.get("cpus"), what)
+        group.monitors[require_group_name(monitor["name"])] = _parse_cpus(monitor.get("cpus"), what)
     return group
 
 
-def _cpus(text: str | None, what: str) -> tuple[int, ...] | None:
+def _parse_cpus(text: str | None, what: str) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
@@ -151,7 +151,7 @@ def _cpus(text: str | None, what: str) -> tuple[int, ...] | None:
         raise BadRequest(f"{what}: {error}.") from None
 
 
-def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
+def _parse_table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
     by_id: dict[int, Any] = {}
     key_of: dict[int, str] = {}
     rest = None
@@ -176,7 +176,7 @@ def _table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainT
     return DomainTable(by_id, rest)
 
 
-def _steps(value: object) -> int | None:
+def _parse_bandwidth(value: object) -> int | None:
     """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "no limit"."""
     if value == "max":
         return -1

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 STARTED = 22  # the field of the table in proc_pid_stat(5), counted from 1; the third one follows the name
 
 
-def text_of(fs: KernelFS, ids: Iterable[int]) -> str:
+def format_threads(fs: KernelFS, ids: Iterable[int]) -> str:
     """Return threads as a text: ids, each with the time of its start in ticks since the boot."""
-    rows = [(number, _started(fs, number)) for number in sorted(ids)]
+    rows = [(number, _read_start_time(fs, number)) for number in sorted(ids)]
     return ",".join(f"{number}:{started}" for number, started in rows if started)
 
 
-def alive(fs: KernelFS, text: str | None) -> set[int]:
+def parse_living_threads(fs: KernelFS, text: str | None) -> set[int]:
     """Return the ids of the threads in such a text that still live."""
     rows = [row.partition(":") for row in (text or "").split(",") if row]
-    return {int(number) for number, dummy, started in rows if _started(fs, int(number)) == started}
+    return {int(number) for number, dummy, started in rows if _read_start_time(fs, int(number)) == started}
 
 
-def _started(fs: KernelFS, number: int) -> str:
+def _read_start_time(fs: KernelFS, number: int) -> str:
     fields = (fs.read_if_present(f"/proc/{number}/stat") or "").rpartition(")")[2].split()
     return fields[STARTED - 3] if fields else ""

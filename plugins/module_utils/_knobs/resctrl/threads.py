@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..protocol.knob import Change, Settings
-    from .request import Request
+    from .request import ResctrlRequest
 
 #: The value when no thread is anywhere else, and that of a unit that does not run yet.
 ALL_THREADS, WAITING = "all", "none yet"
@@ -29,7 +29,7 @@ ALL_THREADS, WAITING = "all", "none yet"
 WATCH = "sovereign-epyc-watch.service"
 
 
-def why_not(host: Host, unit: str) -> str | None:
+def missing_threads_reason(host: Host, unit: str) -> str | None:
     """Return why the threads of a unit or process cannot be had, None where they can or may still come.
 
     At boot a unit always comes later than its group. A process is there or it is not.
@@ -46,7 +46,7 @@ def why_not(host: Host, unit: str) -> str | None:
 class Threads(Groups):
     """The threads in the groups; it comes after the groups, which it needs."""
 
-    def __init__(self, host: Host, request: Callable[[], Request], mount_options: Sequence[str]) -> None:
+    def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
         super().__init__(host, request, mount_options)
         self._group_of_task: dict[int, str] = {}
 
@@ -83,7 +83,7 @@ class Threads(Groups):
 
     def unreachable_reason(self, address: str) -> str | None:
         """A unit or process that does not run has no threads to ask about, unless those to come are meant too."""
-        return why_not(self.host, split_address(address)[2])
+        return missing_threads_reason(self.host, split_address(address)[2])
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
         """Threads that have ended need not be moved back."""
@@ -93,7 +93,7 @@ class Threads(Groups):
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Move the threads of each."""
         for change in changes:
-            self._move(change)
+            self._move_threads(change)
 
     def _threads_of(self, unit: str) -> set[int] | None:
         """Return the threads of a unit or process, None where it does not run."""
@@ -107,22 +107,22 @@ class Threads(Groups):
         threads = self._threads_of(unit)
         if threads is None:
             return None if self.unreachable_reason(name) else WAITING
-        inside = len(threads & self._tasks(group))
+        inside = len(threads & self._read_tasks(group))
         return ALL_THREADS if inside == len(threads) else f"{inside} of {len(threads)} threads"
 
-    def _move(self, change: Change) -> None:
+    def _move_threads(self, change: Change) -> None:
         """Move every thread of a unit into the group; again until none is left, because threads start while we look."""
         group, dummy, unit = split_address(change.address)
         if change.after != ALL_THREADS:
             # Only the run that moved them knows where they were; any other takes the group that threads are born in.
-            homes = {**dict.fromkeys(self._tasks(group), "default"), **self._group_of_task}
+            homes = {**dict.fromkeys(self._read_tasks(group), "default"), **self._group_of_task}
             for task in (self._threads_of(unit) or set()) & homes.keys():
-                self._assign(self._path(homes[task]), [task])
+                self._move_tasks(self._group_path(homes[task]), [task])
             return
-        for name in self._groups():
-            self._group_of_task.update(dict.fromkeys(self._tasks(name), name))
+        for name in self._list_groups():
+            self._group_of_task.update(dict.fromkeys(self._read_tasks(name), name))
         for dummy_attempt in range(10):
-            left = list_threads(self.fs, unit) - self._tasks(group)
+            left = list_threads(self.fs, unit) - self._read_tasks(group)
             if not left:
                 return
-            self._assign(self._path(group), left)
+            self._move_tasks(self._group_path(group), left)

@@ -131,7 +131,7 @@ def _impossible(host: Host) -> dict[str, str]:
     if not host.intent["verify"]:
         cannot["cat"] = Host(host.fs, intent_of(host, True)).plan.cannot["cat"]
     try:
-        bootloader.find(host.fs)
+        bootloader.find_boot_loader(host.fs)
     except BadRequest as error:
         cannot["grub_params"] = str(error)
     return cannot

@@ -17,7 +17,7 @@ from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._io.sandbox import RUNTIME_UNIT_FOLDER
-from ..._knobs.managed_units import systemctl
+from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..options.option_table import LOOPBACK
@@ -84,15 +84,15 @@ def prove(files: Mapping[str, str]) -> None:
         for path, text in texts.items():
             textfile.write_file(path, text)
         command.run_command(["systemctl", "daemon-reload"])
-        systemctl("restart", units[:1])
+        run_systemctl("restart", units[:1])
     except TuningError as error:
         error.args = (f"It was started beside the one that runs, which was left alone, and does not serve: {error}",)
         raise
     finally:
         with suppress(TuningError):
-            systemctl("stop", units)
+            run_systemctl("stop", units)
             # One that failed would be listed after it is gone.
-            systemctl("reset-failed", units)
+            run_systemctl("reset-failed", units)
         for path in texts:
             textfile.remove_file(path)
         with suppress(OSError):  # it is not there

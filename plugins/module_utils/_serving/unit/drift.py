@@ -18,7 +18,7 @@ from ..._drift.verdict import DRIFT, OK, Verdict, unknown_verdict
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.managed_units import BETWEEN_STATES, OLD, drop_ins, show
+from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins, read_unit_properties
 from ..catalogue import LLAMA
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
@@ -94,7 +94,7 @@ def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
 def _shown(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
     """Return what systemd says of units, and why it says nothing."""
     try:
-        return (show(units) if units else {}), ""
+        return (read_unit_properties(units) if units else {}), ""
     except TuningError as error:
         return {}, str(error)
 
@@ -131,7 +131,7 @@ def _file(unit: str, text: str) -> Verdict:
 
 
 def _drop_ins(unit: str, root: str) -> Verdict:
-    return _verdict(unit, "drop-ins", None, ", ".join(drop_ins(root, unit)) or None, ADDED)
+    return _verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, ADDED)
 
 
 def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:

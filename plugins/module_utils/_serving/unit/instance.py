@@ -19,7 +19,7 @@ from contextlib import suppress
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
-from ..._knobs.managed_units import WithUnits, drop_ins, state, systemctl
+from ..._knobs.managed_units import ManagedUnits, list_drop_ins, run_systemctl, unit_address
 from ..._knobs.protocol.knob import Knob
 from ..catalogue import LLAMA
 from ..options.unit_names import watchdog_unit
@@ -72,7 +72,7 @@ class UnitFiles(Knob):
         return None if os.path.islink(path) else textfile.read_text(path)
 
 
-class Instance(WithUnits, UnitFiles):
+class Instance(ManagedUnits, UnitFiles):
     """The units of an instance: that of the server, and that of a draft which has a CCD to itself."""
 
     def __init__(
@@ -105,12 +105,14 @@ class Instance(WithUnits, UnitFiles):
         What somebody added to a unit by hand shall not be there: it would run otherwise than planned.
         """
         wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
-        wanted.update(dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in drop_ins(self.root, name)))
+        wanted.update(
+            dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in list_drop_ins(self.root, name))
+        )
         wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
         for name in self.names:
             there = f"{UNIT_FOLDER}/{name}" in self.files
-            wanted[state(PREFIX, name, "active")] = "active" if there else None
-        wanted[state(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
+            wanted[unit_address(PREFIX, name, "active")] = "active" if there else None
+        wanted[unit_address(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:
@@ -125,7 +127,7 @@ class Instance(WithUnits, UnitFiles):
         for change in changes:
             if self.watchdog in (change.before or "") and restarts(change.before, change.after or ""):
                 with suppress(TuningError):  # it does not run
-                    systemctl("stop", [self.watchdog])
+                    run_systemctl("stop", [self.watchdog])
         super().write_changes(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{path}":

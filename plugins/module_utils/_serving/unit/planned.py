@@ -13,7 +13,7 @@ from ..._errors import BadRequest
 from ..._kernel import numa_maps
 from ..._kernel.cgroups import list_processes
 from ..._kernel.hugepages import default_page_kb
-from ..._knobs.managed_units import show
+from ..._knobs.managed_units import read_unit_properties
 from ..._notation.cpulist import format_cpulist
 from ..catalogue import LLAMA
 from ..plan import free_memory
@@ -76,7 +76,7 @@ def free_memory_beside(
 
 def running(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
     """Return which of these instances of an engine run."""
-    shown = show([row.unit_of(name) for name in names]) if names else {}
+    shown = read_unit_properties([row.unit_of(name) for name in names]) if names else {}
     return [name for name in names if shown.get(row.unit_of(name), {}).get("ActiveState") == "active"]
 
 

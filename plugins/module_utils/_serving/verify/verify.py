@@ -13,7 +13,7 @@ import time
 
 from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
-from ..._knobs.managed_units import show
+from ..._knobs.managed_units import read_unit_properties
 from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..hooks import http, keys
@@ -114,7 +114,7 @@ def serving(name: str, plan: Plan) -> Item:
     """Return the item on whether the unit of an instance is active and its server serves."""
     unit = plan["unit"]
     try:
-        word = show([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
+        word = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
         status, text = http.ask(plan["url"], "/health", http.HEALTH_TIMEOUT)
     except TuningError as error:
         return _item("service", name, UNKNOWN, str(error))

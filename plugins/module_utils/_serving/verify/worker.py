@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
-from ..._knobs.managed_units import show
+from ..._knobs.managed_units import read_unit_properties
 from ..._verify.checklist_items import OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
 from ..options.unit_names import WORKER_UNIT as UNIT
@@ -49,7 +49,7 @@ def _item(kind: str, verdict: str, sentence: str, found: str | None = None) -> I
 
 def _runs(plan: Mapping[str, Any]) -> Item:
     try:
-        word = show([UNIT]).get(UNIT, {}).get("ActiveState", "unknown to systemd")
+        word = read_unit_properties([UNIT]).get(UNIT, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
         return _item("service", UNKNOWN, str(error))
     if word != "active":

@@ -10,7 +10,7 @@ What a bit held before this collection wrote it is in the ledger, so the origina
 from __future__ import annotations
 
 from ..._errors import Absent, Refused, TuningError
-from ..._knobs.msr.registers import NAMED, PREFETCH_CONTROL, address
+from ..._knobs.msr.registers import NAMED, PREFETCH_CONTROL, format_address
 from .setting import OFF, ON
 
 TYPE_CHECKING = False
@@ -39,7 +39,7 @@ def prefetchers(look: Look) -> Seen:
             return None, str(error).rstrip(".")
         off = []
         for name, bit in bits.items():
-            original = originals.get(address(PREFETCH_CONTROL, bit, cpu))
+            original = originals.get(format_address(PREFETCH_CONTROL, bit, cpu))
             touched = touched or original is not None
             if (original or str(word >> bit & 1)) == "1":
                 off.append(name)

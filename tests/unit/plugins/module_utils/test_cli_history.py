@@ -57,7 +57,7 @@ def begin(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a run begin that does not end."""
     with monkeypatch.context() as origin:
         origin.setenv(run.ORIGIN, '{"user": "ops", "controller": "ctl", "playbook": "site.yml"}')
-        history_file.begin(store, ["numa", "cat"], ["numa", "cat"], 1795943400.0)
+        history_file.begin_run(store, ["numa", "cat"], ["numa", "cat"], 1795943400.0)
     monkeypatch.setattr(run, "GOES_ON", 0)
 
 
@@ -108,7 +108,7 @@ def test_it_is_not_forgotten(command: Command, store: Store, monkeypatch: pytest
     begin(store, monkeypatch)
     first, second = command("history", "--forget")[1].splitlines()
     assert (first, second.startswith("1 kept: ")) == ("0 runs forgotten", True)
-    assert history_file.unfinished_run(store)
+    assert history_file.load_unfinished_run(store)
 
 
 def test_damage_is_said_beside_what_is_whole(command: Command, store: Store) -> None:

@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.apply_stored import Application
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.apply_stored import StoredApplication
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
@@ -50,7 +50,7 @@ class Machine:
         self.store.save_document("desired.json", {"intent": {}, "requests": requests})
         # A tree takes the word that is written for the whole text, where a kernel shows all of them.
         patch.setattr(self.fs, "write", self.write)
-        Application(self.fs, self.store).run()
+        StoredApplication(self.fs, self.store).run()
         self.told: list[str] = []
         patch.setattr(switches.trial, "restart", lambda unit: self.told.append(f"restart {unit}"))
         patch.setattr(switches.command, "run_command", lambda words: self.told.append(" ".join(words[1:])))

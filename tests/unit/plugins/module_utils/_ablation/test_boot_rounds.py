@@ -58,7 +58,7 @@ class Booting:
         self.failures: list[str] = []
         self.put()
         Path(self.store.folder).parent.mkdir(parents=True)
-        patch.setattr(trial, "started", lambda fs, process: "9")
+        patch.setattr(trial, "read_start_time", lambda fs, process: "9")
         patch.setattr(boot_rounds, "hold", self.hold)
         patch.setattr(boot_rounds.fingerprint, "settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])
@@ -101,7 +101,7 @@ class Booting:
         self.running["irq:42/affinity"] = self.running.pop("irq:41/affinity", "1")
         gone = [address.partition(":")[2] for address in (NOHZ, ISOLATION) if self.running[address] is None]
         self.booted.append(" ".join(gone) or "tuned")
-        trial.forget_earlier(self.store, self.here.service.tree.fs)
+        trial.forget_earlier_trial(self.store, self.here.service.tree.fs)
 
     # The meter
 

@@ -96,9 +96,9 @@ def test_without_a_way_back_there_is_no_trial(machine: Machine, tmp_path: Path) 
 
 def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
     machine.begin()
-    assert trial.change_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
-    assert not trial.change_unit(UNIT, "[Service]\n")
-    assert apply_stored.settle(machine.store, machine.fs).failures == []
+    assert trial.override_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
+    assert not trial.override_unit(UNIT, "[Service]\n")
+    assert apply_stored.end_trial_and_apply_stored(machine.store, machine.fs).failures == []
     assert not machine.drop_in.parent.exists() and not machine.store.has_file(TRIAL)
     assert machine.told[-3:] == [
         "systemctl daemon-reload",
@@ -115,14 +115,14 @@ def test_a_journal_that_cannot_be_removed_is_told_with_what_was_put_back(
     with pytest.raises(
         TuningError, match=r"trial\.json cannot be removed: Read-only file system\. 0 stored settings were put back"
     ):
-        apply_stored.settle(machine.store, machine.fs)
+        apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
     assert machine.store.has_file(TRIAL)
 
 
 def test_a_service_without_a_drop_in_goes_on(machine: Machine) -> None:
     machine.begin()
     machine.told.clear()
-    apply_stored.settle(machine.store, machine.fs)
+    apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
     assert machine.told == []
 
 
@@ -135,8 +135,8 @@ def sleeper() -> subprocess.Popen[bytes]:
 def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(process=process.pid, started=trial.started(machine.fs, process.pid))
-        apply_stored.settle(machine.store, machine.fs)
+        machine.journal(process=process.pid, started=trial.read_start_time(machine.fs, process.pid))
+        apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
         assert process.wait(10) == -signal.SIGTERM
 
 
@@ -144,8 +144,10 @@ def test_a_process_that_still_measures_is_ended_first(machine: Machine) -> None:
 def test_another_process_of_that_number_is_left_alone(machine: Machine, journal: dict[str, str]) -> None:
     with sleeper() as process:
         assert process.stdout is not None and process.stdout.readline()
-        machine.journal(**{"process": process.pid, "started": trial.started(machine.fs, process.pid), **journal})
-        apply_stored.settle(machine.store, machine.fs)
+        machine.journal(
+            **{"process": process.pid, "started": trial.read_start_time(machine.fs, process.pid), **journal}
+        )
+        apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
         assert process.poll() is None
         process.kill()
 
@@ -154,27 +156,27 @@ def test_what_cannot_be_applied_leaves_it_under_way(machine: Machine) -> None:
     machine.store.save_document("ledger.json", {})
     machine.store.save_document("desired.json", {"intent": {}, "requests": {"nothing/here": {}}})
     machine.journal()
-    work = apply_stored.settle(machine.store, machine.fs)
+    work = apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
     assert work.failures == ["nothing/here: This version of the collection has no knob nothing."]
     assert machine.store.has_file(TRIAL)
     # An undo has no use for stored settings.
-    trial.end(machine.store, machine.fs, lambda: True)
+    trial.end_trial(machine.store, machine.fs, lambda: True)
     assert not machine.store.has_file(TRIAL)
 
 
 def test_the_next_boot_forgets_it(machine: Machine) -> None:
     machine.journal()
-    trial.forget_earlier(machine.store, machine.fs)
+    trial.forget_earlier_trial(machine.store, machine.fs)
     assert machine.store.has_file(TRIAL)
     machine.boot("next")
-    trial.forget_earlier(machine.store, machine.fs)
+    trial.forget_earlier_trial(machine.store, machine.fs)
     assert not machine.store.has_file(TRIAL)
 
 
 def test_a_damaged_journal_does_not_stand_in_the_way(machine: Machine) -> None:
     Path(machine.store.folder).mkdir(parents=True, exist_ok=True)
     Path(machine.store.file_path(TRIAL)).write_text("{")
-    apply_stored.settle(machine.store, machine.fs)
+    apply_stored.end_trial_and_apply_stored(machine.store, machine.fs)
     assert not machine.store.has_file(TRIAL)
 
 

@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import DAY, GIVEN_UP, ROLES, families, repair
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import (
+    DAY,
+    GIVEN_UP,
+    ROLES,
+    repair_drift,
+    repair_metrics,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -52,7 +58,7 @@ class Machine:
 
     def repair(self, *roles: str, **more: Any) -> list[str]:
         """Repair; return how many were repaired, given up and left, and the words on them."""
-        done = repair(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
+        done = repair_drift(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
         return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.lines()]
 
     def fight(self) -> None:
@@ -67,7 +73,7 @@ class Machine:
 
     def metrics(self) -> dict[str, Any]:
         found = surveys.check_host(self.fs, store=self.store).list_findings()
-        return families(self.store, found, self.clock)
+        return repair_metrics(self.store, found, self.clock)
 
 
 @pytest.fixture
@@ -88,7 +94,7 @@ def test_a_check_says_what_would_be_repaired(machine: Machine) -> None:
 
 def test_a_host_is_clean_only_where_nothing_is_left_and_a_check_repairs_nothing(machine: Machine) -> None:
     def clean(check: bool = False) -> bool:
-        return repair(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).clean
+        return repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).clean
 
     assert clean() and clean(check=True)
     machine.fight()
@@ -120,7 +126,7 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
 
 
 def test_a_host_on_which_nothing_is_stored_is_not_clean(tmp_path: Path) -> None:
-    done = repair(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
+    done = repair_drift(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
     assert not done.clean
     (line,) = done.lines()
     assert line.startswith("Left alone: stored requests: unknown: nothing is stored on this host")
@@ -173,7 +179,7 @@ def test_what_cannot_be_counted_is_not_repaired(machine: Machine, check: bool, m
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     store = Store(str(machine.tree.root), read_only=check)
     with pytest.raises(TuningError, match=r"sovereign-epyc cannot be written.* Nothing was changed\."):
-        repair(machine.fs, store, ROLES, check=check, clock=machine.clock)
+        repair_drift(machine.fs, store, ROLES, check=check, clock=machine.clock)
     assert machine.balancing() == "1"
 
 
@@ -219,7 +225,7 @@ def test_a_second_look_that_fails_is_told_with_what_was_done(machine: Machine, m
     def look(*given: Any, **more: Any) -> surveys.Survey:
         return surveys.check_host(*given, **more)
 
-    done = repair(machine.fs, machine.store, ROLES, clock=machine.clock, look=look)
+    done = repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, look=look)
     assert len(done.changes) == len(done.left) == 1
     assert done.remarks == ["1 settings were changed, and cannot be looked at again: No topology."]
 
@@ -231,10 +237,10 @@ def test_only_the_layers_of_these_roles(machine: Machine) -> None:
         "Left alone: NUMA balancing: found 1, wanted 0. Run site.yml --tags numa.",
     ]
     assert machine.balancing() == "1"
-    some = repair(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
+    some = repair_drift(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
     assert some.left_alone and some.clean, "it was asked for other roles"
     machine.tree.drop(BOOT_SERVICE_LINK)
-    assert not repair(machine.fs, machine.store, ROLES, clock=machine.clock).clean
+    assert not repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock).clean
     with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
         machine.repair("grub_params")
 

@@ -104,19 +104,19 @@ def test_of_an_untuned_host_one_thing_is_said(tmp_path: Path) -> None:
 
 
 def test_without_an_inventory_the_newest_run_says_what_was_asked_for(machine: Machine) -> None:
-    run = history_file.begin(machine.store, ["numa"], ["prerequisites", "base", "numa", "cat", "cpuidle", "llama"])
-    history_file.end(machine.store, run.id)
+    run = history_file.begin_run(machine.store, ["numa"], ["prerequisites", "base", "numa", "cat", "cpuidle", "llama"])
+    history_file.end_run(machine.store, run.id)
     assert [one.layer for one in machine.look()] == ["resctrl"], "idle states are set for some roles of CPUs only"
     assert machine.look(layers={}) == [], "an inventory that asks for nothing wins"
 
 
 def test_a_run_that_did_not_end_comes_first(machine: Machine) -> None:
     machine.tree.put("/proc/sys/kernel/numa_balancing", 1)
-    run = history_file.begin(machine.store, ["base", "numa"], ["base", "numa"])
+    run = history_file.begin_run(machine.store, ["base", "numa"], ["base", "numa"])
     first, second = machine.look()
     assert (first.layer, first.status, first.live, first.repair) == ("run", "drift", "drift", "sovereign.epyc.site")
     assert first.what == run.sentence() and second.layer == "sysfs"
-    history_file.end(machine.store, run.id)
+    history_file.end_run(machine.store, run.id)
     assert [one.layer for one in machine.look()] == ["sysfs"]
 
 

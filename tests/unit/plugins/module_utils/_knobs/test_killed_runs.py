@@ -26,7 +26,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue im
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import StoredRequests
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 # The threads of pytest's workers hold nothing that the child needs.
@@ -54,7 +54,7 @@ class Machine:
         converge_knobs(knobs, Ledger(self.store, self.fs))
 
     def restore(self) -> None:
-        assert undo(Host(self.fs), Ledger(self.store, self.fs)).left == []
+        assert undo_changes(Host(self.fs), Ledger(self.store, self.fs)).left == []
 
     def files(self) -> set[str]:
         """Return the files of the store but for the history, which an undo keeps."""

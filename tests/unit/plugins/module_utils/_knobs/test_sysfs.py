@@ -42,9 +42,9 @@ class Machine:
         put(f"{sysfs.WORKQUEUE}/cpumask", "ff,ffffffff")
         put(f"{sysfs.WORKQUEUE}/writeback/cpumask", "ff,ffffffff")
 
-    def knobs(self, **options: Any) -> tuple[sysfs.Smt, sysfs.Plain]:
+    def knobs(self, **options: Any) -> tuple[sysfs.Smt, sysfs.PlainSettings]:
         smt, plain = sysfs.build_knobs(self.host, options)[:2]
-        assert isinstance(smt, sysfs.Smt) and isinstance(plain, sysfs.Plain)
+        assert isinstance(smt, sysfs.Smt) and isinstance(plain, sysfs.PlainSettings)
         return smt, plain
 
     def wanted(self, **options: Any) -> dict[str, str | None]:
@@ -75,14 +75,14 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_bracketed_text_tells_its_word_and_all_offers(words: list[str], data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(words))
     text = " ".join(f"[{word}]" if word == chosen else word for word in words)
-    assert sysfs.bracketed(text) == (chosen, words)
-    assert sysfs.bracketed(f"{text}\n") == (chosen, words)
-    assert sysfs.bracketed(" ".join(words)) == (None, words)
+    assert sysfs.parse_bracketed(text) == (chosen, words)
+    assert sysfs.parse_bracketed(f"{text}\n") == (chosen, words)
+    assert sysfs.parse_bracketed(" ".join(words)) == (None, words)
 
 
 @given(st.text(alphabet="ab[] \n", max_size=20))
 def test_no_text_breaks_the_parser_and_a_choice_is_offered(text: str) -> None:
-    chosen, offers = sysfs.bracketed(text)
+    chosen, offers = sysfs.parse_bracketed(text)
     assert chosen is None or chosen.strip("[]") in offers
 
 
@@ -299,7 +299,7 @@ def test_tuned_is_named_while_it_runs(machine: Machine) -> None:
     machine.tree.put("/etc/tuned/active_profile", "throughput-performance")
     plain.wanted_settings()
     assert "TuneD runs here too (process 812, profile throughput-performance)" in plain.list_remarks()[0]
-    assert competing_programs.tuned(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
+    assert competing_programs.tuned_remarks(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
 
 
 def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> None:

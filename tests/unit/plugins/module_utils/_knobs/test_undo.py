@@ -26,7 +26,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.sto
     load_stored_requests,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import obsolete
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import AGAIN, LAST_RUN, Undone, undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import (
+    AGAIN,
+    LAST_RUN,
+    UndoOutcome,
+    undo_changes,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import disks, hosts
 
 DEFAULT = "/proc/irq/default_smp_affinity"
@@ -52,9 +57,9 @@ class Machine:
             converge_knobs(KNOBS[name.partition("/")[0]].build_knobs(self.host, options), self.ledger)
         converge_knobs([StoredRequests(self.store, REQUESTS)], self.ledger)
 
-    def restore(self, **how: bool) -> Undone:
+    def restore(self, **how: bool) -> UndoOutcome:
         ledger = Ledger(self.store, self.tree.fs, how.pop("without_originals", False))
-        return undo(Host(self.tree.fs), ledger, **how)
+        return undo_changes(Host(self.tree.fs), ledger, **how)
 
     def files(self) -> list[str]:
         """Return the names of the files in the store, but the history, which an undo keeps."""
@@ -230,7 +235,7 @@ def test_a_trial_that_does_not_end_holds_up_nothing(
 ) -> None:
     before = machine.values()
     machine.tune()
-    monkeypatch.setattr(trial, "end", lambda *dummy: machine.fail(error))
+    monkeypatch.setattr(trial, "end_trial", lambda *dummy: machine.fail(error))
     done = machine.restore()
     (left,) = done.left
     assert machine.values() == before and left.startswith("the trial that was under way: ")
@@ -324,7 +329,7 @@ MOUNTED = {"resctrl:default": "present", "resctrl:default/L3/0": "ffff", "resctr
 def test_what_ended_with_its_mount_or_group_is_forgotten(
     original: str, found: dict[str, str | None], sentence: str | None
 ) -> None:
-    told = obsolete.void({original: "ff"}, found)
+    told = obsolete.obsolete_originals({original: "ff"}, found)
     assert (sentence is None and told == {}) or told[original].startswith(str(sentence))
 
 
@@ -338,10 +343,10 @@ def test_what_ended_with_its_mount_or_group_is_forgotten(
     ],
 )
 def test_a_mount_of_others_is_theirs(original: str | None, found: str | None, sentence: str | None) -> None:
-    assert obsolete.void_mount(original, found) == sentence
+    assert obsolete.obsolete_mount_reason(original, found) == sentence
 
 
 def test_the_mask_of_a_domain_that_is_offline_waits_for_it() -> None:
-    assert "L3 domain 3 are offline" in str(obsolete.offline("resctrl:x/L3/3", MOUNTED))
-    assert obsolete.offline("resctrl:x/L3/0", MOUNTED) is None
-    assert obsolete.offline("resctrl:x/cpus", MOUNTED) is None
+    assert "L3 domain 3 are offline" in str(obsolete.offline_domain_reason("resctrl:x/L3/3", MOUNTED))
+    assert obsolete.offline_domain_reason("resctrl:x/L3/0", MOUNTED) is None
+    assert obsolete.offline_domain_reason("resctrl:x/cpus", MOUNTED) is None

@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.sto
     StoredRequests,
     load_stored_requests,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import LAST_RUN, Undone, undo
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import LAST_RUN, UndoOutcome, undo_changes
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 DEFAULT = "/proc/irq/default_smp_affinity"
@@ -58,8 +58,8 @@ class Machine:
             converge_knobs(KNOBS[name.partition("/")[0]].build_knobs(Host(self.tree.fs), options), self.ledger)
         converge_knobs([StoredRequests(self.store, {"intent": INTENT, **requests})], self.ledger)
 
-    def undo(self, *layers: str, check: bool = False, lost: bool = False) -> Undone:
-        return undo(Host(self.tree.fs), Ledger(self.store, self.tree.fs, lost), check, layers)
+    def undo(self, *layers: str, check: bool = False, lost: bool = False) -> UndoOutcome:
+        return undo_changes(Host(self.tree.fs), Ledger(self.store, self.tree.fs, lost), check, layers)
 
     def values(self) -> dict[str, str]:
         return {path.rpartition("/")[2]: self.tree.fs.read(path) for path in (hosts.BALANCING, DEFAULT, WORKQUEUE)}

@@ -68,8 +68,8 @@ class Systemd:
 @pytest.fixture
 def systemd(monkeypatch: pytest.MonkeyPatch) -> Systemd:
     system = Systemd()
-    monkeypatch.setattr(managed_units, "show", system.show)
-    monkeypatch.setattr(managed_units, "systemctl", system.run)
+    monkeypatch.setattr(managed_units, "read_unit_properties", system.show)
+    monkeypatch.setattr(managed_units, "run_systemctl", system.run)
     monkeypatch.setattr(
         prerequisites,
         "list_missing_packages",

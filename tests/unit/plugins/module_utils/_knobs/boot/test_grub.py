@@ -199,7 +199,7 @@ def test_ours_are_there_once_and_all_others_in_their_order(
         "/etc/default/grub",
         f"GRUB_CMDLINE_LINUX='{gap.join(foreign)}'\nGRUB_CMDLINE_LINUX_DEFAULT='{gap.join(default)}'",
     )
-    tree.put(drop_in.DROP_IN, drop_in.drop_in(owned))
+    tree.put(drop_in.DROP_IN, drop_in.render_drop_in(owned))
     in_both, ordinary = grub.Grub(str(tree.root))._collect(with_ours=True)
 
     def others(some: list[str]) -> list[str]:
@@ -208,4 +208,4 @@ def test_ours_are_there_once_and_all_others_in_their_order(
     ours = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
     assert cmdline.split_words(in_both) == others(foreign)
     assert cmdline.split_words(ordinary) == [*others(default), *ours]
-    assert drop_in.owned_by(drop_in.drop_in(owned)) == owned
+    assert drop_in.parse_owned_settings(drop_in.render_drop_in(owned)) == owned

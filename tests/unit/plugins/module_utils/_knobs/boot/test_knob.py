@@ -133,7 +133,7 @@ def test_our_file_goes_without_a_ledger_too(boot: Boot) -> None:
 def test_a_grub_cfg_that_was_moved_away_is_made_anew(boot: Boot) -> None:
     run(boot, knob(boot, "nohz_full=9"))
     boot.tree.drop(grub.RESULT)
-    assert isinstance(bootloader.find(boot.tree.fs), grub.Grub)
+    assert isinstance(bootloader.find_boot_loader(boot.tree.fs), grub.Grub)
     (change,) = undo(boot).changes
     assert (change.before, change.after) == ("9", None)
     assert "nohz_full" not in line(boot)

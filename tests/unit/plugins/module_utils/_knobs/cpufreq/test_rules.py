@@ -45,7 +45,7 @@ ACPI, ACTIVE, PASSIVE, OTHER = DRIVERS.values()
 
 
 def plan(on: Policy, **ask: Any) -> dict[str, str | None]:
-    return rules.plan(on, ask, [])
+    return rules.plan_policy_files(on, ask, [])
 
 
 # Frequencies
@@ -76,7 +76,10 @@ def test_what_is_no_frequency_is_refused(raw: str) -> None:
 
 
 def test_a_frequency_is_shown_in_mhz() -> None:
-    assert (cpufreq_policy.show(2250000), cpufreq_policy.show(3107909)) == ("2250 MHz", "3107.909 MHz")
+    assert (cpufreq_policy.format_frequency(2250000), cpufreq_policy.format_frequency(3107909)) == (
+        "2250 MHz",
+        "3107.909 MHz",
+    )
 
 
 # The recipe: 3.1 GHz here, 2.25 GHz there
@@ -221,7 +224,7 @@ def test_it_is_told_where_a_limit_does_not_keep_the_hardware_from_boosting(
     on: Policy, ask: dict[str, Any], told: bool
 ) -> None:
     remarks: list[str] = []
-    rules.plan(on, ask, remarks)
+    rules.plan_policy_files(on, ask, remarks)
     assert bool(remarks) is told
 
 

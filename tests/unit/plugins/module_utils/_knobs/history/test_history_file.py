@@ -49,29 +49,32 @@ class Host:
 
     def begin(self, layers: Sequence[str] = ALL, requested: Sequence[str] = ALL) -> str:
         self.now += 3600
-        begun = history_file.begin(self.store, layers, requested, self.now)
+        begun = history_file.begin_run(self.store, layers, requested, self.now)
         self.patch.setenv(run.RUN, begun.id)
         return begun.id
 
     def site(self, *addresses: str, layers: Sequence[str] = ALL, requested: Sequence[str] = ALL) -> None:
         """Run site.yml to its end."""
         run_id = self.begin(layers, requested)
-        assert history_file.count(self.store, addresses) == ""
-        assert history_file.end(self.store, run_id, self.now + 90) == ""
+        assert history_file.count_changes(self.store, addresses) == ""
+        assert history_file.end_run(self.store, run_id, self.now + 90) == ""
         self.patch.delenv(run.RUN)
 
     def restore(self, *addresses: str, layers: Sequence[str] = ()) -> None:
         self.now += 3600
-        assert history_file.note(self.store, history_file.RESTORE, addresses, layers=layers, now=self.now) == ""
+        assert (
+            history_file.note_finished_run(self.store, history_file.RESTORE, addresses, layers=layers, now=self.now)
+            == ""
+        )
 
     def runs(self) -> list[run.Run]:
         return history_file.History(self.store).runs
 
     def lines(self) -> list[str]:
-        return table.render(history_file.History(self.store).notable_runs())
+        return table.render_table(history_file.History(self.store).notable_runs())
 
     def unfinished(self) -> str:
-        found = history_file.unfinished_run(self.store)
+        found = history_file.load_unfinished_run(self.store)
         return found.sentence(self.now + 86400) if found else ""
 
 
@@ -93,7 +96,7 @@ def test_ten_runs_of_three_controllers_are_listed_after_an_upgrade_and_a_restore
     host.restore(BALANCING)
     host.patch.delenv(run.ORIGIN)
     host.patch.setenv("SUDO_USER", "anna")
-    assert history_file.note(host.store, history_file.REPAIR, [MASK], now=host.now + 60) == ""
+    assert history_file.note_finished_run(host.store, history_file.REPAIR, [MASK], now=host.now + 60) == ""
     root = host.runs()[0].host_user
     expected = [
         f"began (UTC)          took  who                  what                    version  settings changed{'':6}end",
@@ -116,14 +119,14 @@ def test_ten_runs_of_three_controllers_are_listed_after_an_upgrade_and_a_restore
 def test_a_run_that_was_killed_is_the_one_without_an_end(host: Host) -> None:
     host.site(BALANCING)
     host.begin()
-    history_file.count(host.store, [BALANCING])
+    history_file.count_changes(host.store, [BALANCING])
     assert host.unfinished() == (
         "the run of site.yml that ops@ctl began on 2026-11-29 at 10:10 UTC did not end: it was to do base, numa, cat"
     )
     assert host.lines()[-1].endswith("numa 1            did not end, left base, numa, cat")
-    found = history_file.unfinished_run(host.store)
+    found = history_file.load_unfinished_run(host.store)
     assert found and ", unless it still goes on: " in found.sentence(host.now + 60)
-    assert history_file.requested_layers(host.store) == ALL
+    assert history_file.load_requested_layers(host.store) == ALL
     host.site()
     assert host.unfinished() == ""
     assert host.lines()[-1].endswith("did not end, done since"), "the run that made up for it changed nothing"
@@ -144,22 +147,22 @@ def test_a_whole_run_of_other_layers_is_enough(host: Host) -> None:
     """Somebody took the layer that failed out of epyc_steps."""
     host.begin()
     host.site(layers=["base"], requested=["base"])
-    assert (host.unfinished(), history_file.requested_layers(host.store)) == ("", ["base"])
+    assert (host.unfinished(), history_file.load_requested_layers(host.store)) == ("", ["base"])
 
 
 def test_an_undo_ends_what_was_asked_for(host: Host) -> None:
-    assert history_file.requested_layers(host.store) is None
+    assert history_file.load_requested_layers(host.store) is None
     host.begin()
     host.restore(layers=["cat"])
-    assert history_file.requested_layers(host.store) == ALL
+    assert history_file.load_requested_layers(host.store) == ALL
     assert host.unfinished()
     host.restore()  # Nothing had been changed yet.
-    assert (host.unfinished(), history_file.requested_layers(host.store)) == ("", None)
+    assert (host.unfinished(), history_file.load_requested_layers(host.store)) == ("", None)
 
 
 def test_what_changed_nothing_leaves_no_line(host: Host) -> None:
     host.restore()
-    assert history_file.note(host.store, history_file.BOOT, []) == ""
+    assert history_file.note_finished_run(host.store, history_file.BOOT, []) == ""
     assert not host.file.exists()
     host.site(BALANCING)
     for dummy in range(3):
@@ -171,22 +174,24 @@ def test_what_changed_nothing_leaves_no_line(host: Host) -> None:
 def test_a_module_counts_in_the_run_that_it_belongs_to_only(host: Host) -> None:
     run_id = host.begin()
     host.patch.delenv(run.RUN)
-    assert history_file.count(host.store, [MASK]) == "", "a playbook of somebody's own"
+    assert history_file.count_changes(host.store, [MASK]) == "", "a playbook of somebody's own"
     host.patch.setenv(run.RUN, run_id)
-    assert history_file.count(host.store, [BALANCING, "sysfs:workqueue/cpumask", "desired:sysfs/irq"]) == ""
-    assert history_file.count(host.store, ["sysfs:thp/enabled", "llama:/etc/systemd/system/llama-a.service"]) == ""
+    assert history_file.count_changes(host.store, [BALANCING, "sysfs:workqueue/cpumask", "desired:sysfs/irq"]) == ""
+    assert (
+        history_file.count_changes(host.store, ["sysfs:thp/enabled", "llama:/etc/systemd/system/llama-a.service"]) == ""
+    )
     assert host.runs()[-1].changed == {"numa": 2, "irq": 2, "llama": 1}
-    history_file.end(host.store, run_id)
-    assert "has no begin of this run any more" in history_file.count(host.store, [MASK])
-    assert "has no begin of this run any more" in history_file.end(host.store, run_id)
+    history_file.end_run(host.store, run_id)
+    assert "has no begin of this run any more" in history_file.count_changes(host.store, [MASK])
+    assert "has no begin of this run any more" in history_file.end_run(host.store, run_id)
 
 
 def test_two_runs_at_a_time_are_told_apart(host: Host) -> None:
     one, other = host.begin(), host.begin()
     for run_id, address in ((one, MASK), (other, BALANCING)):
         host.patch.setenv(run.RUN, run_id)
-        history_file.count(host.store, [address])
-        history_file.end(host.store, run_id)
+        history_file.count_changes(host.store, [address])
+        history_file.end_run(host.store, run_id)
     assert [one.changed for one in host.runs()] == [{"cat": 1}, {"numa": 1}]
 
 
@@ -211,20 +216,20 @@ def test_a_damaged_line_is_said_and_hides_no_other(host: Host, bad: str) -> None
     assert [one.changed for one in found.runs] == [{"numa": 1}, {"cat": 1}]
     assert found.damage == [f"{host.file}: line 2 is damaged, and is left out."]
     assert bad.encode(errors="surrogateescape") in host.file.read_bytes(), "it stays for whoever wants to look at it"
-    history_file.forget(host.store)
+    history_file.forget_runs(host.store)
     assert history_file.History(host.store).damage == []
 
 
 def test_a_file_that_cannot_be_read_hinders_no_look_and_no_undo(host: Host) -> None:
     host.store.save_document("other.json", {})
     host.file.mkdir()
-    assert history_file.unfinished_run(host.store) is None
-    assert history_file.requested_layers(host.store) is None
+    assert history_file.load_unfinished_run(host.store) is None
+    assert history_file.load_requested_layers(host.store) is None
     with pytest.raises(TuningError) as caught:
         history_file.History(host.store)
     assert str(host.file) in str(caught.value)
     for kind in (history_file.RESTORE, history_file.REPAIR, history_file.BOOT):
-        assert str(host.file) in history_file.note(host.store, kind, [MASK])
+        assert str(host.file) in history_file.note_finished_run(host.store, kind, [MASK])
     with pytest.raises(TuningError, match="no ordinary file"):
         host.begin()
 
@@ -245,23 +250,23 @@ def test_a_full_disk_loses_no_line(host: Host, monkeypatch: pytest.MonkeyPatch) 
     begun = host.file.read_text()
     with monkeypatch.context() as full:
         disks.refuse_changes(full, host.file.parent, errno.ENOSPC)
-        assert "No space left on device" in history_file.count(host.store, [MASK])
+        assert "No space left on device" in history_file.count_changes(host.store, [MASK])
         with pytest.raises(TuningError, match="No space left"):
-            history_file.end(host.store, run_id)
+            history_file.end_run(host.store, run_id)
     assert host.file.read_text() == begun != before
 
 
 def test_it_is_bounded_and_what_was_asked_for_stays(host: Host) -> None:
     host.site(BALANCING)
     for turn in range(history_file.MOST_OF_KIND[history_file.BOOT] + 5):
-        history_file.note(host.store, history_file.BOOT, [MASK] * turn or [BALANCING], now=host.now + turn)
+        history_file.note_finished_run(host.store, history_file.BOOT, [MASK] * turn or [BALANCING], now=host.now + turn)
     boots = [one for one in host.runs() if one.kind == history_file.BOOT]
     assert len(boots) == history_file.MOST_OF_KIND[history_file.BOOT]
     assert boots[-1].changed == {"cat": history_file.MOST_OF_KIND[history_file.BOOT] + 4}, "the oldest go"
     host.patch.setattr(history_file, "MOST_BYTES", 5000)
     host.restore(MASK, layers=["cat"])
     assert host.file.stat().st_size <= 5000
-    assert history_file.requested_layers(host.store) == ALL
+    assert history_file.load_requested_layers(host.store) == ALL
     host.patch.setattr(history_file, "MOST", 3)
     host.restore(MASK, layers=["cat"])
     assert [one.kind for one in host.runs()] == ["site", "restore", "restore"]
@@ -293,33 +298,33 @@ def test_forgetting_keeps_what_was_asked_for_until_all_is_put_back(host: Host) -
     host.site(BALANCING)
     host.begin()
     host.site(MASK, layers=["cat"])
-    assert history_file.forget(host.store, check=True) == 1
+    assert history_file.forget_runs(host.store, check=True) == 1
     assert len(host.runs()) == 3
-    assert history_file.forget(host.store) == 1
-    assert host.unfinished() and history_file.requested_layers(host.store) == ALL
+    assert history_file.forget_runs(host.store) == 1
+    assert host.unfinished() and history_file.load_requested_layers(host.store) == ALL
     host.restore(BALANCING)
-    assert history_file.forget(host.store) == 3
+    assert history_file.forget_runs(host.store) == 3
     assert not host.file.parent.exists()
-    assert history_file.forget(host.store) == 0
+    assert history_file.forget_runs(host.store) == 0
 
 
 def test_the_layers_are_those_of_the_catalogue() -> None:
     stored = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
     assert {**stored, "intent": "plan"} == history_file.REQUESTS
-    assert history_file.layer_of("desired:sysfs/mine") == history_file.OTHER
+    assert history_file.layer_of_address("desired:sysfs/mine") == history_file.OTHER
     for row in KNOBS.values():
         for begin, name in row._variables:
             if len(set(row.roles.values())) > 1:
-                assert history_file.layer_of(f"{row.name}:{begin}") == name.partition("_")[0], begin
+                assert history_file.layer_of_address(f"{row.name}:{begin}") == name.partition("_")[0], begin
             else:
-                assert history_file.layer_of(f"{row.name}:{begin}") in row.roles.values(), row.name
+                assert history_file.layer_of_address(f"{row.name}:{begin}") in row.roles.values(), row.name
 
 
 def _kill_at_rename(*dummy: object, **more: object) -> None:
     os._exit(9)
 
 
-@pytest.mark.parametrize("write", [history_file.begin, history_file.end])
+@pytest.mark.parametrize("write", [history_file.begin_run, history_file.end_run])
 def test_a_kill_amid_a_write_leaves_the_lines_before(host: Host, write: Callable[..., Any]) -> None:
     host.site(BALANCING)
     run_id = host.begin()
@@ -327,9 +332,9 @@ def test_a_kill_amid_a_write_leaves_the_lines_before(host: Host, write: Callable
     child = os.fork()
     if child == 0:
         host.patch.setattr(os, "rename", _kill_at_rename)
-        write(host.store, *([ALL, ALL] if write is history_file.begin else [run_id]))
+        write(host.store, *([ALL, ALL] if write is history_file.begin_run else [run_id]))
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert host.file.read_text() == before
-    history_file.end(host.store, run_id)
+    history_file.end_run(host.store, run_id)
     assert sorted(path.name for path in host.file.parent.iterdir()) == [HISTORY]

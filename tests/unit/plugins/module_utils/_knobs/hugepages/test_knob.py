@@ -77,7 +77,7 @@ class Machine:
         found = {key: hugepages.read_pool(self.fs, *key) for key in changes}
         self.knob(**options).write_changes(
             [
-                Change(hugepages_knob.address(*key), str((found[key] or (0,))[0]), str(pages))
+                Change(hugepages_knob.pool_address(*key), str((found[key] or (0,))[0]), str(pages))
                 for key, pages in changes.items()
             ]
         )
@@ -108,13 +108,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 )
 def test_pools_expand_to_pages_per_node(machine: Machine, options: Any, wanted: dict[tuple[int, int], int]) -> None:
     assert machine.knob(**options).wanted_settings() == {
-        hugepages_knob.address(*key): str(pages) for key, pages in wanted.items()
+        hugepages_knob.pool_address(*key): str(pages) for key, pages in wanted.items()
     }
 
 
 def test_addresses_split_back() -> None:
-    assert hugepages_knob.address(2, 2048) == "hugepages:node2/2048kB"
-    assert hugepages_knob.split("hugepages:node12/1048576kB") == (12, GIB_IN_KB)
+    assert hugepages_knob.pool_address(2, 2048) == "hugepages:node2/2048kB"
+    assert hugepages_knob.split_pool_address("hugepages:node12/1048576kB") == (12, GIB_IN_KB)
 
 
 def test_nothing_asked_is_nothing_wanted_so_that_undo_can_use_the_knob(machine: Machine) -> None:

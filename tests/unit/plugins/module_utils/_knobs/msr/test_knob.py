@@ -64,9 +64,9 @@ def test_draft_and_verify_can_differ(tree: hosts.Host) -> None:
     ]
     wanted = knob(tree, settings, intent={"draft": {"ccds": 1}}).wanted_settings()
     on_draft = {n: v for n, v in wanted.items() if v == "1"}
-    assert {msr_knob.split(name)[1] for name in on_draft} == {0, 5}
-    assert {msr_knob.split(name)[2] for name in on_draft}.isdisjoint(
-        msr_knob.split(name)[2] for name, value in wanted.items() if value == "0"
+    assert {msr_knob.split_address(name)[1] for name in on_draft} == {0, 5}
+    assert {msr_knob.split_address(name)[2] for name in on_draft}.isdisjoint(
+        msr_knob.split_address(name)[2] for name, value in wanted.items() if value == "0"
     )
 
 
@@ -81,7 +81,7 @@ def test_a_field_is_asked_for_bit_by_bit(tree: hosts.Host) -> None:
 
 @given(st.integers(0, 0xFFFFFFFF), st.integers(0, 63), st.integers(0, 8191))
 def test_an_address_splits_into_what_it_was_made_of(register: int, bit: int, cpu: int) -> None:
-    assert msr_knob.split(registers.address(register, bit, cpu)) == (register, bit, cpu)
+    assert msr_knob.split_address(registers.format_address(register, bit, cpu)) == (register, bit, cpu)
 
 
 def test_two_values_for_one_bit_are_refused_however_they_are_said(tree: hosts.Host) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import (
     GroupRequest,
-    Request,
-    check_name,
-    parse,
+    ResctrlRequest,
+    parse_request,
+    require_group_name,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
@@ -23,12 +23,12 @@ IDS = [*range(8), *range(16, 24)]
 
 
 def group(**options: Any) -> GroupRequest:
-    return parse([{"name": "draft", **options}], None, "none").groups[0]
+    return parse_request([{"name": "draft", **options}], None, "none").groups[0]
 
 
 def refused(*groups: dict[str, Any], default: dict[str, Any] | None = None) -> str:
     with pytest.raises(BadRequest) as caught:
-        parse(groups, default, "none")
+        parse_request(groups, default, "none")
     return str(caught.value)
 
 
@@ -67,7 +67,7 @@ def test_every_option_is_read() -> None:
 
 
 def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
-    request: Request = parse([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
+    request: ResctrlRequest = parse_request([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
     assert request.named() == {"new"}
     assert [one.present for one in request.groups] == [False, True]
     assert (request.purge, request.default.name) == ("own", "default")
@@ -150,7 +150,7 @@ def test_what_is_no_bandwidth_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["draft", "odd:name", "draft-2", "ä", ".hidden", "x" * 200])
 def test_names_the_kernel_takes(name: str) -> None:
-    assert check_name(name) == name
+    assert require_group_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_names_the_kernel_takes(name: str) -> None:
 )
 def test_names_that_would_mean_something_else(name: str) -> None:
     with pytest.raises(BadRequest, match="is no name for a resctrl group"):
-        check_name(name)
+        require_group_name(name)
 
 
 # What is wrong in itself
@@ -193,11 +193,13 @@ def test_contradictions_are_refused(groups: list[dict[str, Any]], words: str) ->
 
 
 def test_the_cpus_of_a_group_that_goes_are_free() -> None:
-    request = parse([{"name": "old", "state": "absent", "cpus": "0-3"}, {"name": "new", "cpus": "0-3"}], None, "none")
+    request = parse_request(
+        [{"name": "old", "state": "absent", "cpus": "0-3"}, {"name": "new", "cpus": "0-3"}], None, "none"
+    )
     assert request.groups[1].cpus == (0, 1, 2, 3)
 
 
 def test_monitors_of_different_groups_may_have_the_same_name() -> None:
     monitors = [{"name": "watch", "cpus": None}]
-    request = parse([{"name": "a", "monitors": monitors}], {"monitors": monitors}, "none")
+    request = parse_request([{"name": "a", "monitors": monitors}], {"monitors": monitors}, "none")
     assert request.groups[0].monitors == request.default.monitors == {"watch": None}

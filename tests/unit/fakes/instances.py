@@ -125,7 +125,7 @@ class Instances:
 def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     """A host whose one instance serves as long as the block lasts."""
     here = Instances(root)
-    patch.setattr(verify, "show", here.show)
+    patch.setattr(verify, "read_unit_properties", here.show)
     patch.setattr(trials, "run", here.run)
     with serving(lambda request: say(request, *here.health)) as server:
         here.url = server.url

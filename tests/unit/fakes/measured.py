@@ -123,7 +123,7 @@ class Measured(Instances):
 def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     """A host whose one instance can be measured as long as the block lasts."""
     here = Measured(root)
-    patch.setattr(verify, "show", here.show)
+    patch.setattr(verify, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
     patch.setattr(benchmark.metrics, "MEASURED", str(root / "measured.json"))
     patch.setattr(progress, "FILE", str(root / "run/benchmark"))

@@ -45,7 +45,7 @@ class Simulated:
         patch.setattr(round_runner, "Switch", self._switch)
         patch.setattr(round_runner, "Meter", lambda *dummy: self)
         patch.setattr(round_runner.restore_guard, "begin", lambda store, fs, unit: self.begun.append(unit))
-        patch.setattr(round_runner.application, "settle", lambda store, fs: self._settle())
+        patch.setattr(round_runner.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:
         self.put_back += 1

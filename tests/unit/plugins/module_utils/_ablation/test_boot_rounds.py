@@ -62,7 +62,7 @@ class Booting:
         patch.setattr(boot_rounds, "hold", self.hold)
         patch.setattr(boot_rounds.fingerprint, "settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])
-        patch.setattr(boot_rounds.application, "settle", lambda store, fs: self.settle())
+        patch.setattr(boot_rounds.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self.settle())
         patch.setattr(boot_rounds.command, "try_command", lambda words, seconds=None: None)
         patch.setattr(boot_rounds.command, "run_command", self.unit_starts)
         patch.setattr(boot_rounds.restore_guard.os.path, "exists", lambda path: True)

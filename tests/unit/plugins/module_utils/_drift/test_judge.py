@@ -32,7 +32,7 @@ def tree(tmp_path: Path) -> hosts.Host:
 
 def verdicts(tree: hosts.Host, knob: Knob, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, bool]:
     """The verdicts on the only setting of a knob: now, at boot, and whether a reboot is pending."""
-    monkeypatch.setattr(KNOBS["irq"], "build", lambda host, options: [knob])
+    monkeypatch.setattr(KNOBS["irq"], "build_knobs", lambda host, options: [knob])
     (one,) = judge.judge_requests(Host(tree.fs), Store(str(tree.root), read_only=True), REQUEST)
     return one.live, one.persistent, one.pending_reboot
 

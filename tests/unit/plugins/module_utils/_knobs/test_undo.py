@@ -97,7 +97,7 @@ def test_what_a_knob_remarks_when_it_puts_something_back_is_told(
 ) -> None:
     machine.tune()
     for knob in KNOBS["sysfs"].build_knobs(machine.host, {}):
-        monkeypatch.setattr(type(knob), "remarks", lambda knob: ["Mind this."])
+        monkeypatch.setattr(type(knob), "list_remarks", lambda knob: ["Mind this."])
     done = machine.restore()
     assert (done.remarks, done.left) == (["Mind this."], [])
     assert machine.restore().remarks == []
@@ -270,7 +270,7 @@ class Marked(Knob):
 @pytest.fixture
 def marked(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Marked:
     knob = Marked({"cmdline:theirs": "0"})
-    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build": lambda *dummy: [knob]}))
+    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build_knobs": lambda *dummy: [knob]}))
     converge_knobs([knob, StoredRequests(machine.store, {"cmdline/cmdline": {}})], machine.ledger)
     return knob
 

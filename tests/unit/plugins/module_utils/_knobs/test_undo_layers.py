@@ -207,7 +207,7 @@ class CommandLine(Knob):
 
 def test_boot_parameters_say_that_they_wait_in_a_check_too(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     knob = CommandLine()
-    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build": lambda *dummy: [knob]}))
+    monkeypatch.setattr(KNOBS["cmdline"], "_load", lambda: type("engine", (), {"build_knobs": lambda *dummy: [knob]}))
     machine.ledger.remember_originals(knob, [Change("cmdline:nohz_full", None, "1")])
     assert machine.undo("irq").pending == []
     check = machine.undo("grub_params", check=True)

@@ -38,7 +38,7 @@ class Machine:
         self.server = str(tree.root / "llama-server")
         self.store = Store(str(tree.root))
         (tree.root / "run/systemd/system").mkdir(parents=True)
-        monkeypatch.setattr(planning, "show", lambda names: {})
+        monkeypatch.setattr(planning, "read_unit_properties", lambda names: {})
         monkeypatch.setattr(probe, "capabilities", self.refuse_server)
 
     def refuse_server(self, binary: str, walls: object) -> None:

@@ -142,7 +142,7 @@ class Judged:
     def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
         self.service = Service(root)
         self.state = "active"
-        patch.setattr(judge, "show", lambda names: {UNIT: {"ActiveState": self.state}})
+        patch.setattr(judge, "read_unit_properties", lambda names: {UNIT: {"ActiveState": self.state}})
         self.service.thread(100, "0-3", 0)
         self.service.tree.put(f"/sys/fs/cgroup/system.slice/{UNIT}/cgroup.procs", "100")
 

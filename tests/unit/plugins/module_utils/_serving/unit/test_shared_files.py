@@ -141,7 +141,7 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
         raise BadRequest("enough.")
 
     monkeypatch.setattr(probe, "capabilities", lambda *dummy: NEW)
-    monkeypatch.setattr(planning, "show", lambda dummy: {})
+    monkeypatch.setattr(planning, "read_unit_properties", lambda dummy: {})
     monkeypatch.setattr(instances, "plan_beside", stop)
     for name, purge in (("new", False), ("new", True), ("old", False)):
         with pytest.raises(BadRequest, match="enough"):

@@ -247,7 +247,7 @@ def test_without_a_systemd_nothing_is_known(here: Instances, monkeypatch: pytest
     def show(names: list[str]) -> dict[str, dict[str, str]]:
         raise TuningError("systemd does not answer.")
 
-    monkeypatch.setattr(verify, "show", show)
+    monkeypatch.setattr(verify, "read_unit_properties", show)
     here.planned()
     assert here.check()[0]["service/chat"] == ("unknown", "systemd does not answer.")
 

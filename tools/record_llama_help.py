@@ -41,7 +41,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import capabilities, probe  # noqa: E402
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
-CACHE = paths.home().parent / "llama"
+CACHE = paths.state_directory().parent / "llama"
 #: Where the sources are in a package.
 SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
 #: A step of the build that the package of ik_llama.cpp leaves out.

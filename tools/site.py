@@ -32,11 +32,11 @@ from typing import Any
 
 from vepyc import SHAPES, Machine, VepycError
 from vepyc.figures import Bar, Figures
-from vepyc.guest import get_release
+from vepyc.images.guest_system import get_release
 from vepyc.llama.delivery import BACKGROUND_PREFIX
 from vepyc.machine.run_directory import RunDirectory
 from vepyc.machine.saved_states import snapshot_dir
-from vepyc.paths import home
+from vepyc.paths import state_directory
 from vepyc.playbook_runs import collection_digest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -205,7 +205,7 @@ def share_before(seconds: dict[str, float]) -> float:
 
 def show_times(kind: str, seconds: dict[str, float]) -> None:
     """Print how long this run and the last run of the other kind took before and after the first task of the guest."""
-    file = home() / "site-seconds.json"
+    file = state_directory() / "site-seconds.json"
     known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     known[kind] = seconds
     file.write_text(json.dumps(known) + "\n")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import pytest
 
 from vepyc import SHAPES, GuestError, Machine, VepycError, start_machine
-from vepyc.guest import RELEASES
+from vepyc.images.guest_system import RELEASES
 
 from .conftest import (
     CPU,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, VepycError, kernel
-from vepyc.epyc import kernel_patch
+from vepyc import SHAPES, VepycError
+from vepyc.epyc import kernel_addresses, kernel_patch
 
 KEEP = 0xFFFFFFFF
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -52,7 +52,9 @@ def test_turin_counts_bandwidth_in_a_wider_field() -> None:
 
 # The code that goes into the kernel
 
-SITES = kernel.Sites(table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000)
+SITES = kernel_addresses.KernelAddresses(
+    table=0xFFFFFFFF82000000, functions=(0x11, 0x22, 0x33, 0x44, 0x55), cave=0xFFFFFFFF81A50000
+)
 
 
 def test_the_header_points_at_the_originals_and_the_tables() -> None:
@@ -96,7 +98,7 @@ def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes 
         addresses[name] = BASE + len(text)
         text += (b"\xf3\x0f\x1e\xfa" if marked else b"") + code + b"\xc3"
     text += b"\x90" * 64 + cave + b"\x90"
-    names = ("native_cpuid", *kernel.PATTERNS)
+    names = ("native_cpuid", *kernel_addresses.PATTERNS)
     text += struct.pack("<5Q", *(addresses.get(name, 0) for name in names)) * tables
     header = bytearray(64)
     header[:4] = b"\x7fELF"
@@ -109,31 +111,31 @@ def made_up_kernel(functions: dict[str, bytes], *, tables: int = 1, cave: bytes 
 
 @pytest.mark.parametrize("marked", [False, True], ids=["without landing marks", "with landing marks"])
 def test_functions_are_found_through_the_table_that_names_them(marked: bool) -> None:
-    sites = kernel.find_sites(made_up_kernel(kernel.PATTERNS, marked=marked), "6.99")
+    sites = kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, marked=marked), "6.99")
     assert sites.functions[0] == BASE
     assert all(first < second for first, second in pairwise(sites.functions))
     assert sites.cave % 4096 == 0
 
 
-@pytest.mark.parametrize("missing", kernel.PATTERNS)
+@pytest.mark.parametrize("missing", kernel_addresses.PATTERNS)
 def test_a_missing_pattern_is_named_with_its_kernel(missing: str) -> None:
-    functions = {name: code for name, code in kernel.PATTERNS.items() if name != missing}
+    functions = {name: code for name, code in kernel_addresses.PATTERNS.items() if name != missing}
     with pytest.raises(VepycError, match=rf"kernel 6\.99 has no code that looks like {missing}"):
-        kernel.find_sites(made_up_kernel(functions), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(functions), "6.99")
 
 
 def test_two_tables_are_an_error() -> None:
     with pytest.raises(VepycError, match=r"kernel 6\.99 has 2 tables that look like pv_ops"):
-        kernel.find_sites(made_up_kernel(kernel.PATTERNS, tables=2), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, tables=2), "6.99")
 
 
 def test_a_kernel_without_padding_is_an_error() -> None:
     with pytest.raises(VepycError, match=r"kernel 6\.99 has no run of int3 padding"):
-        kernel.find_sites(made_up_kernel(kernel.PATTERNS, cave=b""), "6.99")
+        kernel_addresses.find_kernel_addresses(made_up_kernel(kernel_addresses.PATTERNS, cave=b""), "6.99")
 
 
 def test_an_unknown_compression_is_an_error(tmp_path: Path) -> None:
     vmlinuz = tmp_path / "vmlinuz-6.99"
     vmlinuz.write_bytes(bytes(4096))
     with pytest.raises(VepycError, match=r"vmlinuz-6\.99 is compressed with neither xz nor zstd"):
-        kernel.unpack(vmlinuz)
+        kernel_addresses.unpack_vmlinuz(vmlinuz)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from vepyc import SHAPES, GuestError, Machine, Preparation, VepycError, start_machine
-from vepyc.guest import RELEASES
-from vepyc.image import image_dir
+from vepyc.images.guest_image import image_dir
+from vepyc.images.guest_system import RELEASES
 from vepyc.machine.run_directory import RunDirectory
 from vepyc.machine.saved_states import prepared_dir
 from vepyc.machine.start import start_again

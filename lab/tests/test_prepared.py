@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Machine, Preparation, VepycError, guest, start_machine
+from vepyc import SHAPES, Machine, Preparation, VepycError, start_machine
+from vepyc.images import guest_system
 from vepyc.machine.run_directory import Config, RunDirectory
 from vepyc.machine.saved_states import take_snapshot
 
@@ -101,4 +102,4 @@ def test_a_machine_out_of_a_snapshot_cannot_make_one() -> None:
     run_dir = RunDirectory.of_machine("one")
     run_dir.create(Config("one", "small", "6.12", 1, "image", "snapshot"))
     with pytest.raises(VepycError, match="came out of a snapshot itself; start it with --cold"):
-        take_snapshot(Machine(run_dir), SHAPES["small"], guest.RELEASES["6.12"], replace=True)
+        take_snapshot(Machine(run_dir), SHAPES["small"], guest_system.RELEASES["6.12"], replace=True)

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from vepyc import SHAPES, Shape, VepycError, guest, image, qemu
+from vepyc import SHAPES, Shape, VepycError
 from vepyc.cli import _parse_bios_settings
 from vepyc.epyc import acpi, bios, kernel_patch, smbios
-from vepyc.machine import saved_states
+from vepyc.images import guest_image, guest_system
+from vepyc.machine import qemu_arguments, saved_states
 from vepyc.machine.firmware import Firmware
 from vepyc.machine.run_directory import RunDirectory
 
@@ -63,7 +64,7 @@ def test_memory_and_cpus_divide_among_the_nodes(shape: Shape) -> None:
 @pytest.mark.parametrize("name", ["epyc9654", "epyc7543x2"])
 def test_nodes_cover_all_cpus_and_all_memory(name: str) -> None:
     shape = bios.apply_bios_settings(SHAPES[name], {"l3_as_numa": True})
-    text = " ".join(qemu.machine_args(shape, "x.aml"))
+    text = " ".join(qemu_arguments.build_machine_args(shape, "x.aml"))
     ranges = [tuple(map(int, found)) for found in re.findall(r"cpus=(\d+)-(\d+)", text)]
     assert [start for start, _ in ranges] == [0, *(end + 1 for _, end in ranges[:-1])]
     assert ranges[-1][1] == shape.possible_cpus - 1
@@ -80,7 +81,7 @@ def test_bios_settings_make_another_machine_of_a_shape() -> None:
     assert (one.nodes, one.threads, one.cpus) == (1, 2, 256)
     assert kernel_patch.cpuid_table(one) != kernel_patch.cpuid_table(shape)
     l3 = bios.apply_bios_settings(shape, {"nps": 2, "l3_as_numa": True})
-    assert (l3.nodes, qemu.machine_args(l3, "x.aml").count("-object")) == (16, 16)
+    assert (l3.nodes, qemu_arguments.build_machine_args(l3, "x.aml").count("-object")) == (16, 16)
     few = bios.apply_bios_settings(shape, {"nps": 4, "l3_domains": 6, "cores_per_l3": 3})
     assert (few.nodes, few.cpus) == (1, 18), "NPS4 is impossible with six CCDs and falls back to NPS1"
     assert bios.apply_bios_settings(shape, {"cores_per_socket": 64}).cores_per_l3 == 4
@@ -121,7 +122,7 @@ def test_memory_modules_are_plugged_whatever_the_bmc_says(tmp_path: Path) -> Non
 def test_firmware_describes_a_slot_for_each_channel(name: str, total: int, modules: int, tmp_path: Path) -> None:
     shape = replace(SHAPES[name], dimms=modules)
     smbios.write_structure_files(shape, tmp_path)
-    args = qemu.machine_args(shape, "x.aml")
+    args = qemu_arguments.build_machine_args(shape, "x.aml")
     files = [text.removeprefix("file=") for text in args if text.startswith("file=smbios")]
     array, *slots = [(tmp_path / name).read_bytes() for name in files]
     assert (array[0], array[1], int.from_bytes(array[13:15], "little")) == (16, 23, total)
@@ -130,7 +131,9 @@ def test_firmware_describes_a_slot_for_each_channel(name: str, total: int, modul
     assert sum(sizes) <= shape.memory_mib < sum(sizes) + total
     assert {slot[0] for slot in slots} == {17} and {slot[1] for slot in slots} == {40}
     assert len({slot[40:] for slot in slots}) == total, "each slot has names of its own"
-    saved = [saved_states.snapshot_dir(one, guest.get_release("6.12")) for one in (shape, replace(shape, dimms=3))]
+    saved = [
+        saved_states.snapshot_dir(one, guest_system.get_release("6.12")) for one in (shape, replace(shape, dimms=3))
+    ]
     assert saved[0] != saved[1], "a machine of other modules is another machine"
     assert smbios.build_structures(SHAPES[name]) == []
 
@@ -168,7 +171,7 @@ def test_the_ssdt_names_processors_in_hexadecimal_and_compiles(tmp_path: Path) -
 
 
 def test_the_second_socket_is_filled_cpu_by_cpu() -> None:
-    args = qemu.machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
+    args = qemu_arguments.build_machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
     assert "32,maxcpus=72,sockets=2,dies=9,cores=4,threads=1" in args
     plugged = [arg for arg in args if "socket-id=1" in arg]
     assert len(plugged) == 32
@@ -176,11 +179,11 @@ def test_the_second_socket_is_filled_cpu_by_cpu() -> None:
 
 
 def test_nodes_of_two_sockets_are_far_apart() -> None:
-    args = qemu.machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
+    args = qemu_arguments.build_machine_args(SHAPES["epyc7543x2"], "ssdt.aml")
     assert "dist,src=0,dst=1,val=32" in args
-    assert "dist,src=0,dst=1,val=12" in qemu.machine_args(SHAPES["small"], "ssdt.aml")
+    assert "dist,src=0,dst=1,val=12" in qemu_arguments.build_machine_args(SHAPES["small"], "ssdt.aml")
 
 
 def test_two_kernels_have_two_images() -> None:
-    first, second = (image.image_key(release) for release in guest.RELEASES.values())
+    first, second = (guest_image.image_key(release) for release in guest_system.RELEASES.values())
     assert first != second

@@ -22,7 +22,7 @@ from vepyc.llama import delivery
 from vepyc.machine.run_directory import Config, RunDirectory
 from vepyc.machine.sockets import wait_for_server
 from vepyc.machine.start import choose_port
-from vepyc.paths import locked, run_tool
+from vepyc.paths import hold_lock, run_tool
 
 from .conftest import wait_while
 
@@ -107,7 +107,8 @@ def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
     tool.write_text(f"#!/bin/sh\nmount -t tmpfs none {root} && touch {begun} && sleep 600\n")
     tool.chmod(0o755)
     build = (
-        f"from pathlib import Path; import vepyc.debian as d; d.bootstrap('a', ['b'], Path({str(root)!r}), Path('log'))"
+        "from pathlib import Path; from vepyc.images.debian import install_debian;"
+        f" install_debian('a', ['b'], Path({str(root)!r}), Path('log'))"
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(LAB)}
     building = subprocess.Popen([sys.executable, "-c", build], cwd=tmp_path, env=environment)
@@ -131,8 +132,8 @@ def test_what_is_made_meanwhile_ends_with_a_block_that_fails(monkeypatch: pytest
 
 
 def test_who_waits_for_another_process_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
-    with locked("image"):
-        waiting = threading.Thread(target=lambda: locked("image", "the image (1 to 3 minutes)").__enter__())
+    with hold_lock("image"):
+        waiting = threading.Thread(target=lambda: hold_lock("image", "the image (1 to 3 minutes)").__enter__())
         waiting.start()
         printed: list[str] = []
         wait_while(lambda: not printed.append(capsys.readouterr().out) and not "".join(printed))

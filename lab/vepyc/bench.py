@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from .epyc.shapes import get_shape
 from .errors import VepycError
 from .figures import Bar, Figures
-from .guest import get_release
+from .images.guest_system import get_release
 from .machine.saved_states import snapshot_dir
 from .machine.start import start_machine
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .paths import locked
+from .paths import hold_lock
 
 #: The file that is written last into a folder that has to be built in place.
 _COMPLETE = "complete"
@@ -23,7 +23,7 @@ def ensure_folder(folder: Path, build: Callable[[Path], object], in_place: bool 
     from the start, for what contains its own path, as a Python environment does. A process that has to wait for another
     one's build prints what is ``awaited``.
     """
-    with locked(f"{folder.parent.name}-{folder.name}", awaited):
+    with hold_lock(f"{folder.parent.name}-{folder.name}", awaited):
         if in_place and not (folder / _COMPLETE).exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)

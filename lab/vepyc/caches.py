@@ -19,14 +19,14 @@ from functools import partial
 
 from .epyc.shapes import get_shape
 from .errors import VepycError
-from .guest import get_release
-from .image import ensure_image
+from .images.guest_image import ensure_image
+from .images.guest_system import get_release
 from .llama.debian_build import ensure_debian_build
 from .llama.llama_cpp import CONTAINER, GUEST, NATIVE, ensure_llama, ensure_model
 from .machine.running import Machine
 from .machine.saved_states import snapshot_dir
 from .machine.start import start_machine
-from .paths import locked
+from .paths import hold_lock
 from .venvs import (
     DASHBOARD_PACKAGES,
     OLDEST_CORE,
@@ -108,7 +108,7 @@ def _ensure_snapshot(shape: str, kernel: str) -> None:
     release = get_release(kernel)
     ensure_image(release)
     name = f"first-{shape}-{kernel.replace('.', '-')}"
-    with locked(f"cache-{name}"):
+    with hold_lock(f"cache-{name}"):
         if not snapshot_dir(get_shape(shape), release).exists():
             # A process that was killed while it held the lock may have left its machine, in an unknown state.
             with suppress(VepycError):

@@ -14,8 +14,8 @@ import time
 from .bmc import PERSONALITIES
 from .epyc.shapes import SHAPES, get_shape
 from .errors import VepycError
-from .guest import RELEASES, get_release
-from .image import ensure_image
+from .images.guest_image import ensure_image
+from .images.guest_system import RELEASES, get_release
 from .llama.delivery import built_in_background, install_llama
 from .machine.run_directory import RunDirectory
 from .machine.running import Machine

@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .cache_folders import ensure_folder
-from .debian import bootstrap, put
 from .errors import GuestError, VepycError
-from .paths import digest, directory, locked, ssh_key
+from .images.debian import install_debian, write_files_and_links
+from .paths import compute_digest, ensure_directory, ensure_ssh_key, hold_lock
 from .quick_python import python_files
 
 SUITE = "trixie"
@@ -168,7 +168,7 @@ class Container:
             # quick_python/ssh.py would use the fork server of the container, outside of ``wrapper``. It leaves a Python
             # with another path alone.
             "ansible_python_interpreter": "/bin/python3" if wrapper else "/usr/bin/python3",
-            "ansible_ssh_private_key_file": str(ssh_key()),
+            "ansible_ssh_private_key_file": str(ensure_ssh_key()),
             "ansible_ssh_common_args": " ".join(f"-o {key}={value}" for key, value in settings.items()),
         }
 
@@ -185,12 +185,12 @@ def running_container(
     if os.geteuid() != 0:
         raise VepycError("containers need root, because their namespaces do; run this command as root")
     root = ensure_container_root()
-    with locked(f"container-{name}"):
-        folder = directory("containers", name)
+    with hold_lock(f"container-{name}"):
+        folder = ensure_directory("containers", name)
         shutil.rmtree(folder)
         for part in ("upper", "work", "root"):
             (folder / part).mkdir(parents=True)
-        log = directory("logs") / f"container-{name}.log"
+        log = ensure_directory("logs") / f"container-{name}.log"
         # When this process is killed, the kernel kills process 1 of the namespace, and with it every process in there.
         command = ["setpriv", "--pdeathsig=KILL", "unshare", "--pid", "--fork", "--kill-child"]
         command += ["--mount", "--mount-proc", "--propagation=private"]
@@ -218,16 +218,16 @@ def ensure_container_root() -> Path:
     files = {
         **_FILES,
         **python_files.speedup_files(),
-        "root/.ssh/authorized_keys": ssh_key().with_suffix(".pub").read_text(),
+        "root/.ssh/authorized_keys": ensure_ssh_key().with_suffix(".pub").read_text(),
     }
     parts = [SUITE, *PACKAGES, json.dumps(files), json.dumps(_LINKS)]
-    target = directory("roots") / f"{SUITE}-{digest(parts)}"
+    target = ensure_directory("roots") / f"{SUITE}-{compute_digest(parts)}"
 
     def build(folder: Path) -> None:
-        log = directory("logs") / f"root-{target.name}.log"
+        log = ensure_directory("logs") / f"root-{target.name}.log"
         print(f"installing {SUITE} for containers (once, 1 to 3 minutes; log: {log})", flush=True)
-        bootstrap(SUITE, PACKAGES, folder, log)
-        put(folder, files, _LINKS)
+        install_debian(SUITE, PACKAGES, folder, log)
+        write_files_and_links(folder, files, _LINKS)
 
     return ensure_folder(target, build)
 

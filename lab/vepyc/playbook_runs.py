@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .paths import digest, directory
+from .paths import compute_digest, ensure_directory
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: Files and folders that decide what a playbook of the collection does to a guest.
@@ -56,7 +56,7 @@ def collection_digest() -> str:
     files = [path for part in _PARTS for path in sorted([_ROOT / part, *(_ROOT / part).rglob("*")]) if path.is_file()]
     sources = [path for path in files if "__pycache__" not in path.parts]
     named = [part for path in sources for part in (str(path.relative_to(_ROOT)), path.read_bytes())]
-    return digest([ansible_version, *named])
+    return compute_digest([ansible_version, *named])
 
 
 class PlaybookRun:
@@ -136,7 +136,7 @@ def quick_ansible_variables(*callbacks: str) -> dict[str, Any]:
         "ANSIBLE_CALLBACK_PLUGINS": str(_ROOT / "tools/callback"),
         "ANSIBLE_CALLBACKS_ENABLED": ",".join(["archives", "preload", *callbacks]),
         "ANSIBLE_SSH_EXECUTABLE": str(_ROOT / "lab/vepyc/quick_python/ssh.sh"),
-        "ARCHIVES_FOLDER": str(directory("archives")),
+        "ARCHIVES_FOLDER": str(ensure_directory("archives")),
     }
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .cache_folders import ensure_folder
-from .paths import PACKAGE, digest, directory, run_tool
+from .paths import PACKAGE, compute_digest, ensure_directory, run_tool
 
 #: The oldest ansible-core that works, and that runs on every Python that the clone's environment may have.
 OLDEST_CORE = "ansible-core==2.19.14"
@@ -74,42 +74,42 @@ def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:
 def ensure_venv(*packages: str, python: str = sys.executable) -> Path:
     """Return the folder of programs of an environment of this Python with these requirements of pip."""
     version = subprocess.run([python, "-VV"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    name = digest([python, version, *packages])
+    name = compute_digest([python, version, *packages])
 
     def build(folder: Path) -> None:
-        log = directory("logs") / f"venv-{name}.log"
+        log = ensure_directory("logs") / f"venv-{name}.log"
         run_tool([python, "-m", "venv", str(folder)], log)
         pip = [str(folder / "bin/python"), "-m", "pip", "install", "--disable-pip-version-check"]
         run_tool([*pip, *packages], log)
 
-    return ensure_folder(directory("venvs") / name, build, in_place=True) / "bin"
+    return ensure_folder(ensure_directory("venvs") / name, build, in_place=True) / "bin"
 
 
 def ensure_collections(*names: str) -> Path:
     """Return a folder for ANSIBLE_COLLECTIONS_PATH that contains these collections."""
-    name = digest([COLLECTIONS_PACKAGE, *names])
+    name = compute_digest([COLLECTIONS_PACKAGE, *names])
 
     def build(folder: Path) -> None:
         pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
         options = ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
-        run_tool([*pip, *options, COLLECTIONS_PACKAGE], directory("logs") / f"collections-{name}.log")
+        run_tool([*pip, *options, COLLECTIONS_PACKAGE], ensure_directory("logs") / f"collections-{name}.log")
         (wheel,) = folder.glob("*.whl")
         prefixes = tuple(f"ansible_collections/{collection.replace('.', '/')}/" for collection in names)
         with zipfile.ZipFile(wheel) as package:
             package.extractall(folder, [member for member in package.namelist() if member.startswith(prefixes)])
         wheel.unlink()
 
-    return ensure_folder(directory("collections") / name, build, in_place=True)
+    return ensure_folder(ensure_directory("collections") / name, build, in_place=True)
 
 
 def ensure_node_modules(*packages: str) -> tuple[Path, Path]:
     """Return the path of node, and a folder whose ``node_modules`` has these packages of npm."""
     programs = ensure_venv(NODE_PACKAGE)
-    name = digest([NODE_PACKAGE, *packages])
+    name = compute_digest([NODE_PACKAGE, *packages])
 
     def build(folder: Path) -> None:
         npm = ["env", f"PATH={programs}:{os.environ['PATH']}", "npm", "install", f"--prefix={folder}"]
         options = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-        run_tool([*npm, *options, *packages], directory("logs") / f"node-{name}.log")
+        run_tool([*npm, *options, *packages], ensure_directory("logs") / f"node-{name}.log")
 
-    return programs / "node", ensure_folder(directory("node") / name, build, in_place=True)
+    return programs / "node", ensure_folder(ensure_directory("node") / name, build, in_place=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from vepyc.paths import locked
+from vepyc.paths import hold_lock
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("get_pip", "alone")]
 
@@ -36,7 +36,7 @@ subprocess.check_call([sys.executable, "-m", "pip", "install", "--disable-pip-ve
 @pytest.fixture(scope="module")
 def alone() -> Iterator[None]:
     """Wait for the runs of other clones: some environments that ansible-test makes are in the home folder, for all."""
-    with locked("ansible-test"):
+    with hold_lock("ansible-test"):
         yield
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vepyc.paths import directory, locked
+from vepyc.paths import ensure_directory, hold_lock
 
 PLUGINS = ".collections/ansible_collections/sovereign/epyc/plugins"
 
@@ -25,8 +25,8 @@ def test_ruff_format(run: Callable[..., str]) -> None:
 
 def mypy(run: Callable[..., str], python: str, *paths: str) -> None:
     """Run mypy with a cache that a new clone shares with those before. It holds hashes, so other sources do no harm."""
-    with locked("mypy"):
-        run("mypy", f"--cache-dir={directory('mypy')}", f"--python-version={python}", *paths)
+    with hold_lock("mypy"):
+        run("mypy", f"--cache-dir={ensure_directory('mypy')}", f"--python-version={python}", *paths)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import Machine, Preparation
 from vepyc.llama.delivery import SERVER_PATH, find_server_files, write_guest_file
-from vepyc.paths import digest
+from vepyc.paths import compute_digest
 
 from .random_model import random_model
 
@@ -55,4 +55,4 @@ def with_server() -> Preparation:
             write_guest_file(machine, place, path.read_bytes(), mode=755)
         write_guest_file(machine, MODEL, model)
 
-    return Preparation("server", digest([*map(str, files.values()), model]), bring)
+    return Preparation("server", compute_digest([*map(str, files.values()), model]), bring)

@@ -31,7 +31,7 @@ from tools.bench.llama_root import in_debian, running_server
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
-from vepyc.paths import directory, run_tool
+from vepyc.paths import ensure_directory, run_tool
 
 NAME = "bench-draft"
 TEMPERATURES = (0.0, 0.7, 1.0)
@@ -92,10 +92,10 @@ def main() -> int:
     figures = Figures()
     try:
         programs, model = ensure_llama() / "bin", ensure_model()
-        with tempfile.TemporaryDirectory(dir=directory("models")) as place:
+        with tempfile.TemporaryDirectory(dir=ensure_directory("models")) as place:
             draft = Path(place, "draft.gguf")
             words = [str(programs / "llama-quantize"), "--allow-requantize", str(model), str(draft), "Q2_K"]
-            run_tool(in_debian(NAME, *words), directory("logs") / f"{NAME}.log")
+            run_tool(in_debian(NAME, *words), ensure_directory("logs") / f"{NAME}.log")
             words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
             words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
             print_best_lengths(figures, measure_draft_gain(figures, words))

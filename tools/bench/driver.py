@@ -31,7 +31,7 @@ from tools.bench.llama_root import running_server
 from vepyc import VepycError
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
-from vepyc.paths import directory, run_tool
+from vepyc.paths import ensure_directory, run_tool
 from vepyc.venvs import ensure_venv
 
 AIPERF = "aiperf==0.13.0"
@@ -89,7 +89,7 @@ def measure_with_aiperf(
     extra = {"max_tokens": asked[0].tokens, "temperature": 0, "ignore_eos": "true", "cache_prompt": "false"}
     command += [word for name, value in extra.items() for word in ("--extra-inputs", f"{name}:{value}")]
     command += ["--use-legacy-max-tokens", "--tokenizer", str(folder / "tokenizer"), "--output-artifact-dir", str(out)]
-    run_tool([*command, "--ui", "none"], directory("logs") / "aiperf.log")
+    run_tool([*command, "--ui", "none"], ensure_directory("logs") / "aiperf.log")
     found = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
     return {"ttft": float(found["time_to_first_token"]["p50"]), "tpot": float(found["inter_token_latency"]["p50"])}
 

@@ -41,10 +41,10 @@ exec chroot "$work/root" "$@"
 
 def in_debian(name: str, *words: str) -> list[str]:
     """Return what runs a command, after its variables, in the lab's Debian; no two of a name at a time."""
-    seen = ["/proc", "/sys", "/dev", str(paths.home()), str(ROOT)]
+    seen = ["/proc", "/sys", "/dev", str(paths.state_directory()), str(ROOT)]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_container_root())]
-    return [*start, str(paths.directory("containers", name)), *seen, "--", "env", "-i", path, *words]
+    return [*start, str(paths.ensure_directory("containers", name)), *seen, "--", "env", "-i", path, *words]
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def running_server(name: str, *words: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = ["setpriv", "--pdeathsig=KILL", *in_debian(name, *words, "--port", str(port))]
-    with (paths.directory("logs") / f"{name}.log").open("a") as log:
+    with (paths.ensure_directory("logs") / f"{name}.log").open("a") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         server_http.await_health(f"http://127.0.0.1:{port}", 120, process.pid)

@@ -10,9 +10,9 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ..kernel import Sites
 from ..machine.gdb import Gdb
 from ..paths import PACKAGE, run_tool
+from .kernel_addresses import KernelAddresses
 from .shapes import Shape
 
 HOOKS_SOURCE = PACKAGE / "epyc/asm" / "epyc.s"
@@ -114,7 +114,7 @@ def assemble_hooks() -> bytes:
         return code.read_bytes()
 
 
-def build_patch(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
+def build_patch(shape: Shape, sites: KernelAddresses) -> tuple[bytes, tuple[int, ...]]:
     """Return the bytes to write into the cave, and the addresses that replace the five functions of pv_ops."""
     code = assemble_hooks()
     entries = _HEADER.unpack_from(code)[8:]
@@ -135,7 +135,7 @@ def build_patch(shape: Shape, sites: Sites) -> tuple[bytes, tuple[int, ...]]:
     return bytes(blob) + slots * shape.possible_cpus, tuple(sites.cave + entry for entry in entries)
 
 
-def patch_running_kernel(gdb: Gdb, shape: Shape, sites: Sites) -> None:
+def patch_running_kernel(gdb: Gdb, shape: Shape, sites: KernelAddresses) -> None:
     """Stop the kernel at its first CPUID instruction, install the hooks, and let it go on inside the hook."""
     blob, entries = build_patch(shape, sites)
     gdb.run_until(sites.functions[0])

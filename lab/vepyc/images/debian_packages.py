@@ -16,11 +16,11 @@ import tarfile
 from pathlib import Path
 
 from ..cache_folders import ensure_folder
-from ..debian import mirror
 from ..errors import VepycError
-from ..guest import get_release
 from ..machine.running import Machine
-from ..paths import digest, directory, locked, run_tool
+from ..paths import compute_digest, ensure_directory, hold_lock, run_tool
+from .debian import debian_mirror
+from .guest_system import get_release
 
 #: HAProxy, and its dependencies that the image of the containers lacks.
 HAPROXY = ("haproxy", "libjemalloc2", "liblua5.4-0", "libopentracing1", "libopentracing-c-wrapper0t64")
@@ -40,14 +40,14 @@ def install_packages(machine: Machine, *names: str) -> None:
 
 def fetch_packages(suite: str, *names: str) -> list[Path]:
     """Return the .deb files of these packages, which are downloaded once into a folder of the cache."""
-    folder = directory("packages", f"{suite}-{digest(names)}")
-    with locked(f"packages-{folder.name}"):
+    folder = ensure_directory("packages", f"{suite}-{compute_digest(names)}")
+    with hold_lock(f"packages-{folder.name}"):
         if len(list(folder.glob("*.deb"))) < len(names):
             for name in ("lists/partial", "cache/archives/partial"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
             (folder / "status").touch()
             keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
-            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {mirror()} {suite} main\n")
+            (folder / "sources.list").write_text(f"deb [signed-by={keys}] {debian_mirror()} {suite} main\n")
             settings = {
                 "Dir::Etc::sourcelist": folder / "sources.list",
                 "Dir::Etc::sourceparts": "/dev/null",
@@ -58,7 +58,7 @@ def fetch_packages(suite: str, *names: str) -> list[Path]:
                 "APT::Sandbox::User": "root",
             }
             apt = ["apt-get", "-qq", *(f"-o{key}={value}" for key, value in settings.items())]
-            log = directory("logs") / f"packages-{folder.name}.log"
+            log = ensure_directory("logs") / f"packages-{folder.name}.log"
             run_tool([*apt, "update"], log)
             run_tool(["env", f"--chdir={folder}", *apt, "download", *names], log)
     return sorted(folder.glob("*.deb"))
@@ -76,4 +76,4 @@ def ensure_extracted(suite: str, *names: str) -> Path:
                 path.unlink()
                 path.symlink_to(folder / target.lstrip("/"))
 
-    return ensure_folder(directory("extracted") / files[0].parent.name, build, in_place=True)
+    return ensure_folder(ensure_directory("extracted") / files[0].parent.name, build, in_place=True)

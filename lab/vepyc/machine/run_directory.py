@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import VepycError
-from ..paths import directory
+from ..paths import ensure_directory
 from .sockets import JsonLines, connect_unix_socket
 
 
@@ -53,12 +53,12 @@ class RunDirectory:
     @classmethod
     def of_machine(cls, name: str) -> RunDirectory:
         """Return the run directory of the machine of that name; it need not exist."""
-        return cls(directory("run") / name)
+        return cls(ensure_directory("run") / name)
 
     @classmethod
     def list_all(cls) -> list[RunDirectory]:
         """Return every run directory, stale ones included."""
-        return [cls(path) for path in sorted(directory("run").iterdir())]
+        return [cls(path) for path in sorted(ensure_directory("run").iterdir())]
 
     def create(self, config: Config) -> None:
         """Create the directory of a new machine, with an empty console log."""

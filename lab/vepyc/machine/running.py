@@ -14,8 +14,8 @@ import uuid
 from pathlib import Path
 
 from ..errors import GuestError, VepycError
-from ..guest import AS_ANY_HOST, SSH_IS_UP, STOP_UDEV
-from ..paths import ssh_key
+from ..images.guest_system import REMOVE_SPEEDUPS, SSH_IS_UP, STOP_UDEV
+from ..paths import ensure_ssh_key
 from ..quick_python.bytecode_store import BytecodeStore
 from .run_directory import RunDirectory
 
@@ -34,7 +34,7 @@ class Machine:
         self.kernel = config.kernel
         self.port = config.port
         self.resumed = config.snapshot is not None
-        self.ssh_key = ssh_key()
+        self.ssh_key = ensure_ssh_key()
 
     @classmethod
     def find_running(cls, name: str) -> Machine:
@@ -202,7 +202,7 @@ class Machine:
 
     def remove_speedups(self) -> None:
         """Remove what makes these guests faster than real hosts, before a measurement. A boot restores some of it."""
-        self.run(AS_ANY_HOST)
+        self.run(REMOVE_SPEEDUPS)
 
     def _is_connected(self) -> bool:
         return (self.run_dir.path / "ssh.sock").exists()

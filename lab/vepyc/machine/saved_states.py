@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import qemu
 from ..cache_folders import replaced_folder
 from ..epyc import acpi, kernel_patch, smbios
 from ..epyc.shapes import Shape
 from ..errors import VepycError
-from ..guest import STOP_UDEV, Release
-from ..image import image_dir, image_key
-from ..paths import digest, directory, locked, run_tool
+from ..images.guest_image import image_dir, image_key
+from ..images.guest_system import STOP_UDEV, Release
+from ..paths import compute_digest, ensure_directory, hold_lock, run_tool
 from ..quick_python.ssh import SOCKET
+from . import qemu_arguments
 from .run_directory import RunDirectory
 from .running import Machine
 
@@ -47,17 +47,17 @@ class Preparation:
 
 def snapshot_dir(shape: Shape, release: Release) -> Path:
     """Return the path of this shape's snapshot, which need not exist; its name has a hash of all it was made of."""
-    args = qemu.machine_args(shape, "ssdt.aml")
+    args = qemu_arguments.build_machine_args(shape, "ssdt.aml")
     parts = [
         image_key(release),
-        qemu.version(),
+        qemu_arguments.qemu_version(),
         *args,
         acpi.render_ssdt(shape),
         STOP_UDEV,
         _WARM_UP,
         repr(kernel_patch.MSR_RESET_VALUES),
     ]
-    key = digest(
+    key = compute_digest(
         [
             *parts,
             kernel_patch.HOOKS_SOURCE.read_bytes(),
@@ -65,13 +65,13 @@ def snapshot_dir(shape: Shape, release: Release) -> Path:
             *smbios.build_structures(shape),
         ]
     )
-    return directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
+    return ensure_directory("snapshots") / f"{shape.name}-{release.kernel}-{key}"
 
 
 def prepared_dir(shape: Shape, release: Release, preparation: Preparation) -> Path:
     """Return the path of the state of this shape after the preparation, which need not exist."""
-    key = digest([snapshot_dir(shape, release).name, preparation.source_digest])
-    return directory("prepared") / f"{shape.name}-{release.kernel}-{preparation.name}-{key}"
+    key = compute_digest([snapshot_dir(shape, release).name, preparation.source_digest])
+    return ensure_directory("prepared") / f"{shape.name}-{release.kernel}-{preparation.name}-{key}"
 
 
 def take_snapshot(machine: Machine, shape: Shape, release: Release, replace: bool = False) -> Path:
@@ -79,7 +79,7 @@ def take_snapshot(machine: Machine, shape: Shape, release: Release, replace: boo
     if machine.resumed:
         raise VepycError(f"{machine.name!r} came out of a snapshot itself; start it with --cold to make a new one")
     target = snapshot_dir(shape, release)
-    with locked(f"snapshot-{target.name}"):
+    with hold_lock(f"snapshot-{target.name}"):
         if target.exists():
             if not replace:
                 return target

@@ -20,9 +20,9 @@ from ..bmc import personality
 from ..epyc.bios import apply_bios_settings
 from ..epyc.shapes import Shape, get_shape
 from ..errors import VepycError
-from ..guest import Release, get_release
-from ..image import ensure_image, image_dir
-from ..paths import PACKAGE, directory, locked, require_disk_space, run_tool
+from ..images.guest_image import ensure_image, image_dir
+from ..images.guest_system import Release, get_release
+from ..paths import PACKAGE, ensure_directory, hold_lock, require_disk_space, run_tool
 from .run_directory import Config, RunDirectory
 from .running import Machine
 from .saved_states import Preparation, prepared_dir, save_prepared, snapshot_dir, take_snapshot
@@ -73,7 +73,7 @@ def start_machine(
     name = name or shape
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise VepycError(f"{name!r} cannot be a host name; use lower-case letters, digits and hyphens")
-    with locked(f"up-{name}"):
+    with hold_lock(f"up-{name}"):
         run_dir = RunDirectory.of_machine(name)
         if run_dir.is_alive() and not (prepared or bios):
             return _require_equal_machine(Machine(run_dir), shape, kernel, port, bmc)
@@ -95,7 +95,7 @@ def start_again(name: str) -> Machine:
 
     A machine is killed with its supervisor, for instance when this computer goes down.
     """
-    with locked(f"up-{name}"):
+    with hold_lock(f"up-{name}"):
         run_dir = RunDirectory.of_machine(name)
         if run_dir.is_alive():
             return Machine(run_dir)
@@ -130,7 +130,7 @@ def _start_prepared(order: _Order, preparation: Preparation) -> Machine:
     """Start a machine from the state after a preparation; without one, prepare a machine and save that state."""
     saved = prepared_dir(order.shape, order.release, preparation)
     # The lock keeps other processes from saving this state, or removing it as an old one.
-    with locked(f"prepared-{saved.name.rpartition('-')[0]}"):
+    with hold_lock(f"prepared-{saved.name.rpartition('-')[0]}"):
         return _create_machine(order, saved) if saved.exists() else _prepare_and_save(order, preparation, saved)
 
 
@@ -153,13 +153,13 @@ def _create_machine(order: _Order, saved: Path | None) -> Machine:
     # each change of that file changes the image's key.
     choose_port(order.shape, order.run_dir.path.name, order.port)
     if not image_dir(order.release).exists():
-        require_disk_space(directory("images"), 4, f"the {order.release.suite} image")
+        require_disk_space(ensure_directory("images"), 4, f"the {order.release.suite} image")
     elif not saved:
-        require_disk_space(directory("snapshots"), 1.5, f"the first boot of a {order.shape.name}")
-    run_dir, image = order.run_dir, _wait_for_image(order.release)
+        require_disk_space(ensure_directory("snapshots"), 1.5, f"the first boot of a {order.shape.name}")
+    run_dir, image = order.run_dir, ensure_image(order.release)
     if not saved:
         print(f"booting {order.run_dir.path.name} from the image (1 to 2 minutes)", flush=True)
-    with locked("ports"):
+    with hold_lock("ports"):
         config = Config(
             name=run_dir.path.name,
             shape=order.shape.name,
@@ -176,13 +176,6 @@ def _create_machine(order: _Order, saved: Path | None) -> Machine:
     except BaseException as error:
         run_dir.kill_with_reason(str(error) or type(error).__name__)
         raise
-
-
-def _wait_for_image(release: Release) -> Path:
-    """Return the image of a release; print a line if another process builds it now."""
-    with locked(f"image-{image_dir(release).name}", f"the {release.suite} image (1 to 3 minutes)"):
-        pass
-    return ensure_image(release)
 
 
 def _start_and_wait(run_dir: RunDirectory) -> Machine:

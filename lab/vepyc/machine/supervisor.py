@@ -25,11 +25,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .. import kernel, qemu
-from ..epyc import acpi, kernel_patch, smbios
+from ..epyc import acpi, kernel_addresses, kernel_patch, smbios
 from ..epyc.shapes import get_shape
 from ..errors import VepycError
 from ..paths import run_tool
+from . import qemu_arguments
 from .firmware import Firmware
 from .gdb import Gdb
 from .qmp import Qmp
@@ -64,7 +64,7 @@ class Supervisor:
     def _build_qemu_arguments(self) -> list[str]:
         """Return QEMU's arguments for the present shape, and write the files that they name."""
         smbios.write_structure_files(self.shape, Path())
-        return qemu.machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
+        return qemu_arguments.build_machine_args(self.shape, acpi.compile_ssdt(self.shape, Path()).name)
 
     def _make_disk(self) -> Path:
         """Create an empty overlay on the image, or on the frozen disk of a saved state."""
@@ -124,8 +124,8 @@ class Supervisor:
         """Start QEMU from a saved state, or from the disk and then patch the kernel."""
         for name in ("qmp.sock", "gdb.sock"):
             Path(name).unlink(missing_ok=True)
-        command = [qemu.QEMU, *self.args, *qemu.run_args(self.disk, self.config.port)]
-        command += qemu.incoming_args(state) if state else qemu.gdb_args()
+        command = [qemu_arguments.QEMU, *self.args, *qemu_arguments.build_run_args(self.disk, self.config.port)]
+        command += qemu_arguments.build_incoming_args(state) if state else qemu_arguments.build_gdb_args()
         print("+", *command, flush=True)
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
         self.qmp = Qmp(self._connect_to_qemu("qmp.sock"))
@@ -141,7 +141,7 @@ class Supervisor:
         try:
             start = time.monotonic()
             release = (self.image / "release").read_text().strip()
-            sites = kernel.find_sites((self.image / "vmlinux").read_bytes(), release)
+            sites = kernel_addresses.find_kernel_addresses((self.image / "vmlinux").read_bytes(), release)
             kernel_patch.patch_running_kernel(Gdb(self._connect_to_qemu("gdb.sock")), shape, sites)
             print(f"kernel patched {time.monotonic() - start:.1f} s after power-on", flush=True)
         except (VepycError, OSError) as error:

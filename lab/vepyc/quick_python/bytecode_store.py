@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..paths import directory, locked
+from ..paths import ensure_directory, hold_lock
 
 _PARENT, _NAME = "/root", ".vepyc-bytecode"
 _GIVEN = "/root/.vepyc-given"
@@ -33,13 +33,13 @@ class BytecodeStore:
         """``ssh`` is the command that reaches the guest; it has to be run in ``run_folder``."""
         self.ssh = ssh
         self.run_folder = run_folder
-        self.folder = directory("bytecode", kernel)
+        self.folder = ensure_directory("bytecode", kernel)
         self.lock = f"bytecode-{kernel}"
 
     def send_to_guest(self) -> None:
         """Copy all cached bytecode into the guest, and delete old files from the cache."""
         code = {}
-        with locked(self.lock):
+        with hold_lock(self.lock):
             for file in self.folder.iterdir():
                 if file.stat().st_mtime < time.time() - _SECONDS:
                     file.unlink()
@@ -52,7 +52,7 @@ class BytecodeStore:
         """Copy what the guest has compiled into the cache, if the guest still answers."""
         packed = self._run_in_guest(f"cd {_PARENT} && [ -d {_NAME} ] && tar -c {_NAME}")
         if packed:
-            with locked(self.lock), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            with hold_lock(self.lock), tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                 for member in archive.getmembers():
                     if member.isfile() and (content := archive.extractfile(member)):
                         (self.folder / Path(member.name).name).write_bytes(content.read())

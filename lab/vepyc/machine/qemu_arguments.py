@@ -11,62 +11,70 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from .epyc import smbios
-from .epyc.shapes import Shape
-from .errors import VepycError
+from ..epyc import smbios
+from ..epyc.shapes import Shape
+from ..errors import VepycError
 
 QEMU = "qemu-system-x86_64"
-# What an EPYC has and only costs time here: smap and pku have QEMU forget which pages it knows, la57 makes each search
-# for one longer, and with erms and fsrm the kernel and libc copy byte by byte, which is slow where it is emulated.
+# CPU flags of an EPYC that only cost time here: smap and pku make QEMU drop its TLB, la57 lengthens each page walk, and
+# with erms and fsrm the kernel and libc copy byte by byte, which is slow in emulation.
 _WITHOUT = ("smap", "pku", "la57", "erms", "fsrm")
-# More than one queue makes the disk's interrupts managed ones, which no user can move.
+# With more than one queue, the disk has managed interrupts, which users cannot move and tests need.
 _DISK_QUEUES = 4
 
 
 @cache
-def _ask(*arguments: str) -> str:
+def _run_qemu(*arguments: str) -> str:
     try:
         return subprocess.run([QEMU, *arguments], check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:
         raise VepycError(f"{QEMU} is not installed; lab/README.md lists the packages the lab needs") from None
 
 
-def version() -> str:
+def qemu_version() -> str:
     """The first line of QEMU's own version text."""
-    return _ask("--version").splitlines()[0]
+    return _run_qemu("--version").splitlines()[0]
 
 
-def accelerator() -> str:
-    """TCG on one thread: the lab's figures and behaviour are those of this mode (lab/README.md says why)."""
+def accelerator_option() -> str:
+    """Return the value of QEMU's -accel: TCG on one thread, for which the lab's figures hold (see lab/README.md)."""
     return os.environ.get("VEPYC_ACCEL", "tcg,thread=single")
 
 
 def _cpu_type() -> str:
-    return "EPYC-Genoa" if "EPYC-Genoa" in _ask("-cpu", "help") else "EPYC-Milan"
+    return "EPYC-Genoa" if "EPYC-Genoa" in _run_qemu("-cpu", "help") else "EPYC-Milan"
 
 
-def machine_args(shape: Shape, ssdt: str) -> list[str]:
-    """Everything the guest can see of the machine. Two runs with equal arguments, and equal files named by them, can
-    exchange snapshots.
+def build_machine_args(shape: Shape, ssdt: str) -> list[str]:
+    """Return the arguments for everything that the guest sees of the machine.
+
+    Two runs with equal arguments, and equal files named by them, can exchange snapshots.
     """
     cpu = (
         f"{_cpu_type()},level=16,xlevel=0x80000021,family={shape.family},model={shape.model},"
         f"stepping={shape.stepping},model-id={shape.model_name},{','.join(f'{flag}=off' for flag in _WITHOUT)}"
     )
     per_socket = shape.l3_domains * shape.cores_per_l3 * shape.threads
-    # Sockets with empty dies are filled CPU by CPU; all others come up with the machine.
+    # CPUs of sockets with empty dies are plugged one by one; all others are present at the start.
     initial = per_socket if shape.empty_dies else shape.cpus
     args = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    args += ["-machine", "q35,usb=off,sata=off,smm=off,vmport=off,graphics=off", "-accel", accelerator(), "-cpu", cpu]
+    args += [
+        "-machine",
+        "q35,usb=off,sata=off,smm=off,vmport=off,graphics=off",
+        "-accel",
+        accelerator_option(),
+        "-cpu",
+        cpu,
+    ]
     args += ["-m", f"{shape.memory_mib}M"]
     args += [
         "-smp",
         f"{initial},maxcpus={shape.possible_cpus},sockets={shape.sockets},dies={shape.dies},"
         f"cores={shape.cores_per_l3},threads={shape.threads}",
     ]
-    args += _numa_args(shape)
+    args += _build_numa_args(shape)
     if shape.empty_dies:
-        args += _hotplug_args(shape)
+        args += _build_hotplug_args(shape)
     args += ["-acpitable", f"file={ssdt}"]
     for name in smbios.structure_file_names(shape):
         args += ["-smbios", f"file={name}"]
@@ -76,8 +84,8 @@ def machine_args(shape: Shape, ssdt: str) -> list[str]:
     return args
 
 
-def _numa_args(shape: Shape) -> list[str]:
-    """Nodes of equal size, numbered along the sockets, with the distances of an EPYC board."""
+def _build_numa_args(shape: Shape) -> list[str]:
+    """Return arguments for nodes of equal size, numbered along the sockets, with the distances of an EPYC board."""
     args = []
     per_socket, memory = shape.nodes // shape.sockets, shape.memory_mib // shape.nodes
     per_die = shape.cores_per_l3 * shape.threads
@@ -98,8 +106,8 @@ def _numa_args(shape: Shape) -> list[str]:
     return args
 
 
-def _hotplug_args(shape: Shape) -> list[str]:
-    """The CPUs of every socket after the first."""
+def _build_hotplug_args(shape: Shape) -> list[str]:
+    """Return arguments that plug the CPUs of every socket after the first."""
     args = []
     for socket in range(1, shape.sockets):
         for die in range(shape.l3_domains):
@@ -109,8 +117,8 @@ def _hotplug_args(shape: Shape) -> list[str]:
     return args
 
 
-def run_args(disk: Path, port: int) -> list[str]:
-    """What differs between two machines of one shape. Sockets and logs are relative to the run directory."""
+def build_run_args(disk: Path, port: int) -> list[str]:
+    """Return arguments that differ between machines of a shape. Sockets and logs are relative to the run directory."""
     return [
         "-drive",
         f"file={disk},if=none,id=disk,format=qcow2,discard=unmap",
@@ -126,11 +134,11 @@ def run_args(disk: Path, port: int) -> list[str]:
     ]
 
 
-def gdb_args() -> list[str]:
-    """A gdb stub for the patch of a cold boot."""
+def build_gdb_args() -> list[str]:
+    """Return arguments for a gdb stub, through which a booting kernel is patched."""
     return ["-chardev", "socket,path=gdb.sock,server=on,wait=off,id=gdb", "-gdb", "chardev:gdb"]
 
 
-def incoming_args(state: Path) -> list[str]:
-    """Start from a saved state."""
+def build_incoming_args(state: Path) -> list[str]:
+    """Return arguments to start from a saved state."""
     return ["-incoming", f"exec:cat '{state}'"]

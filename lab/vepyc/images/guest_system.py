@@ -1,32 +1,32 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is inside the guest: its packages and the files that make a stock Debian quick to boot and easy to reach.
+"""The operating system of guests as data: packages and files that make a stock Debian quick to boot and easy to reach.
 
-All of it is part of the image's content hash: change a file, and the next `up` builds a new image.
+All of this is hashed into the image's key: after any change, the next start of a machine builds a new image.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .errors import VepycError
-from .quick_python import python_files
+from ..errors import VepycError
+from ..quick_python import python_files
 
 ROOT_DEVICE = "/dev/vda1"
 _UDEV_SOCKETS = "systemd-udevd-control.socket systemd-udevd-kernel.socket"
-#: Ends udev, for which a booted guest has no use. Whenever the driver of the registers is loaded, which many modules do
-#: for a moment, it would look at a new device of each CPU, and take the emulator longer than the module.
+#: Command that ends udev, which a booted guest does not need. Many modules load the driver of the registers for a
+#: moment; udev would then look at a new device of each CPU, which takes an emulated guest longer than the module.
 STOP_UDEV = f"systemctl stop {_UDEV_SOCKETS} systemd-udevd.service"
-#: Takes away what only these guests have to be quicker, as some programs gain more by it than others.
-AS_ANY_HOST = (
+#: Command that removes what makes these guests faster than real hosts, because some programs gain more than others.
+REMOVE_SPEEDUPS = (
     f"{python_files.REMOVE_SPEEDUPS} && sysctl -qw kernel.randomize_va_space=2 && systemctl start {_UDEV_SOCKETS}"
 )
 
 
 @dataclass(frozen=True)
 class Release:
-    """One guest operating system, chosen by the kernel version it brings."""
+    """A guest operating system, chosen by the version of its kernel."""
 
     kernel: str
     suite: str
@@ -36,14 +36,14 @@ RELEASES = {release.kernel: release for release in (Release("6.12", "trixie"), R
 
 
 def get_release(kernel: str) -> Release:
-    """Return the release with that kernel, or say which kernels there are."""
+    """Return the release with that kernel; an unknown kernel is an error that lists the known ones."""
     try:
         return RELEASES[kernel]
     except KeyError:
         raise VepycError(f"there is no guest with kernel {kernel!r}; choose {' or '.join(RELEASES)}") from None
 
 
-PACKAGES = (
+GUEST_PACKAGES = (
     "grub-pc",
     "initramfs-tools",
     "iproute2",
@@ -61,8 +61,8 @@ PACKAGES = (
     "zstd",
 )
 
-# Units that give a lab nothing, and cost boot time, and time whenever systemd reads all units anew: each that is masked
-# names no others. A link to /dev/null is systemd's own way to mask them.
+# Units that the lab does not need, and that cost time at boot and whenever systemd reloads its units. A link to
+# /dev/null masks a unit, and systemd then does not load the units that it names.
 _MASKED_UNITS = (
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
@@ -213,9 +213,9 @@ UsePAM no
 # OpenSSH in trixie punishes an address whose clients connect and leave, and here all of them have one address.
 _SSHD_TRIXIE = "PerSourcePenalties no\n"
 
-# Without the check of its configuration before every start, which costs as much as the start. With a heap that it
-# keeps: its buffers grow with every packet, and new pages for each of these sizes cost more than what they carry. And
-# with a word on the console: who asks by connections has the guest answer all of them, once it can.
+# ExecStartPre is empty, because the check of the configuration takes as long as the start. ExecStartPost prints a line
+# to the console, which shows the lab that ssh is up; connections in a loop would all be answered by the guest later.
+# The MALLOC settings keep freed memory, because new pages for growing buffers cost more time than the packets.
 SSH_IS_UP = "vepyc: ssh is up"
 _SSH_UNIT = f"""\
 [Service]
@@ -226,15 +226,15 @@ StandardError=journal
 Environment=MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TOP_PAD_=4194304 MALLOC_TRIM_THRESHOLD_=67108864
 """
 
-# A boot asks udev for the devices that a unit may wait for, and no more. Debian asks for all that there are, hundreds
-# on the smallest machine, from terminals to parts of ACPI.
+# A boot triggers udev only for devices that a unit may wait for. Debian triggers it for all devices, hundreds on the
+# smallest machine, from terminals to parts of ACPI.
 _COLDPLUG = """\
 [Service]
 ExecStart=
 ExecStart=-udevadm trigger --action=add --subsystem-match=block --subsystem-match=net
 """
 
-# The initramfs loads four modules by name and needs no udev. The second of udev's scripts also hands /dev over.
+# The initramfs loads four modules by name and needs no udev. The second of udev's scripts also moves /dev.
 _NO_UDEV_TOP = """\
 #!/bin/sh
 exit 0
@@ -247,15 +247,16 @@ nuke /dev
 ln -s "${rootmnt}/dev" /dev
 """
 
-# What Debian adds for udev is more than half of the initramfs, which GRUB reads and the kernel unpacks at each boot.
+# udev is more than half of Debian's initramfs, which GRUB reads and the kernel unpacks at each boot.
 _NO_UDEV_FILES = """\
 #!/bin/sh
 [ "$1" = prereqs ] && exit 0
 rm -rf "$DESTDIR"/usr/bin/udevadm "$DESTDIR"/usr/lib/udev "$DESTDIR"/usr/lib/*/systemd
 """
 
-# Until a booting kernel knows its clock, which is late, it gives every CPU 250 ticks a second. Emulated on one thread,
-# 128 of them leave little time for anything else, so it boots with one (maxcpus=1 below), and the others come then.
+# A booting kernel gives every CPU 250 ticks a second until it knows its clock, late in the boot. With 128 CPUs emulated
+# on one thread, ticks take most of the time. So it boots with one CPU (maxcpus=1 below), and this script adds the
+# others.
 _ALL_CPUS = """\
 #!/bin/sh
 [ "$1" = prereqs ] && exit 0
@@ -265,10 +266,10 @@ done
 """
 
 # nokaslr: the hooks are placed by address. mitigations=off: their thunks cost the emulated kernel a fifth of its speed.
-# norandmaps: QEMU finds what it has translated by its virtual address; at equal ones a program starts a fifth sooner.
-# maxcpus: the initramfs brings the others, above. nosoftlockup: a processor that stands still for 20 seconds tells that
-# the machine below is busy, and taints the kernel. lsm: with that of BPF, systemd attaches a program for a second.
-# notests, initcall_blacklist: the kernel would try its ciphers and its entropy from jitter, for two seconds of a boot.
+# norandmaps: QEMU caches translated code by virtual address; at equal addresses a program starts a fifth sooner.
+# maxcpus: the initramfs adds the other CPUs, above. nosoftlockup: a CPU may stall for 20 seconds because the computer
+# below is busy, and the warning would taint the kernel. lsm: with the LSM of BPF, systemd spends a second on a program.
+# notests, initcall_blacklist: the kernel would test its ciphers and its jitter entropy for two seconds of a boot.
 BOOT_PARAMETERS = (
     "nokaslr norandmaps mitigations=off nosoftlockup maxcpus=1 lsm=lockdown console=ttyS0 "
     "cryptomgr.notests initcall_blacklist=crypto_kdf108_init,jent_mod_init"
@@ -284,7 +285,7 @@ GRUB_DISABLE_RECOVERY=true
 GRUB_TERMINAL=serial
 """
 
-# The init of the one boot that finishes the image: GRUB can only be installed where the disk is really a disk.
+# The init of the boot that completes the image, because GRUB can only be installed where the image is a disk.
 _FINISH = f"""\
 #!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -298,8 +299,8 @@ poweroff -f
 """
 
 
-def files(release: Release, public_key: str) -> dict[str, str]:
-    """The text files of the guest, by path."""
+def guest_files(release: Release, public_key: str) -> dict[str, str]:
+    """Return the text files of the guest by their paths."""
     return {
         "etc/default/grub": _GRUB,
         "etc/fstab": f"{ROOT_DEVICE} / ext4 defaults,noatime 0 0\n",
@@ -313,7 +314,7 @@ def files(release: Release, public_key: str) -> dict[str, str]:
         "etc/initramfs-tools/scripts/init-top/udev": _NO_UDEV_TOP,
         "etc/modprobe.d/vepyc.conf": "".join(f"blacklist {module}\n" for module in _BLACKLISTED),
         "etc/modules-load.d/vepyc.conf": "".join(f"{module}\n" for module in _MODULES),
-        # The guest reaches nobody; without name servers it does not wait for them either.
+        # The guest has no network to the outside, and without name servers it does not wait for their answers.
         "etc/resolv.conf": "",
         "etc/ssh/sshd_config.d/vepyc.conf": _SSHD + (_SSHD_TRIXIE if release.suite == "trixie" else ""),
         "etc/systemd/journald.conf.d/vepyc.conf": "[Journal]\nStorage=volatile\nForwardToConsole=no\n",
@@ -327,10 +328,10 @@ def files(release: Release, public_key: str) -> dict[str, str]:
     }
 
 
-def links() -> dict[str, str]:
-    """The symbolic links of the guest, by path."""
+def guest_links() -> dict[str, str]:
+    """Return the symbolic links of the guest by their paths."""
     return {
-        # The kernel's own name for the network card, whatever bus slot it is in.
+        # Keeps the kernel's name eth0 for the network card, in whatever bus slot it is.
         "etc/systemd/network/99-default.link": "/dev/null",
         **python_files.SPEEDUP_LINKS,
         "etc/systemd/system/sysinit.target.wants/vepyc-network.service": "../vepyc-network.service",

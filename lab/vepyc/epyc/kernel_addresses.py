@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finding the places of interest in a stock kernel binary, without symbols."""
+"""Finds the addresses to patch in a stock kernel binary without symbols."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import VepycError
+from ..errors import VepycError
 
-# What the compilers of Debian 12 and 13 make of the beginning of these functions, without the landing mark (endbr64).
+# The code with which these functions begin, as compiled for Debian 12 and 13, without the landing mark (endbr64).
 _ENDBR = b"\xf3\x0f\x1e\xfa"
 PATTERNS = {
     "native_read_msr": bytes.fromhex("5389f9 0f32 48c1e220 4889d3 4809c3"),
@@ -27,7 +27,7 @@ _MIN_CAVE = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Sites:
+class KernelAddresses:
     """Addresses in a kernel that is loaded without KASLR."""
 
     table: int  # of the pointers to cpuid, read_msr, write_msr, read_msr_safe and write_msr_safe in pv_ops
@@ -35,7 +35,7 @@ class Sites:
     cave: int  # a large run of int3 padding inside .text, executable and never freed
 
 
-def unpack(vmlinuz: Path) -> bytes:
+def unpack_vmlinuz(vmlinuz: Path) -> bytes:
     """Return the ELF image inside a bzImage, as the boot protocol describes it."""
     image = vmlinuz.read_bytes()
     setup_sectors = image[0x1F1] or 4
@@ -54,36 +54,39 @@ def unpack(vmlinuz: Path) -> bytes:
     return elf
 
 
-def find_sites(elf: bytes, release: str) -> Sites:
-    """Locate what the patch needs; `release` names the kernel in errors."""
-    base, text = _text(elf, release)
+def find_kernel_addresses(elf: bytes, release: str) -> KernelAddresses:
+    """Find the addresses that the patch needs; ``release`` names the kernel in errors."""
+    base, text = _find_text_section(elf, release)
     candidates = []
     for name, pattern in PATTERNS.items():
-        hits = [base + start for start in _starts(text, pattern)]
+        hits = [base + start for start in _find_function_starts(text, pattern)]
         if not hits:
-            raise VepycError(f"kernel {release} has no code that looks like {name}; add its pattern to kernel.py")
+            raise VepycError(
+                f"kernel {release} has no code that looks like {name}; add its pattern to kernel_addresses.py"
+            )
         candidates.append(hits)
-    # The four functions stand side by side in pv_ops, cpuid right before them: that settles which hit is meant.
+    # pv_ops has pointers to the four functions in a row, after cpuid's. So a combination of hits is right if it is
+    # there.
     found = [
         (address, combination)
         for combination in itertools.product(*candidates)
-        for address in _addresses_of(elf, struct.pack("<4Q", *combination))
+        for address in _find_addresses(elf, struct.pack("<4Q", *combination))
     ]
     if len(found) != 1:
         raise VepycError(f"kernel {release} has {len(found)} tables that look like pv_ops, wanted exactly one")
     (address, (read_msr, write_msr, read_safe, write_safe)) = found[0]
-    cpuid = _pointer_before(elf, struct.pack("<4Q", *found[0][1]))
+    cpuid = _read_pointer_before(elf, struct.pack("<4Q", *found[0][1]))
     if _CPUID not in text[cpuid - base : cpuid - base + 32]:
         raise VepycError(f"kernel {release}: the function before read_msr in pv_ops is not native_cpuid")
-    return Sites(
+    return KernelAddresses(
         table=address - 8,
         functions=(cpuid, read_msr, write_msr, read_safe, write_safe),
-        cave=_cave(base, text, release),
+        cave=_find_cave(base, text, release),
     )
 
 
-def _text(elf: bytes, release: str) -> tuple[int, bytes]:
-    """Address and bytes of the kernel's main executable section."""
+def _find_text_section(elf: bytes, release: str) -> tuple[int, bytes]:
+    """Return address and bytes of the kernel's main executable section."""
     (section_offset,) = struct.unpack_from("<Q", elf, 0x28)
     size, count = struct.unpack_from("<HH", elf, 0x3A)
     for index in range(count):
@@ -93,8 +96,8 @@ def _text(elf: bytes, release: str) -> tuple[int, bytes]:
     raise VepycError(f"kernel {release} has no executable section where a 64-bit kernel has its .text")
 
 
-def _addresses_of(elf: bytes, needle: bytes) -> list[int]:
-    """Virtual addresses at which the loaded image holds these bytes."""
+def _find_addresses(elf: bytes, needle: bytes) -> list[int]:
+    """Return the virtual addresses at which the loaded image has these bytes."""
     (program_offset,) = struct.unpack_from("<Q", elf, 0x20)
     size, count = struct.unpack_from("<HH", elf, 0x36)
     found = []
@@ -109,14 +112,14 @@ def _addresses_of(elf: bytes, needle: bytes) -> list[int]:
     return found
 
 
-def _pointer_before(elf: bytes, needle: bytes) -> int:
-    """The 64-bit value in front of these bytes."""
+def _read_pointer_before(elf: bytes, needle: bytes) -> int:
+    """Return the 64-bit value in front of these bytes."""
     (value,) = struct.unpack_from("<Q", elf, elf.index(needle) - 8)
     return int(value)
 
 
-def _starts(text: bytes, pattern: bytes) -> list[int]:
-    """Offsets of the functions that begin with the pattern, or with a landing mark and the pattern."""
+def _find_function_starts(text: bytes, pattern: bytes) -> list[int]:
+    """Return the offsets of functions that begin with the pattern, or with a landing mark and the pattern."""
     found = []
     position = text.find(pattern)
     while position >= 0:
@@ -126,8 +129,8 @@ def _starts(text: bytes, pattern: bytes) -> list[int]:
     return found
 
 
-def _cave(base: int, text: bytes, release: str) -> int:
-    """A page-aligned address inside a long run of int3 padding."""
+def _find_cave(base: int, text: bytes, release: str) -> int:
+    """Return a page-aligned address inside a long run of int3 padding."""
     start = text.find(b"\xcc" * _MIN_CAVE)
     if start < 0:
         raise VepycError(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Debian in a directory, for guests and containers."""
+"""Installs Debian into a directory, for guests and containers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .errors import VepycError
-from .paths import directory, run_tool
+from ..errors import VepycError
+from ..paths import ensure_directory, run_tool
 
 # mmdebstrap mounts /proc and starts many programs. All of them end, and what they mounted is gone, when this process
 # is killed; else the next build would remove files from under them, and a mounted /proc with them.
@@ -23,14 +23,13 @@ _DPKG_OPTIONS = "/etc/dpkg/dpkg.cfg.d/99mmdebstrap"
 _INITRAMFS = "/etc/initramfs-tools/conf.d"
 
 
-def bootstrap(suite: str, packages: Sequence[str], root: Path, log: Path) -> None:
-    """Install a Debian into a directory. Downloaded packages are kept for the next time.
+def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path) -> None:
+    """Install a Debian with these packages into a directory; downloaded packages are cached.
 
-    mmdebstrap unpacks all packages in one call of dpkg. Two settings that the result does not keep save the time of a
-    disk and of a compressor: dpkg does not wait for each file to be on the disk, and the initramfs that comes with a
-    kernel, which is made anew with the files of the guest, has no modules.
+    mmdebstrap unpacks all packages in one call of dpkg. Two temporary settings save time: dpkg does not wait until each
+    file is on the disk, and the initramfs of the kernel package has no modules, because it is rebuilt later.
     """
-    kept = shlex.quote(str(directory("packages", suite)))
+    kept = shlex.quote(str(ensure_directory("packages", suite)))
     archives = "/var/cache/apt/archives"
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--components=main"]
     command += [f"--include={','.join(packages)}", "--skip=download/empty", "--skip=essential/unlink"]
@@ -40,11 +39,11 @@ def bootstrap(suite: str, packages: Sequence[str], root: Path, log: Path) -> Non
     if "initramfs-tools" in packages:
         command += [f'--setup-hook=mkdir -p "$1"{_INITRAMFS} && echo MODULES=list >"$1"{_INITRAMFS}/first']
         command += [f'--customize-hook=rm "$1"{_INITRAMFS}/first']
-    run_tool([*_ENDS_WITH_US, *command, suite, str(root), mirror()], log)
+    run_tool([*_ENDS_WITH_US, *command, suite, str(root), debian_mirror()], log)
 
 
-def mirror() -> str:
-    """Return the mirror of Debian that was named, or debootstrap's own."""
+def debian_mirror() -> str:
+    """Return the mirror in VEPYC_MIRROR, or debootstrap's default."""
     if named := os.environ.get("VEPYC_MIRROR"):
         return named
     script = shutil.which("debootstrap", path="/usr/sbin:/usr/bin")
@@ -54,8 +53,8 @@ def mirror() -> str:
     return next(line.partition("=")[2].strip('"') for line in lines if line.startswith("DEF_MIRROR="))
 
 
-def put(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:
-    """Write text files, of which scripts become executable, and symbolic links; both by their path below ``root``."""
+def write_files_and_links(root: Path, files: Mapping[str, str], links: Mapping[str, str]) -> None:
+    """Write text files and symbolic links by their paths below ``root``; scripts become executable."""
     for path, text in files.items():
         file = root / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build/docs"
-#: Pages that are made here, by the heading of the index that they belong to.
+#: Pages that this tool generates, by their heading in the index.
 GENERATED = {"Background": ["recipe-settings"], "Reference": ["reference/index"]}
 HEAD = """# The recipe, setting by setting
 
@@ -31,7 +31,7 @@ What the nine-step recipe asks for, which variable gives it here, and why not wh
 
 
 def add_contents_tree(index: str) -> str:
-    """Return the index with the table of contents that Sphinx wants, made of its lists, which people can read."""
+    """Return the index with the table of contents that Sphinx needs, built from its readable lists."""
     lists = dict(re.findall(r"^## (.+)\n([^#]*)", index, re.MULTILINE))
     for heading in {**lists, **GENERATED}:
         pages = re.findall(r"^- \[.+?\]\((\S+)\.md\)", lists.get(heading, ""), re.MULTILINE)
@@ -41,7 +41,7 @@ def add_contents_tree(index: str) -> str:
 
 
 def render_recipe(table: list[dict[str, Any]]) -> str:
-    """Return the page of docs/recipe.yml."""
+    """Return docs/recipe.yml rendered as a page."""
     lines = [HEAD]
     for step in table:
         lines += [f"## Step {step['step']}: {step['name']}", "", "| It wants | Here |", "| --- | --- |"]

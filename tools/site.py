@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole product on a virtual EPYC: tuned, rebooted, proven, and asked a question.
+"""Runs the whole product on a virtual EPYC: tunes, reboots and verifies it, and asks its model a question.
 
     site.py SKU                  do all of it, or only ask a machine that is tuned already
     site.py SKU --up             boot the machine that was switched off, tuned as it was
@@ -68,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Done:
-    """What a command has printed, how it ended, and when its first task of a playbook was shown."""
+    """The result of a command: exit code, output, seconds, and when its first task of a playbook began."""
 
     code: int
     output: str
@@ -82,13 +82,13 @@ def playbook_command(sku: str, name: str, *more: str) -> list[str]:
 
 
 def next_commands(sku: str) -> dict[str, str]:
-    """Return what to do with a machine that is tuned, as commands that work from the root of any clone."""
+    """Return the commands for a tuned machine, which work from the root of any clone."""
     playbook = "tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml"
     return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
 
 
 def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
-    """Return the step that asks. A token takes an emulated processor about a second.
+    """Return the step that asks the model. A token takes an emulated CPU about a second.
 
     With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
     """
@@ -99,7 +99,7 @@ def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
 
 
 def boot_step(sku: str) -> Step:
-    """Return the step that boots a machine: a new one, or that which was switched off."""
+    """Return the step that boots a machine: a new one, or the stopped one from its disk."""
     run_dir = RunDirectory.of_machine(sku)
     tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
     if tuned or run_dir.stopped.exists():
@@ -108,7 +108,7 @@ def boot_step(sku: str) -> Step:
 
 
 def list_steps(sku: str) -> dict[str, Step]:
-    """Return the steps by what they do, in their order."""
+    """Return all steps in their order, by the lines that announce them."""
     return {
         BOOT: boot_step(sku),
         "tune it, and start the service": Step(playbook_command(sku, "site"), "1 to 2 minutes"),
@@ -123,7 +123,7 @@ def list_steps(sku: str) -> dict[str, Step]:
 
 
 def run_step(step: Step, what: str) -> Done:
-    """Run a step and pass on what it prints; when it is silent for long, say what it waits for and how long usually."""
+    """Run a step and print its output; while it is silent, print what it waits for and how long that usually takes."""
     output = b""
     begun = time.monotonic()
     first_task = None
@@ -148,7 +148,7 @@ def run_step(step: Step, what: str) -> Done:
 
 
 def waiting_line(step: Step, what: str, seconds: float, output: str) -> str:
-    """Return the line that a silent step gets: its seconds so far, its usual ones, and what it waits for if known."""
+    """Return the line for a silent step: its seconds so far, its usual seconds, and what it waits for if known."""
     line = f"... {what}: {seconds:.0f} s; usually {step.usual}"
     lines = [text for text in output.split("\n") if text and not text.startswith(BACKGROUND_PREFIX)]
     last = lines[-1] if step.announces and lines else ""
@@ -172,7 +172,7 @@ def is_tuned(sku: str) -> bool:
 
 
 def render_summary(titles: list[str], asked: str) -> str:
-    """Return the steps, and what the last of them, the question, has shown; narrow enough for a page."""
+    """Return the titles of all steps, and the output of the last, the question; narrow enough for a page."""
     lines = [f"[{number}/{len(titles)}] {title}" for number, title in enumerate(titles, 1)]
     shown = textwrap.dedent(asked.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
     for line in shown.splitlines():
@@ -181,17 +181,17 @@ def render_summary(titles: list[str], asked: str) -> str:
 
 
 def replace_recorded_text(page: Path, text: str) -> None:
-    """Put a text in the place that a page has for it."""
+    """Replace the text between the marks of a page."""
     head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
     if not begin:
         raise SystemExit(f"{page} has no line {RECORDED!r}, so there is no place for what was said")
-    # The end of the block may follow its begin at once.
+    # The block may be empty.
     tail = rest.partition("```text\n")[2].partition("```\n")[2]
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
 
 def run_kind(sku: str) -> str:
-    """Return whether a run that begins now is cold, because the machine has to boot for the first time, or warm."""
+    """Return COLD if the machine has to boot for the first time, otherwise WARM."""
     known = sku in SHAPES and (
         RunDirectory.of_machine(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists()
     )
@@ -222,7 +222,7 @@ def show_times(kind: str, seconds: dict[str, float]) -> None:
 
 
 def do_all(sku: str, begun: float, page: Path | None) -> int:
-    """Run all steps on a machine, and say where the time went since the command began."""
+    """Run all steps on a machine, and print how the time since the start of the command was spent."""
     kind = run_kind(sku)
     seconds = {"set up this clone": time.time() - begun}
     todo = list_steps(sku)
@@ -254,14 +254,14 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
 
 
 def ask_machine(sku: str, prompt: str, guesses: bool = False) -> int:
-    """Ask the machine that runs."""
+    """Ask the model of the running machine; return an exit code."""
     code = run_step(asking_step(sku, prompt, guesses), "ask the service").code
     print(EMULATED)
     return code
 
 
 def switch_on(sku: str) -> int:
-    """Boot the machine that was switched off, and say whether it is tuned as it was."""
+    """Boot the stopped machine, and print whether it is tuned as before."""
     run_dir = RunDirectory.of_machine(sku)
     if not run_dir.is_alive() and not run_dir.has_bootable_disk():
         print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Show what an operator sees: two hosts that serve, a gateway before them, and the page of what is served.
+"""Shows what an operator sees: two hosts that serve, a gateway before them, and the page of served models.
 
 The hosts are containers on this machine, each with a real llama-server and a small model; one of them has HAProxy,
 Prometheus and Alertmanager of Debian too. All of it is set up by site.yml, gateway.yml and monitoring.yml, and a client
@@ -59,7 +59,7 @@ for text in itertools.cycle(texts):
 
 
 def run_playbook(inventory: Path, name: str) -> None:
-    """Run a playbook; what it says is shown where it fails."""
+    """Run a playbook; its output is shown only if it fails."""
     done = run_command("ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", **quick_ansible_variables())
     if done.returncode:
         raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
@@ -71,7 +71,7 @@ def start_program(box: Container, unit: str, *words: str) -> None:
 
 
 def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
-    """Return the inventory: as an operator has it, but for what a container on a small machine asks for."""
+    """Return the inventory of an operator, with variables for containers on a small machine."""
     hosts = {}
     for number, (name, box) in enumerate(boxes.items()):
         instance = {"name": "chat", "alias": "small", "model": model, "port": 8080, "host": ADDRESSES[name]}
@@ -94,7 +94,7 @@ def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[s
 
 
 def set_up(boxes: dict[str, Container], hosts: Path) -> None:
-    """Have all of it on the containers, from the inventory in a file."""
+    """Run the playbooks that set up hosts, gateway and monitoring on the containers."""
     first = next(iter(boxes.values()))
     for box in boxes.values():
         box.run(f"mkdir -p {TEXTFILES}; install -m 600 /dev/stdin {KEY_FILE}", input=f"{KEY}\n")

@@ -3,11 +3,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long a draft should be: what is accepted by length and temperature, and what length pays by size and host.
+"""Measures how long a draft should be: accepted tokens by length and temperature, best lengths by model size and host.
 
-A real llama-server with a small model and a draft of the same in 2 bits is asked for texts at several temperatures, and
-its counters say how many tokens a step gave. Counts do not depend on how fast the machine is. The second part is what
-the plan of an instance computes for large models on hosts that are not here, with what was accepted in the first part.
+A real llama-server with a small model, and the same model in 2 bits as its draft, generates texts at several
+temperatures, and reports how many tokens each step gave, which does not depend on the machine's speed. With these
+acceptance rates, the second part prints what the plan of an instance computes for large models on other hosts.
 
 Run as `make bench-draft`, as root. Exit code 1 when a figure misses its bar.
 """
@@ -45,7 +45,7 @@ DRAFT = (0.81, 1.24)
 
 
 def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, float]:
-    """Show what a step gives by length and temperature; return by temperature the share of short drafts accepted."""
+    """Print tokens per step by length and temperature; return the accepted share of short drafts by temperature."""
     shares: dict[float, float] = {}
     for length in LENGTHS:
         with running_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
@@ -60,7 +60,7 @@ def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, f
 
 
 def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
-    """Return the tokens made, drafted and accepted, of all texts."""
+    """Return the numbers of generated, drafted and accepted tokens over all texts."""
     made = drafted = accepted = 0
     for text in TEXTS:
         body = {"prompt": text, "n_predict": TOKENS, "temperature": temperature, "seed": 1, "ignore_eos": True}
@@ -72,7 +72,7 @@ def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
 
 
 def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
-    """Show the length that pays for each size and machine, and what it is computed to gain, with these shares."""
+    """Print the best draft length for each model size and host, and its computed gain, with these accepted shares."""
     draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
         top = Host(hosts.standing(machine).fs).topology
@@ -88,7 +88,7 @@ def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     figures = Figures()
     try:
         programs, model = ensure_llama() / "bin", ensure_model()

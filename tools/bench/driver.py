@@ -3,11 +3,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the load driver of our benchmark tells what AIPerf tells, of one real llama-server with a real model.
+"""Compares the load driver of the collection's benchmark with AIPerf, on a real llama-server with a real model.
 
-Both ask the same prompts in turns, with 1 and with 4 streams. A figure is the median over all rounds of our median over
-that of AIPerf: of the time to the first text, and of the time per token after it. Each of the two is measured where it
-is most of an answer, as with several streams the prompts of the others are in the time per token of each.
+Both send the same prompts in turns, with 1 and with 4 streams. A figure is the median, over all rounds, of our median
+divided by AIPerf's: of the time to the first text, and of the time per token after it. Each of the two is measured with
+answers that it dominates, because with several streams the prompts of others are in the time per token.
 
 Run as `make bench-driver`. AIPerf and what it needs take more than a gigabyte in the cache. Exit code 1 when a figure
 misses its bar.
@@ -56,7 +56,7 @@ TOKENIZER_CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "
 
 
 def measure_with_own_driver(url: str, asked: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
-    """Median milliseconds to the first text and per token, as our driver sees them."""
+    """Return median milliseconds to the first text and per token, as our driver measures them."""
     server = Server(url)
     answers: list[Answer]
     if streams == 1:
@@ -70,7 +70,7 @@ def measure_with_own_driver(url: str, asked: Sequence[prompts.Prompt], streams: 
 def measure_with_aiperf(
     program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt], streams: int
 ) -> dict[str, float]:
-    """The same as AIPerf sees them."""
+    """Return median milliseconds to the first text and per token, as AIPerf measures them."""
     (folder / "prompts.jsonl").write_text(prompts.render(asked))
     out = folder / f"out-{time.monotonic_ns()}"
     command = [
@@ -95,7 +95,7 @@ def measure_with_aiperf(
 
 
 def compare_drivers(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
-    """Ask in turns, and show a figure for each time and each number of streams."""
+    """Measure with both drivers in turns, and print the ratio of each time for each number of streams."""
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer/tokenizer.json").write_text(json.dumps(TOKENIZER))
     (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
@@ -115,7 +115,7 @@ def compare_drivers(figures: Figures, url: str, program: Path, folder: Path, rou
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

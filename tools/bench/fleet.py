@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a drift check of a fleet costs, against `ansible -m ping` on the same hosts, as ratios of one run.
+"""Measures what a drift check of a fleet costs, in relation to `ansible -m ping` on the same hosts.
 
 The hosts are systemd containers with sshd that show a recording of a tuned virtual EPYC 9754. They share processors
 with the controller, so the ratios are the worst case. Run as `make bench-fleet`; with --recording FOLDER no virtual
@@ -51,7 +51,7 @@ SHELL = ["ansible-playbook", "tools/fleet/recipe_checks.yml"]
 
 
 class Cost:
-    """What one command took: wall time, processor time of the controller, and its memory, shared pages counted once."""
+    """What a command took: wall time, the controller's CPU time, and its memory, with shared pages counted once."""
 
     def __init__(self, wall: float, processor: float, memory: float) -> None:
         self.wall = wall
@@ -60,7 +60,7 @@ class Cost:
 
 
 def record_tuned_host(folder: Path) -> None:
-    """Tune a virtual EPYC and record it."""
+    """Tune a virtual EPYC and record its kernel files into a folder."""
     machine = start_machine(SHAPE, name="bench-fleet")
     try:
         with tempfile.TemporaryDirectory() as place:
@@ -75,7 +75,7 @@ def record_tuned_host(folder: Path) -> None:
 
 @contextlib.contextmanager
 def room_for_watches(count: int) -> Iterator[None]:
-    """Raise the limit of file watchers: by default one user may have fewer than fifty systems start."""
+    """Raise the limits of inotify during the block: the defaults do not suffice for fifty systems with systemd."""
     limit = Path("/proc/sys/fs/inotify/max_user_instances")
     before = limit.read_text()
     limit.write_text(str(max(int(before), 128 + 16 * count)))
@@ -87,7 +87,7 @@ def room_for_watches(count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
-    """Start hosts and yield the inventory of them all, with a group for each size."""
+    """Start containers that show a recording, and yield the inventory of all, with a group for each size."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(room_for_watches(count))
         hosts = {}
@@ -104,7 +104,7 @@ def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
 
 
 def run_ansible(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
-    """Run a command of Ansible from the root of the clone, and watch what it costs."""
+    """Run a command of Ansible from the root of the clone; return what it cost."""
     start = time.monotonic()
     process = psutil.Popen(
         [*command, "-i", str(inventory)],
@@ -125,7 +125,7 @@ def run_ansible(command: list[str], inventory: Path, *codes: int, **more: str) -
 
 
 class ProcessWatch(threading.Thread):
-    """Looks at a process and its children now and then; what a child used between two looks and its end is lost."""
+    """Samples CPU time and memory of a process and its children; what a child uses after its last sample is lost."""
 
     def __init__(self, process: psutil.Popen) -> None:
         super().__init__(daemon=True)
@@ -137,7 +137,7 @@ class ProcessWatch(threading.Thread):
 
     @property
     def processor_seconds(self) -> float:
-        """Seconds of processor time."""
+        """Seconds of CPU time of the process and its children."""
         return sum(self._used.values())
 
     def run(self) -> None:
@@ -161,7 +161,7 @@ class ProcessWatch(threading.Thread):
 
 
 def measure_fleet(inventory: Path, figures: Figures) -> None:
-    """Take and show every figure."""
+    """Measure ping and drift checks of each size, and print every figure."""
     contenders = {"drift": (DRIFT, (0,)), "site_check": (CHECK, (0,)), "shell_tasks": (SHELL, (0,))}
     bars = {("drift", 1): Bar("<=", 1.5), ("drift", 50): Bar("<=", 2), ("site_check", 50): Bar("<=", 8)}
     mitogen = find_spec("ansible_mitogen")
@@ -195,7 +195,7 @@ def measure_fleet(inventory: Path, figures: Figures) -> None:
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recording", type=Path)
     asked = parser.parse_args()

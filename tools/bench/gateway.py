@@ -3,12 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the gateway does before real servers: who waits where, what stays in their caches, and what a failure costs.
+"""Measures the gateway before real servers: its queue, the use of their prefix caches, and the cost of a failure.
 
 A container has HAProxy as playbooks/gateway.yml configures it, two real llama-servers of two slots each with a real
-small model, and the clients. Figures of caches are shares of the same turns, told by the servers: once as the gateway
-keeps conversations on their hosts, and once where each request names a conversation of its own, which is plain
-leastconn. The servers are started anew in between.
+small model, and the clients. Figures of caches are shares of cached tokens, as the servers report them for the same
+turns: once with conversations kept on their hosts, and once with a new conversation in each request, which is plain
+leastconn. The servers are restarted in between.
 
 Run as `make bench-gateway`, as root. Exit code 1 when a figure misses its bar.
 """
@@ -42,17 +42,17 @@ CLIENTS, BUILD, MODELS, PACKAGES = "/srv/clients.py", "/opt/built", "/srv/models
 SERVERS = {"first": "10.9.0.1", "second": "10.9.0.2"}
 PORT, SLOTS = 8081, 2
 KEY = "key-of-the-bench"
-#: Two hosts that are there, and a hundred that are not.
+#: Two real hosts, and a hundred that do not exist.
 HOSTS = {"h1": SERVERS["first"], "h2": SERVERS["second"]}
 MANY = {f"m{number}": f"10.9.1.{number}" for number in range(100)}
 ASKED: dict[str, Any] = {
     "gateway_bind": "127.0.0.1:8080",
     "gateway_plain_http": True,
-    # Of a slow machine nothing shall be told here.
+    # High limits, because figures must not depend on the machine's speed.
     "gateway_queue_timeout": "10m",
     "gateway_tenants": [{"name": "bench", "sha256": [hashlib.sha256(KEY.encode()).hexdigest()]}],
 }
-#: What users talk about.
+#: Words of the users' texts.
 WORDS = (
     *("core", "node", "socket", "cache", "memory", "channel", "thread", "page", "queue", "slot", "token", "prompt"),
     *("answer", "model", "weight", "layer", "batch", "draft", "server", "tenant", "stream", "latency", "interrupt"),
@@ -65,7 +65,7 @@ WATCHED = {
 
 
 class Fleet:
-    """The container, and what is done to it."""
+    """The container with gateway, servers and clients, and the actions of the benchmark."""
 
     def __init__(self, box: Container, folder: Path, model: str) -> None:
         self.box = box
@@ -84,7 +84,7 @@ class Fleet:
             box.run(f"ip address add {address}/32 dev lo")
 
     def configure_gateway(self, *hosts: str) -> float:
-        """Have a gateway for these hosts; return the seconds of the processor that the command took here."""
+        """Configure the gateway for these hosts; return the CPU seconds of the command on this machine."""
         asked = json.dumps({**ASKED, "gateway_hosts": hosts})
         command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", asked]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -98,7 +98,7 @@ class Fleet:
         return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
     def restart_servers(self) -> None:
-        """Start the servers anew, with nothing in their caches, and wait until the gateway has both."""
+        """Restart the servers with empty caches, and wait until the gateway sends requests to both."""
         for name in SERVERS:
             self.box.run(f"systemctl stop llama-{name}; systemctl reset-failed llama-{name}", check=False)
         self.run_clients(up=0)
@@ -112,13 +112,13 @@ class Fleet:
             raise VepycError(f"the servers did not come up: {self.box.run('journalctl -n 30 -u llama-*').stdout}")
 
     def run_clients(self, **asked: Any) -> Any:
-        """Have the clients do this; see gateway_clients.py."""
+        """Run the clients with these options of gateway_clients.py; return their answers."""
         text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **asked})
         return json.loads(self.box.run(f"python3 {CLIENTS}", input=text, timeout=900).stdout)
 
     @contextlib.contextmanager
     def clients_running(self, **asked: Any) -> Iterator[list[dict[str, Any]]]:
-        """Have the clients do this until the block ends; then the list has the answers."""
+        """Run the clients until the block ends; the yielded list then has their answers."""
         answers: list[dict[str, Any]] = []
         thread = threading.Thread(target=lambda: answers.extend(self.run_clients(**asked)["answers"]))
         thread.start()
@@ -131,18 +131,18 @@ class Fleet:
 
 
 def make_user_text(dice: random.Random, words: int = 12) -> str:
-    """Return what a user says."""
+    """Return a random text of a user with so many words."""
     return " ".join(dice.choices(WORDS, k=words))
 
 
 def count_lost_answers(answers: list[dict[str, Any]]) -> tuple[int, int]:
-    """Return how many did not come whole: those that had begun, and those that had not."""
+    """Return the numbers of incomplete answers: those that had begun, and those that had not."""
     begun = sum(one["status"] == 200 and not one["whole"] for one in answers)
     return begun, sum(one["status"] != 200 for one in answers)
 
 
 def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """Eight clients on four slots."""
+    """Measure waiting times of eight clients on four slots."""
     fleet.restart_servers()
     found = fleet.run_clients(conversations=[[make_user_text(dice)] for dummy in range(40)], watched=WATCHED)
     deferred = max(found["largest"][name] for name in SERVERS)
@@ -153,7 +153,7 @@ def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
 
 
 def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """The same turns in the same order, kept on their hosts and not."""
+    """Measure cached tokens of equal turns, with conversations kept on their hosts and without."""
     asked: dict[str, Any] = {
         "system": make_user_text(dice, 110),
         "conversations": [[make_user_text(dice, 90) for dummy in range(TURNS)] for dummy in range(CONVERSATIONS)],
@@ -174,7 +174,7 @@ def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -
 
 
 def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """A server is killed while all slots work and clients wait."""
+    """Measure lost answers when a server is killed while all slots work and clients wait."""
     fleet.restart_servers()
     with fleet.clients_running(conversations=[[make_user_text(dice)] for dummy in range(16)], tokens=100) as answers:
         time.sleep(3)
@@ -186,7 +186,7 @@ def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
 
 
 def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """A hundred hosts more, and reloads while clients ask."""
+    """Measure a gateway of a hundred more hosts, and reloads while clients send requests."""
     fleet.restart_servers()
     figures.print_figure("controller_processor_100_hosts", fleet.configure_gateway(*HOSTS, *MANY), "s", Bar("<", 5))
     stop = "/run/bench-stop"
@@ -211,7 +211,7 @@ MEASURED = {
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", choices=MEASURED, nargs="+", default=list(MEASURED))
     parser.add_argument("--seed", type=int, default=1, help="of what the users say, and in which order")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Clients of the gateway for bench_gateway.py, in its container: reads what they do as JSON, prints what came as JSON.
+"""Clients of the gateway for gateway.py, in its container: reads conversations as JSON, prints their answers as JSON.
 
 ``conversations`` is a list of what users say, a list for each, and ``order`` tells whose turn is next. Each turn sends
 all that was said before. With ``apart`` each request names a conversation of its own, so that the gateway sends it to
@@ -32,7 +32,7 @@ NUMBERS = itertools.count()
 
 
 def ask(messages: list[dict[str, str]]) -> dict[str, Any]:
-    """Have a turn, and tell how far it came."""
+    """Send a turn; return its status and whether its answer was complete."""
     headers = {"Authorization": f"Bearer {ASKED['key']}", "Content-Type": "application/json"}
     if ASKED.get("apart"):
         headers["X-Conversation-Id"] = f"apart-{time.monotonic_ns()}-{next(NUMBERS)}"
@@ -56,7 +56,7 @@ def ask(messages: list[dict[str, str]]) -> dict[str, Any]:
 
 
 class Conversation:
-    """What was said; its turns come one after the other."""
+    """A conversation, whose turns are sent one after the other."""
 
     def __init__(self, says: list[str]) -> None:
         self._says = iter(says)
@@ -72,7 +72,7 @@ class Conversation:
 
 
 def talk() -> list[dict[str, Any]]:
-    """Have all turns once."""
+    """Send all turns once, in their order."""
     conversations = [Conversation(says) for says in ASKED["conversations"]]
     order = ASKED.get("order", range(len(conversations)))
     with ThreadPoolExecutor(ASKED["clients"]) as pool:
@@ -80,7 +80,7 @@ def talk() -> list[dict[str, Any]]:
 
 
 def number(url: str, start: str) -> float:
-    """Return the sum of the numbers of these lines."""
+    """Return the sum of the metrics in lines that begin so."""
     with suppress(OSError), urlopen(url, timeout=2) as answer:
         lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(start))
@@ -89,7 +89,7 @@ def number(url: str, start: str) -> float:
 
 @contextmanager
 def watch() -> Iterator[dict[str, float]]:
-    """Look at the numbers until the block ends; yield the largest of each."""
+    """Sample the metrics until the block ends; yield the largest value of each."""
     largest: dict[str, float] = dict.fromkeys(ASKED.get("watched", ()), 0)
     ended = threading.Event()
 
@@ -110,7 +110,7 @@ def watch() -> Iterator[dict[str, float]]:
 
 
 def up() -> int:
-    """Return how many servers are up."""
+    """Return how many servers are up at the gateway."""
     with suppress(OSError), urlopen(METRICS, timeout=2) as answer:
         lines = answer.read().decode().splitlines()
         return sum(line.startswith("haproxy_server_status{") and line.endswith('state="UP"} 1') for line in lines)

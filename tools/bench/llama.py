@@ -3,11 +3,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an instance gains over a plain llama-server, as a user of the collection would find it out.
+"""Measures what an instance gains over a plain llama-server, with the playbooks that a user would run.
 
 A container on this machine's own processor is the host: site.yml puts a real llama-server and a real small model into
 service there, benchmark.yml says how fast they are, and ablation.yml which options pay. The plain server is `stock` of
-the ablation: the same service with nothing said of how it computes. A figure is the median over the rounds that
+the ablation: the same service without options for its computation. A figure is the median over the rounds that
 confirm. The files of both runs and their pages are in build/bench-llama afterwards.
 
 Run as `make bench-llama`, as root, on a machine that does nothing else. Exit code 1 when a figure misses its bar.
@@ -54,7 +54,7 @@ INSTANCE = {"name": "chat", "port": 8080, "context": 4096, "slots": 1, "prompt_c
 
 
 def run_playbook(inventory: Path, name: str, **variables: Any) -> None:
-    """Run a playbook, and pass on what it says."""
+    """Run a playbook, and print its output."""
     command = ["ansible-playbook", "-i", str(inventory), f"playbooks/{name}.yml", "-e", json.dumps(variables)]
     environment = clean_environment(**quick_ansible_variables(), ANSIBLE_INTERNAL_POLL_INTERVAL=POLL)
     if subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL).returncode:
@@ -62,19 +62,19 @@ def run_playbook(inventory: Path, name: str, **variables: Any) -> None:
 
 
 def run_measurement(inventory: Path, kind: str, **options: Any) -> None:
-    """Run a playbook that measures, with these options; its file is kept."""
+    """Run a playbook that measures, with these options, and return the file of its run."""
     options["folder"] = str(KEPT / kind)
     run_playbook(inventory, kind, **{f"{kind}_{name}": value for name, value in options.items()})
 
 
 def run_of(kind: str) -> Path:
-    """Return the file of the one run of a kind."""
+    """Return the file of the only run of a kind."""
     (found,) = KEPT.glob(f"{kind}/*.json")
     return found
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=90, help="of the ablation; the more, the more it decides")
     parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")

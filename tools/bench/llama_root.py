@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A tool of this clone run again with the files of the lab's Debian under it, where the lab's llama.cpp runs.
+"""Runs a tool of this clone with the root folder of the lab's Debian, in which the lab's llama.cpp works.
 
 Unlike a container it has this machine's processes, network and kernel settings: it reserves huge pages.
 """
@@ -40,7 +40,7 @@ exec chroot "$work/root" "$@"
 
 
 def in_debian(name: str, *words: str) -> list[str]:
-    """Return what runs a command, after its variables, in the lab's Debian; no two of a name at a time."""
+    """Return the words before a command that run it in the lab's Debian; one of the same name waits for another."""
     seen = ["/proc", "/sys", "/dev", str(paths.state_directory()), str(ROOT)]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_container_root())]
@@ -49,7 +49,7 @@ def in_debian(name: str, *words: str) -> list[str]:
 
 @contextmanager
 def running_server(name: str, *words: str) -> Iterator[str]:
-    """Run a llama-server with these words at a free port, and yield its address once it serves; it logs by its name."""
+    """Run a llama-server with these arguments at a free port; yield its address once it serves."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -3,9 +3,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long the modules take on the virtual 9754, as ratios of wall times that were taken in turns on one machine.
+"""Measures how long the modules take on the virtual 9754, as ratios of wall times that alternate on one machine.
 
-Seconds of an emulated processor say nothing; what one way takes against another does. Five comparisons:
+Seconds of an emulated CPU mean nothing, but ratios do. Five comparisons:
 
 - a module against the shell commands that a well-known recipe for EPYC has for the same setting, both started by
   `ansible`, whose own start counts in both;
@@ -45,9 +45,9 @@ IMPORT_ROUNDS = 30
 
 @dataclass(frozen=True)
 class Race:
-    """One setting, made by a module and by the recipe's commands, which stand here as the recipe writes them.
+    """A setting that a module and the recipe's shell commands apply.
 
-    ``prepare`` makes every CPU differ from what is wanted, and ``proof`` fails unless it is so, both untimed.
+    ``prepare`` sets every CPU to another value, and ``proof`` fails unless the setting is applied; neither is timed.
     """
 
     module: str
@@ -58,7 +58,7 @@ class Race:
     bar: Bar | None = None
 
     def stored_options(self) -> dict[str, Any]:
-        """The options with which the host also stores the request, so that the drift check knows of it."""
+        """Options with which the module also stores the request, so that the drift check judges it."""
         return {**self.options, "persistent": True}
 
 
@@ -224,7 +224,7 @@ INTERVAL = 900
 
 
 class Ansible:
-    """The command `ansible` on one machine, as a person would run it from the root of the clone."""
+    """The command `ansible` on a machine, as a user would run it from the root of the clone."""
 
     def __init__(self, machine: Machine) -> None:
         variables = f"@{ROOT}/inventories/lab/group_vars/all.yml"
@@ -232,7 +232,7 @@ class Ansible:
         self.command += ["-e", f"ansible_port={machine.port}"]
 
     def measure_seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
-        """The wall time of one run; an error when it does not go as expected."""
+        """Return the wall time of a run; an error if its result is not as expected."""
         arguments = json.dumps(options) if options else ""
         start = time.monotonic()
         done = run_command(*self.command, "-m", module, "-a", arguments)
@@ -244,7 +244,7 @@ class Ansible:
 
 
 def measure_race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
-    """Seconds that our module takes for a setting, and that the recipe does."""
+    """Return the seconds that the module and the recipe take to apply a setting."""
 
     def take(module: str, options: dict[str, Any]) -> float:
         machine.run(entry.prepare)
@@ -257,7 +257,7 @@ def measure_race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float
 
 
 def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """What each module takes with nothing to do, as a multiple of a ping; medians of runs that were taken in turns."""
+    """Return the time of each module without changes as a multiple of a ping; medians of alternating runs."""
     pings: list[float] = []
     seconds: dict[str, list[float]] = {module: [] for module in settings}
     for dummy in range(NO_CHANGE_ROUNDS):
@@ -268,7 +268,7 @@ def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str
 
 
 class Site:
-    """The playbook site.yml on one machine."""
+    """The playbook site.yml on a machine."""
 
     def __init__(self, machine: Machine, folder: Path) -> None:
         self.inventory = folder / "hosts.json"
@@ -277,7 +277,7 @@ class Site:
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
 
     def measure_seconds(self, *options: str, says: str) -> float:
-        """The wall time of one run; an error unless it says this, as a pattern."""
+        """Return the wall time of a run; an error unless its output matches the pattern."""
         start = time.monotonic()
         done = run_command("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
         seconds = time.monotonic() - start
@@ -287,7 +287,7 @@ class Site:
 
 
 def measure_site(machine: Machine, figures: Figures) -> None:
-    """Take and show what site.yml takes before and after there is something to do; nothing reboots the machine."""
+    """Measure site.yml without changes, and while a reboot is pending; print both. The machine is not rebooted."""
     ansible = Ansible(machine)
     ansible.measure_seconds(PING, {}, changed=False)  # opens the connection
     ways: dict[str, tuple[str, ...]] = {"site_check_while_a_reboot_waits": ("--check",), "site_run_without_change": ()}
@@ -306,7 +306,7 @@ def measure_site(machine: Machine, figures: Figures) -> None:
 
 
 def measure_modules(machine: Machine, figures: Figures) -> None:
-    """Take and show every figure of the modules."""
+    """Measure every module and print its figures."""
     debian_packages.install_packages(machine, "msr-tools")
     ansible = Ansible(machine)
     for module, options in OTHERS.items():
@@ -320,7 +320,7 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
         figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / ours, "x", entry.bar)
     settings = {**{entry.module: entry.stored_options() for entry in RACES}, **OTHERS}
     for module, ratio in no_change(ansible, settings).items():
-        # The drift check has no bar: it does the work of all the others in one run.
+        # The drift check has no bar, because it reads the settings of all other modules.
         bar = None if module == "epyc_drift" else Bar("<=", 1.5)
         figures.print_figure(f"{module}_no_change_against_ping", ratio, "x", bar)
 
@@ -328,7 +328,7 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
 
 
 def measure_check(machine: Machine, figures: Figures) -> None:
-    """Take and show what the check of a host takes of one processor."""
+    """Measure and print the share of a CPU that the host's regular check takes."""
     loop = run_command("/usr/bin/python3", "-IS", "-c", LOOP)
     if loop.returncode:
         raise VepycError(f"the loop failed here: {loop.stdout}")
@@ -339,7 +339,7 @@ def measure_check(machine: Machine, figures: Figures) -> None:
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     figures = Figures()
     try:
         for shape, take in (("epyc9754", measure_modules), ("small", measure_site)):

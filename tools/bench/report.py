@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What reports cost: folding the answers of 5,000 hosts, and opening the drift page and the page of plans of 1,000.
+"""Measures reports: folding the answers of 5,000 hosts, and opening the drift page and the page of plans of 1,000.
 
 Run as `make bench-report`. Exit code 1 when a figure misses its bar.
 """
@@ -37,9 +37,9 @@ FORMATS = (terminal_page, markdown_page, drift_html, junit_file, fleet_metrics)
 
 
 def measure_folding(figures: Figures) -> None:
-    """Fold a stream of answers, compare with the report before, and make every format.
+    """Measure how long it takes to fold answers, compare them with the previous report, and render every format.
 
-    The answers come as JSON texts, one at a time, as Ansible's workers bring them: what stays is what the report holds.
+    The answers are JSON texts, one at a time, as from Ansible's workers, so memory is that of the report alone.
     """
     start = time.process_time()
     making = 0.0
@@ -66,7 +66,7 @@ def measure_folding(figures: Figures) -> None:
 
 
 def measure_pages(figures: Figures) -> None:
-    """Open both pages until they are painted, in a browser that has them in no cache."""
+    """Measure how long both pages take until they are painted, in a browser without caches."""
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
@@ -90,7 +90,7 @@ def measure_page_openings(browser: Page, file: Path, text: str) -> list[float]:
 
 
 def main() -> int:
-    """Print one line for each figure."""
+    """Measure, and print a line for each figure; return 1 if one misses its bar."""
     figures = Figures()
     measure_folding(figures)
     measure_pages(figures)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the weights of a model lie with each memory option, on the virtual 9354 with four nodes and on two sockets.
+"""Measures on which nodes a model's weights are with each memory option, on the virtual 9354 and on two sockets.
 
 A real llama-server decodes a few tokens; then the share of the bytes that lie on the node of the thread that reads them
 is taken from the kernel, and the memory of the process as a multiple of the model. An emulated processor has no
@@ -32,13 +32,13 @@ MODEL, PORT = "/srv/model.gguf", 8080
 #: 40 MiB of weights.
 WORDS = 80_000
 DROPPED = "echo 3 >/proc/sys/vm/drop_caches"
-#: As after a download: all of the file on the node of one CPU.
+#: As after a download: the whole file is cached on the node of one CPU.
 ELSEWHERE = f"{DROPPED}; taskset -c 0 cat {MODEL} >/dev/null"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A memory option, and what is in the page cache before the server starts."""
+    """A memory option, and the state of the page cache before the server starts."""
 
     name: str
     memory: str
@@ -55,7 +55,7 @@ ARMS = (
 
 
 def main() -> int:
-    """Measure all of it and print the table."""
+    """Measure every memory option and print the table."""
     figures = Figures()
     for shape in SHAPES:
         with tempfile.TemporaryDirectory() as folder, guest_of(shape, "rows", Path(folder)) as guest:
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
-    """The local share in percent, and mapped weights with anonymous memory in sizes of the model."""
+    """Return the local share in percent, and the mapped weights plus anonymous memory as a multiple of the model."""
     serve(guest)
     guest.run(arm.before)
     plan = serve(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
@@ -90,7 +90,7 @@ def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
 
 
 def measure_copies(guest: Guest, size: int) -> tuple[float, float]:
-    """The same of an instance on each socket, with the weights in memory of its own."""
+    """Return local share and memory of an instance on each socket, each with its own copy of the weights."""
     ports = {"socket0": PORT, "socket1": PORT + 1}
     common = {"model": MODEL, "hugepages": "thp"}
     plans = serve(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))

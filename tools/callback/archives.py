@@ -22,12 +22,12 @@ from ansible.plugins.callback import CallbackBase
 from ansible.release import __version__ as ansible_version
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
-#: How long archives are kept of modules that no run has any more, in seconds.
+#: Seconds after which archives are deleted that no run uses.
 DAY = 24 * 60 * 60
 
 
 def made_of() -> str:
-    """A digest of all that decides what is in an archive."""
+    """Return a digest of all files and versions that decide the content of archives."""
     total = hashlib.sha256(ansible_version.encode())
     for folder in ("modules", "module_utils"):
         for path in sorted((PLUGINS / folder).rglob("*.py")):
@@ -46,14 +46,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._kept = Path(os.environ["ARCHIVES_FOLDER"], made_of())
         self._kept.mkdir(parents=True, exist_ok=True)
         os.utime(self._kept)
-        # Where Ansible looks before it makes one.
+        # The folder in which Ansible looks for an archive before it builds one.
         self._own = Path(constants.DEFAULT_LOCAL_TMP, "ansiballz_cache")
         self._own.mkdir(exist_ok=True)
         for archive in self._kept.glob("[!.]*"):
             (self._own / archive.name).symlink_to(archive)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """At the end of a run: one that is killed may have written half of an archive."""
+        """Store archives at the end of a run, because a killed run may have written half of one."""
         for archive in self._own.iterdir():
             kept = self._kept / archive.name
             if not kept.exists() and not archive.name.endswith(".lock"):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Loads once what the tasks of a play load, each anew in the process that Ansible forks for it.
+"""Loads plugins once that otherwise each task of a play loads in its forked process.
 
 Tests have thousands of these processes.
 """
@@ -16,7 +16,7 @@ import inspect
 from ansible.plugins.callback import CallbackBase
 from ansible.plugins.loader import action_loader, connection_loader, filter_loader, shell_loader, test_loader
 
-# A filter or a test has its loader read all that are beside it.
+# To find a filter or a test, its loader reads all of them.
 _PLUGINS = (
     (filter_loader, "bool"),
     (filter_loader, "sovereign.epyc.gateway_plan"),
@@ -46,5 +46,5 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         # A task that is skipped with all its items has Ansible ask who deprecates a value. The answer to the first such
         # question takes a look at the file of each module, and is remembered.
         inspect.stack()
-        # Or else a collection in each of these processes writes to all that it shares with this one.
+        # Otherwise a garbage collection in each process would write to, and so copy, all shared memory.
         gc.freeze()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes what a play did to a file, one JSON line each, so that nobody has to read what is meant for people.
+"""Writes results and executed modules of a play to a file, as lines of JSON, for programs to read.
 
 A line is the result of a task on a host, or a module that was executed on one. A task may execute none, as debug, or
 several, as copy, and each of them costs the host as much.
@@ -26,7 +26,7 @@ def write_line(line: dict[str, Any]) -> None:
 
 
 def record_modules(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the method by which every action plugin executes a module; workers are forked, so they have it too."""
+    """Wrap the method by which action plugins execute modules, to record each; forked workers inherit the wrapper."""
 
     @functools.wraps(execute)
     def execute_module(self: Any, module_name: str | None = None, *args: Any, **kwargs: Any) -> Any:

@@ -36,7 +36,7 @@ OF_OTHERS = {"rule_files", "apiVersion", "route", "repair_token"}
 
 
 class Block(NamedTuple):
-    """A piece of text to check, and where it stands."""
+    """A block of text to check, with its language and its place."""
 
     where: str
     language: str
@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(page: Path) -> Iterator[Block]:
-    """Yield the blocks of a page. One that is only indented has no language, so it could not be checked."""
+    """Yield the code blocks of a page; an indented block has no language and cannot be checked."""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
             name = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page.name
@@ -60,7 +60,7 @@ def examples_of_modules() -> Iterator[Block]:
 
 
 def check_block(block: Block) -> tuple[str, str]:
-    """Raise Wrong for what is wrong in itself; return what ansible-playbook has to judge: a kind and a text."""
+    """Check a block, and raise Wrong; return kind and text of what ansible-playbook has to check, too."""
     if block.language not in LANGUAGES:
         raise Wrong(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
     check_names(block.text)
@@ -128,7 +128,7 @@ def check_environment(data: Mapping[str, Any]) -> None:
 
 
 def syntax_check(files: Mapping[str, Sequence[str]]) -> str:
-    """Have one ansible-playbook read all examples; return what it says when it refuses one, which it names."""
+    """Run the syntax check of one ansible-playbook over all examples; return its output if it refuses one."""
     inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
     command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
     done = run_command(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")

@@ -21,10 +21,10 @@ from tools.examples.specs import OURS, PLUGINS, ROOT, Wrong, check_variables, re
 PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
 #: A copy of the example inventory that the pages have the reader make, and where a host keeps its clone.
 COPY = ("inventories/mine", "inventories/example")
-#: A file of variables that they have the reader write.
+#: A file of variables that the pages ask the reader to write.
 MINE = "mine.yml"
 CLONE = "/srv/sovereign-epyc/"
-#: What makes the tools of `make setup` those of a shell.
+#: The command that puts the tools of `make setup` into PATH.
 ACTIVATE = ".venv/bin/activate"
 
 

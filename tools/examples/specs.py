@@ -23,12 +23,12 @@ OURS = "sovereign.epyc."
 
 
 class Wrong(Exception):
-    """What is wrong with an example."""
+    """Raised with the sentence that says what is wrong with an example."""
 
 
 @cache
 def read_source(path: str) -> str:
-    """Return a file of ours."""
+    """Return the text of a file of the collection."""
     try:
         return (ROOT / path).read_text(encoding="utf-8")
     except OSError:
@@ -36,14 +36,14 @@ def read_source(path: str) -> str:
 
 
 def check_task(task: Mapping[str, Any]) -> None:
-    """Check the options of a task against the specification of its module, where that is one of ours."""
+    """Check the options of a task against the specification of its module, if it is of this collection."""
     for name, options in task.items():
         if not name.startswith(OURS):
             continue
-        given = deepcopy(module_spec(name[len(OURS) :]))  # Ansible fills the defaults that it is given.
+        given = deepcopy(module_spec(name[len(OURS) :]))  # Copied, because Ansible fills defaults into its argument.
         spec, rules = given["argument_spec"], {key: value for key, value in given.items() if key.endswith("_if")}
         templates = {key for key, value in (options or {}).items() if "{{" in str(value)}
-        if templates:  # What they are is known only on a run.
+        if templates:  # Templates have a value only in a run.
             spec, rules = {key: {**one, "required": False} for key, one in spec.items() if key not in templates}, {}
         literal = {key: value for key, value in (options or {}).items() if key not in templates}
         raise_messages(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
@@ -51,7 +51,7 @@ def check_task(task: Mapping[str, Any]) -> None:
 
 @cache
 def module_spec(name: str) -> dict[str, Any]:
-    """Return what a module gives to AnsibleModule."""
+    """Return the arguments with which a module calls AnsibleModule."""
     doors: list[Any] = [import_module(f"{PLUGINS}.module_utils.{door}") for door in ("_ansible", "_bmc")]
     taken: dict[str, Any] = {}
 
@@ -79,7 +79,7 @@ def module_spec(name: str) -> dict[str, Any]:
 
 @cache
 def list_variable_specs() -> dict[str, dict[str, Any]]:
-    """Return the specification of every variable: those of the roles, and those of the playbooks, which have none."""
+    """Return the specification of every variable of roles and playbooks; those of playbooks are empty."""
     known: dict[str, dict[str, Any]] = {}
     for path in ROOT.glob("playbooks/*.yml"):
         of_playbooks = r"(?:ablation|analyse|ask|benchmark|recommend|tune)_(?!results?\b)\w+"

@@ -25,11 +25,11 @@ TIMEOUT = 60
 
 
 class ChromiumError(Exception):
-    """There is no browser, or it refused a command."""
+    """Raised if there is no browser, or if it refuses a command."""
 
 
 class Page:
-    """The page; use it in a with statement. ``errors`` are what its scripts threw or the browser refused."""
+    """A page of the browser, as a context manager. ``errors`` has exceptions of its scripts and refused requests."""
 
     def __init__(self, width: int = 1280, height: int = 900) -> None:
         program = next(filter(None, map(shutil.which, PROGRAMS)), None)
@@ -86,7 +86,7 @@ class Page:
 
     def open_file(self, path: Path) -> float:
         """Open a file, wait until it is painted, and return how many seconds that took."""
-        # A page that asks again and again does so until the next one is there, which would count as that one's.
+        # A page that polls would do so until the next page is loaded, and its requests would count as the next page's.
         self._navigate_to("about:blank")
         self.errors.clear()
         start = time.monotonic()
@@ -101,12 +101,12 @@ class Page:
             self._events.append(self._receive_message())
 
     def requested_addresses(self) -> list[str]:
-        """Return the addresses that the page has asked for since it was opened."""
+        """Return the addresses that the page has requested since it was opened."""
         sent = [event for event in self._events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
     def evaluate(self, expression: str) -> Any:
-        """Return the value of an expression in the page; a promise is waited for."""
+        """Return the value of a JavaScript expression in the page; a promise is awaited."""
         result = self.call_method("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in result:
             raise ChromiumError(f"{expression}: {result['exceptionDetails']}")
@@ -139,11 +139,11 @@ class Page:
         self.call_method("Emulation.setEmulatedMedia", features=[scheme])
 
     def emulate_print(self, on: bool) -> None:
-        """Show the page as it would be printed."""
+        """Emulate printing: show the page with its print styles."""
         self.call_method("Emulation.setEmulatedMedia", media="print" if on else "screen")
 
     def save_screenshot(self, path: Path) -> None:
-        """Take a picture of what is to be seen."""
+        """Save a picture of the visible part of the page."""
         picture = self.call_method("Page.captureScreenshot", format="png", captureBeyondViewport=False)
         path.write_bytes(base64.b64decode(picture["data"]))
 

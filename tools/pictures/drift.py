@@ -7,7 +7,7 @@
 
     drift_pictures.py [REPORT.json]
 
-With the report of a run, the pictures of that instead. Run as `make pictures`.
+With REPORT.json, the report of a run is shown instead. Run as `make pictures`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ FLEET: dict[str, tuple[str, ...]] = {
     "epyc7543-01": ("unknown",),
     "epyc7543-02": ("unreachable",),
 }
-#: The fleet of the report before: some of this is older, and something is gone.
+#: The fleet of the earlier report, with some of the same findings, and one that is resolved since.
 BEFORE = {**FLEET, "epyc9754-08": (), "epyc9654-12": ("pages",), "epyc7543-02": ()}
-#: Bold, and the grounds of a map.
+#: CSS by terminal code: bold, and background colours of a map.
 STYLES = {"1": "font-weight: bold"}
 STYLES.update(
     (f"30;{ground}", f"color: #000; background: {colour}")
@@ -48,7 +48,7 @@ TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><body style="margin: 0; backg
 
 
 def terminal_to_html(page: str) -> str:
-    """Return a page with the codes of a terminal as HTML."""
+    """Return a terminal page with its colour codes as HTML."""
     first, *rest = page.split("\033[")
     pieces = [html.escape(first)]
     for piece in rest:
@@ -62,7 +62,7 @@ def terminal_to_html(page: str) -> str:
 
 
 def build_sample_report() -> Document:
-    """The report of the made-up fleet, with one before it."""
+    """Return the report of the made-up fleet, compared with an earlier one."""
     before = fleets.report(BEFORE, generated=fleets.BEFORE)
     return fleets.report(FLEET, before, host_map=plans.result("9754 SMT")["map"])
 

@@ -27,14 +27,14 @@ from .conftest import check_l3_domains, check_schemata, machine_of, read_hwcr, w
 pytestmark = pytest.mark.slow
 
 
-def processes(machine: Machine) -> list[int]:
+def machine_processes(machine: Machine) -> list[int]:
     """The machine's supervisor and QEMU."""
     supervisor = int(machine.run_dir.pid.read_text())
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     return [supervisor, *map(int, children)]
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether a process has ended; one that only waits to be collected by its parent has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
@@ -43,7 +43,7 @@ def gone(pid: int) -> bool:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    wait_while(lambda: [pid for pid in pids if not gone(pid)])
+    wait_while(lambda: [pid for pid in pids if not has_ended(pid)])
 
 
 # Power
@@ -66,7 +66,7 @@ def test_a_power_cut_comes_back_as_the_same_epyc_with_what_was_synced(own_small:
 
 
 def test_a_poweroff_in_the_guest_ends_the_machine(own_small: Machine) -> None:
-    pids = processes(own_small)
+    pids = machine_processes(own_small)
     with contextlib.suppress(GuestError):
         own_small.run("systemctl poweroff")
     wait_until_gone(pids)
@@ -78,7 +78,7 @@ def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had()
     name = f"test-stopped-{os.getpid()}"
     machine = start_machine("small", name=name)
     try:
-        pids = processes(machine)
+        pids = machine_processes(machine)
         machine.run("echo kept >/root/kept")
         machine.shut_down()
         wait_until_gone(pids)
@@ -88,7 +88,7 @@ def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had()
         assert again.run("cat /root/kept /etc/hostname").stdout.split() == ["kept", name]
         check_l3_domains(again)
         again.run("sync")
-        pids = processes(again)
+        pids = machine_processes(again)
         os.kill(pids[0], 9)
         wait_until_gone(pids)
         assert start_again(name).run("cat /root/kept").stdout == "kept\n"
@@ -104,7 +104,7 @@ def test_a_machine_that_was_stopped_or_killed_starts_from_the_disk_that_it_had()
 
 def test_down_leaves_nothing() -> None:
     with machine_of("small", "brief") as machine:
-        pids = processes(machine)
+        pids = machine_processes(machine)
     wait_until_gone(pids)
     assert not machine.run_dir.path.exists()
     with pytest.raises(ConnectionRefusedError):
@@ -114,7 +114,7 @@ def test_down_leaves_nothing() -> None:
 def test_a_killed_supervisor_leaves_no_qemu() -> None:
     name = f"test-orphan-{os.getpid()}"
     machine = start_machine("small", name=name)
-    pids = processes(machine)
+    pids = machine_processes(machine)
     assert len(pids) == 2
     os.kill(pids[0], 9)
     wait_until_gone(pids)

@@ -113,14 +113,14 @@ def test_what_a_killed_build_has_begun_ends_with_it(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(LAB)}
     building = subprocess.Popen([sys.executable, "-c", build], cwd=tmp_path, env=environment)
     wait_while(lambda: not begun.exists())
-    assert running(tool) and not root.is_mount(), "the mount is none of ours"
+    assert is_running(tool) and not root.is_mount(), "the mount is none of ours"
     building.kill()
     building.wait()
-    wait_while(lambda: running(tool))
+    wait_while(lambda: is_running(tool))
     root.rmdir()
 
 
-def running(program: Path) -> bool:
+def is_running(program: Path) -> bool:
     return subprocess.run(["pgrep", "-f", f"^/bin/sh {program}"], stdout=subprocess.DEVNULL).returncode == 0
 
 

@@ -58,7 +58,7 @@ def browser() -> Iterator[Page]:
         yield page
 
 
-def opened(browser: Page, file: Path, text: str) -> Page:
+def open_page(browser: Page, file: Path, text: str) -> Page:
     """Write a page to a file and open it, light and on a screen, whatever the test before this one did."""
     file.write_text(text, encoding="utf-8")
     browser.prefer_dark(False)
@@ -120,7 +120,7 @@ def shipped(tracked: list[Path]) -> Iterator[Path]:
         yield root
 
 
-def build(run: Run, tree: Path, folder: Path) -> Path:
+def build_archive(run: Run, tree: Path, folder: Path) -> Path:
     """Return the archive that users install, made of this tree."""
     run("ansible-galaxy", "collection", "build", "--output-path", str(folder), str(tree))
     (archive,) = folder.glob("sovereign-epyc-*.tar.gz")
@@ -130,7 +130,7 @@ def build(run: Run, tree: Path, folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def archive(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive of this clone, with whatever lies about in it."""
-    return build(run, ROOT, tmp_path_factory.mktemp("archive"))
+    return build_archive(run, ROOT, tmp_path_factory.mktemp("archive"))
 
 
 @pytest.fixture(scope="session")

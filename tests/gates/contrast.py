@@ -17,7 +17,7 @@ LIGHT = """
 """
 
 
-def contrasts(page: Page) -> list[tuple[float, str]]:
+def text_contrasts(page: Page) -> list[tuple[float, str]]:
     """Return the contrast of each text that is to be seen, with the class or the name of its element."""
     ratios: list[tuple[float, str]] = page.evaluate(f"""
         (() => {{ {LIGHT}
@@ -32,7 +32,7 @@ def contrasts(page: Page) -> list[tuple[float, str]]:
     return ratios
 
 
-def letters(page: Page) -> dict[str, float]:
+def map_letter_contrasts(page: Page) -> dict[str, float]:
     """Return the contrast of the letters on a map with each kind of cell that it has."""
     ratios: dict[str, float] = page.evaluate(f"""
         (() => {{ {LIGHT}

@@ -59,7 +59,7 @@ class Answer(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def fleet(hosts: int, model: str = "<b>m</b>") -> dict[str, list[tuple[dict[str, str], float]]]:
+def make_fleet_metrics(hosts: int, model: str = "<b>m</b>") -> dict[str, list[tuple[dict[str, str], float]]]:
     """Hosts with one instance each; every tenth is down, and every seventh has drifted in two settings."""
     names = [f"epyc-{number:03d}" for number in range(1, hosts + 1)]
     of = {name: {"host": name, "service": "chat", "model": model} for name in names}

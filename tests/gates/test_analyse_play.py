@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PLAYBOOK = "playbooks/analyse.yml"
 
 
-def play(run: Callable[..., str], *words: str, check: bool = False) -> str:
+def run_analysis(run: Callable[..., str], *words: str, check: bool = False) -> str:
     extra = [word for one in words for word in ("-e", one)]
     return run("ansible-playbook", "-i", "localhost,", PLAYBOOK, *extra, *(["--check"] if check else []))
 
@@ -33,11 +33,11 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     source, page, metrics = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "run.prom"
     source.write_text(json.dumps(data))
     words = (f"analyse_file={source}", f"analyse_page={page}", f"analyse_metrics={metrics}", "analyse_host=there")
-    said = play(run, *words, check=True)
+    said = run_analysis(run, *words, check=True)
     assert not page.exists() and not metrics.exists()
     lines = ablation_report.report(data).splitlines()
     assert [line for line in lines if line not in said] == []
-    play(run, *words)
+    run_analysis(run, *words)
     assert page.read_text() == run_page.render(data)
     assert metrics.read_text() == run_metrics.render(data, "there")
 
@@ -55,6 +55,6 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     }
     for words, why in cases.items():
         with pytest.raises(pytest.fail.Exception) as caught:
-            play(run, *words)
+            run_analysis(run, *words)
         assert why in " ".join(str(caught.value).split()), words
     assert [one.name for one in tmp_path.iterdir()] == ["bad.json"]

@@ -35,7 +35,7 @@ INVENTORIES: dict[str, dict[str, Any]] = {
 }
 
 
-def asked(folder: Path) -> dict[str, Any]:
+def options_by_inventory(folder: Path) -> dict[str, Any]:
     """Return by the name of an inventory what it asks for."""
     book = [
         {
@@ -62,7 +62,7 @@ def asked(folder: Path) -> dict[str, Any]:
 
 
 def test_what_an_inventory_asks_for(tmp_path: Path) -> None:
-    found = asked(tmp_path)
+    found = options_by_inventory(tmp_path)
     layers = {name: row["layers"] for name, row in found.items()}
     usual = {"prerequisites", "base", "bios", "bios_check", "numa", "grub_params", "irq", "cat", "cpufreq", "llama"}
     assert layers["nothing said"].keys() == usual, "nothing is set for idle states and prefetchers by default"

@@ -15,8 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import ru
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents
 from tools.pictures.chromium import Page
 
-from .conftest import opened
-from .contrast import LIGHT, contrasts
+from .conftest import open_page
+from .contrast import LIGHT, text_contrasts
 
 #: As long as the name of an arm lets the name of a setting be.
 LONG = "speculation_draft_length_maximum"
@@ -49,7 +49,7 @@ COLLISIONS = """
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of an ablation, just opened."""
     text = json.dumps(bench_documents.ablation()).replace("governor", LONG)
-    return opened(browser, tmp_path / "run.html", run_page.render(text))
+    return open_page(browser, tmp_path / "run.html", run_page.render(text))
 
 
 def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
@@ -75,7 +75,7 @@ def test_page_and_tables_are_as_wide_as_the_window(page: Page) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_everything_can_be_read(page: Page, dark: bool) -> None:
     page.prefer_dark(dark)
-    ratios = contrasts(page)
+    ratios = text_contrasts(page)
     assert len(ratios) > 60
     assert [name for ratio, name in ratios if ratio < 4.5] == []
     drawn = page.evaluate(DRAWN)
@@ -106,7 +106,7 @@ def test_it_prints_with_all_charts(page: Page) -> None:
 
 
 def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
-    opened(browser, tmp_path / "tuning.html", run_page.render(bench_documents.tuning()))
+    open_page(browser, tmp_path / "tuning.html", run_page.render(bench_documents.tuning()))
     assert browser.evaluate("document.querySelector('.headline').innerText").startswith(
         "chat: threads 96 instead of 124"
     )
@@ -115,7 +115,7 @@ def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
 
 
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
-    opened(browser, tmp_path / "evil.html", run_page.render(bench_documents.hostile()))
+    open_page(browser, tmp_path / "evil.html", run_page.render(bench_documents.hostile()))
     assert browser.evaluate("document.querySelectorAll('img, a').length") == 0
     assert browser.evaluate("document.body.innerText").count(bench_documents.EVIL) > 20
     assert browser.errors == []

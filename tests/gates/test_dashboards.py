@@ -23,7 +23,7 @@ FILES = sorted((Path(__file__).parents[2] / "roles/monitoring/files/dashboards")
 FLAGS = ("--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022")
 
 
-def complaints(folder: Path, **dashboards: Any) -> str:
+def compile_dashboards(folder: Path, **dashboards: Any) -> str:
     """What the compiler says of dashboards."""
     node, packages = ensure_node_modules(*DASHBOARD_PACKAGES)
     (folder / "node_modules").symlink_to(packages / "node_modules")
@@ -41,10 +41,12 @@ def complaints(folder: Path, **dashboards: Any) -> str:
 @pytest.mark.slow
 def test_each_dashboard_has_the_types_of_grafana(tmp_path: Path) -> None:
     assert {file.stem for file in FILES} == {"fleet", "gateway", "host"}
-    assert complaints(tmp_path, **{file.stem: json.loads(file.read_text()) for file in FILES}) == ""
+    assert compile_dashboards(tmp_path, **{file.stem: json.loads(file.read_text()) for file in FILES}) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [{"schemaVersion": "41"}, {"timezone": 1}, {"panels": "none"}])
 def test_the_types_find_what_is_wrong(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    assert "is not assignable to type" in complaints(tmp_path, host={**json.loads(FILES[2].read_text()), **wrong})
+    assert "is not assignable to type" in compile_dashboards(
+        tmp_path, host={**json.loads(FILES[2].read_text()), **wrong}
+    )

@@ -56,7 +56,7 @@ def ansible_doc(run: Callable[..., str], kind: str, names: set[str]) -> dict[str
     return dict(json.loads(said[said.index("{\n") :]))
 
 
-def refusals(run: Callable[..., str], pages: list[Path]) -> str:
+def run_failing_check(run: Callable[..., str], pages: list[Path]) -> str:
     with pytest.raises(pytest.fail.Exception) as failed:
         run(*CHECK, *map(str, pages), env=PATHS)
     return str(failed.value)
@@ -66,7 +66,7 @@ def test_wrong_examples_are_refused(run: Callable[..., str], tmp_path: Path) -> 
     pages = {tmp_path / f"{number}.md": text for number, text in enumerate(WRONG)}
     for page, text in pages.items():
         page.write_text(text, encoding="utf-8")
-    said = refusals(run, list(pages)).splitlines()
+    said = run_failing_check(run, list(pages)).splitlines()
     for page, text in pages.items():
         assert any(line.startswith(f"{page.name}:1: ") and WRONG[text] in line for line in said), (text, said)
 
@@ -74,7 +74,7 @@ def test_wrong_examples_are_refused(run: Callable[..., str], tmp_path: Path) -> 
 def test_a_module_of_others_that_is_not_there_is_refused(run: Callable[..., str], tmp_path: Path) -> None:
     page = tmp_path / "syntax.md"
     page.write_text("```yaml\n- ansible.builtin.systemd_sirvice: {name: x}\n```", encoding="utf-8")
-    said = refusals(run, [page])
+    said = run_failing_check(run, [page])
     assert "systemd_sirvice" in said
     assert "syntax.md-1.yml" in said
 

@@ -16,8 +16,8 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import p
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import report
 from tools.pictures.chromium import Page
 
-from .conftest import opened
-from .contrast import contrasts, letters
+from .conftest import open_page
+from .contrast import map_letter_contrasts, text_contrasts
 
 FLEET: dict[str, tuple[str, ...]] = {
     "epyc9754-01": ("mask", "grub"),
@@ -39,7 +39,7 @@ COUNT = "document.querySelector('output').textContent"
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
     text = drift_html.render_drift_page(report(FLEET, host_map=plans.result("9754 SMT")["map"]))
-    return opened(browser, tmp_path / "report.html", text)
+    return open_page(browser, tmp_path / "report.html", text)
 
 
 def test_it_shows_the_fleet_and_asks_nobody_for_anything(page: Page) -> None:
@@ -68,7 +68,7 @@ def test_a_host_opens_and_leads_to_what_is_wrong_with_it(page: Page) -> None:
     )
 
 
-def marked(page: Page) -> Any:
+def marked_cells(page: Page) -> Any:
     """What is marked, and the last line of its title."""
     return page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('.drawn .wrong')].map(one => [one.dataset.at,"
@@ -82,7 +82,7 @@ def test_a_host_that_is_opened_has_a_map_with_marks_where_it_is_wrong(page: Page
     page.evaluate("document.querySelector('tr[data-host=\"epyc9754-01\"] summary').focus()")
     page.press_key("Enter")
     page.evaluate(DRAWN)
-    assert marked(page) == {"l3:3": "\u25b2 L3 partition: L3 share of group draft, L3 domain 3"}
+    assert marked_cells(page) == {"l3:3": "\u25b2 L3 partition: L3 share of group draft, L3 domain 3"}
     assert page.evaluate("document.querySelector('.wrong > text').textContent") == "\u25b2 L3 3"
     assert page.evaluate("document.querySelectorAll('.drawn [data-at^=\"cpu:\"]').length") == 256
     page.press_key("Enter")
@@ -90,7 +90,7 @@ def test_a_host_that_is_opened_has_a_map_with_marks_where_it_is_wrong(page: Page
     assert page.evaluate("document.querySelector('.drawn')") is None, "it closes with its host"
     page.click_element('tr[data-host="epyc9654-01"] summary')
     page.evaluate(DRAWN)
-    assert marked(page) == {"cpu:5": "\u25b2 prefetchers: prefetcher l1_stride, CPU 5"}
+    assert marked_cells(page) == {"cpu:5": "\u25b2 prefetchers: prefetcher l1_stride, CPU 5"}
     assert page.evaluate("getComputedStyle(document.querySelector('rect.wrong')).strokeWidth") == "3px"
     page.click_element("input[name=host]")
     page.type_text("9754")
@@ -129,8 +129,8 @@ def test_every_text_can_be_read(page: Page, dark: bool) -> None:
     page.prefer_dark(dark)
     page.click_element('tr[data-host="epyc9754-01"] summary')
     page.evaluate(DRAWN)
-    assert min(letters(page).values()) >= 4.5
-    ratios = contrasts(page)
+    assert min(map_letter_contrasts(page).values()) >= 4.5
+    ratios = text_contrasts(page)
     assert len(ratios) > 50
     assert [name for ratio, name in ratios if ratio < 4.5] == []
     # The background must change, not only the preference.

@@ -45,7 +45,7 @@ STILL_LARGE = {
 }
 
 
-def texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
+def read_texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
     for name in tracked:
         if (ROOT / name).is_symlink():
             continue
@@ -58,7 +58,7 @@ def texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
 def test_licence_header(tracked: list[Path]) -> None:
     missing = [
         str(name)
-        for name, text in texts(tracked)
+        for name, text in read_texts(tracked)
         if text.strip() and name not in BARE and name.suffix != ".json"
         if not {"SPDX-License-Identifier: GPL-3.0-or-later", "Copyright (c) 2026, the sovereign.epyc authors"}
         <= {line.strip('#/;*{}<>!-" .') for line in text.splitlines()[:8]}
@@ -69,7 +69,7 @@ def test_licence_header(tracked: list[Path]) -> None:
 def test_no_foreign_machine(tracked: list[Path]) -> None:
     found = [
         f"{name}:{number}: {match[0]}"
-        for name, text in texts(tracked)
+        for name, text in read_texts(tracked)
         for number, line in enumerate(text.splitlines(), 1)
         if (match := FORBIDDEN.search(line))
     ]

@@ -103,7 +103,7 @@ def deepseek_671b() -> tuple[str, dict[str, int], Tensors]:
     return "deepseek2", numbers, tensors
 
 
-def written(path: Path, architecture: str, numbers: dict[str, int], tensors: Tensors) -> gguf_model.Model:
+def write_and_read_model(path: Path, architecture: str, numbers: dict[str, int], tensors: Tensors) -> gguf_model.Model:
     described, end = [], 0
     for name, shape, kind in tensors:
         described.append(ggufs.tensor(name, shape, kind, end))
@@ -120,7 +120,7 @@ def written(path: Path, architecture: str, numbers: dict[str, int], tensors: Ten
     return gguf_model.read(str(path))
 
 
-def planned(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> InstancePlan:
+def plan_group_instance(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> InstancePlan:
     """Plan the instance of a group on four nodes that have so much memory each."""
     (raw,) = yaml.safe_load((EXAMPLE / f"{group}.yml").read_text())["llama_instances"]
     options = Options.parse({"binary": "/opt/llama-server", **raw})
@@ -140,8 +140,8 @@ CASES: list[Any] = [
 def test_it_fits_on_the_host_that_has_it(
     tmp_path: Path, group: str, shape: Any, gib: tuple[int, int], memory: int
 ) -> None:
-    model = written(tmp_path / "model.gguf", *shape())
-    found = planned(group, tmp_path, model, memory // 4 - 8)
+    model = write_and_read_model(tmp_path / "model.gguf", *shape())
+    found = plan_group_instance(group, tmp_path, model, memory // 4 - 8)
     weights = sum(part.data for part in model.parts) / GIB
     assert gib[0] < weights < gib[1]
     assert found.placement.policy == "interleave" and found.placement.nodes == (0, 1, 2, 3)
@@ -151,4 +151,4 @@ def test_it_fits_on_the_host_that_has_it(
     # A disk that reads 1 GB a second is a slow one.
     assert start_timeout(found) > weights * 1.074
     with pytest.raises(BadRequest, match=r"The instance needs .* evenly available"):
-        planned(group, tmp_path, model, int(weights) // 4)
+        plan_group_instance(group, tmp_path, model, int(weights) // 4)

@@ -53,13 +53,13 @@ def listed_names(tree: Tree) -> list[str]:
     return names
 
 
-def modules(root: Path) -> dict[str, Path]:
+def list_modules(root: Path) -> dict[str, Path]:
     """Return the files of a tree by their dotted names; a package has the name of its folder."""
     found = {path.relative_to(root).with_suffix(""): path for path in root.rglob("*.py")}
     return {".".join(name.parts).removesuffix(".__init__"): path for name, path in found.items()}
 
 
-def imports(name: str, there: dict[str, Path], prefix: str) -> Iterator[str]:
+def list_imports(name: str, there: dict[str, Path], prefix: str) -> Iterator[str]:
     """Yield the modules of the same tree that a module imports."""
     package = f"{prefix}.{name}" if there[name].name == "__init__.py" else f"{prefix}.{name}".rpartition(".")[0]
     for node in ast.walk(ast.parse(there[name].read_text())):
@@ -75,21 +75,21 @@ def imports(name: str, there: dict[str, Path], prefix: str) -> Iterator[str]:
 
 def upward_imports(tree: Tree) -> list[str]:
     """Return the imports that do not go down; within one line of the list a module may import another."""
-    names, there = listed_names(tree), modules(tree.folder)
+    names, there = listed_names(tree), list_modules(tree.folder)
 
     def place(module: str) -> int:
         parts = module.split(".")
         return max(names.index(name) for name in (".".join(parts[:2]), parts[0]) if name in names)
 
-    pairs = [(module, imported) for module in there for imported in imports(module, there, tree.prefix)]
+    pairs = [(module, imported) for module in there for imported in list_imports(module, there, tree.prefix)]
     return [f"{module} imports {imported}" for module, imported in pairs if place(module) > place(imported)]
 
 
-def circle(root: Path, prefix: str) -> list[str]:
+def find_import_circle(root: Path, prefix: str) -> list[str]:
     """Return modules that import each other in a circle, an empty list where there are none."""
-    there = modules(root)
+    there = list_modules(root)
     try:
-        TopologicalSorter({name: list(imports(name, there, prefix)) for name in there}).prepare()
+        TopologicalSorter({name: list(list_imports(name, there, prefix)) for name in there}).prepare()
     except CycleError as error:
         return list(error.args[1])
     return []
@@ -116,7 +116,7 @@ def test_imports_go_down(tree: Tree) -> None:
 
 @pytest.mark.parametrize("tree", TREES)
 def test_the_list_has_every_package_and_only_those(tree: Tree) -> None:
-    there, names = modules(tree.folder), listed_names(tree)
+    there, names = list_modules(tree.folder), listed_names(tree)
     assert [name for name in names if name not in there] == []
     assert {name.split(".")[0] for name in there} == {name.split(".")[0] for name in names}
 
@@ -135,8 +135,8 @@ def test_the_walk_names_what_is_there() -> None:
 
 def test_nothing_imports_in_a_circle() -> None:
     for tree in TREES:
-        assert circle(tree.folder, tree.prefix) == []
-    assert circle(ROOT / "lab/vepyc", "vepyc") == []
+        assert find_import_circle(tree.folder, tree.prefix) == []
+    assert find_import_circle(ROOT / "lab/vepyc", "vepyc") == []
 
 
 def test_programs_in_texts_import_what_is_there(tracked: list[Path]) -> None:
@@ -158,19 +158,19 @@ def test_packages_say_what_they_are() -> None:
 
 
 def upward_for_types(copy: Path) -> bool:
-    append(copy / "_io/command.py", "if TYPE_CHECKING:\n    from .._knobs.protocol.knob import Knob\n")
+    append_text(copy / "_io/command.py", "if TYPE_CHECKING:\n    from .._knobs.protocol.knob import Knob\n")
     return upward_imports(ENGINE._replace(folder=copy)) == ["_io.command imports _knobs.protocol.knob"]
 
 
 def upward_in_a_package(copy: Path) -> bool:
-    append(copy / "_knobs/protocol/ledger.py", "def later():\n    from .. import catalogue\n")
+    append_text(copy / "_knobs/protocol/ledger.py", "def later():\n    from .. import catalogue\n")
     return upward_imports(ENGINE._replace(folder=copy)) == ["_knobs.protocol.ledger imports _knobs.catalogue"]
 
 
 def round_about(copy: Path) -> bool:
-    append(copy / "_notation/sizes.py", "from .masks import GRAMMAR\n")
+    append_text(copy / "_notation/sizes.py", "from .masks import GRAMMAR\n")
     return (
-        set(circle(copy, ENGINE.prefix)) == {"_notation.sizes", "_notation.cache_masks"}
+        set(find_import_circle(copy, ENGINE.prefix)) == {"_notation.sizes", "_notation.cache_masks"}
         and upward_imports(ENGINE._replace(folder=copy)) == []
     )
 
@@ -181,7 +181,7 @@ def without_a_sentence(copy: Path) -> bool:
     return packages_without_sentence(copy) == ["_host", "_models"]
 
 
-def append(path: Path, text: str) -> None:
+def append_text(path: Path, text: str) -> None:
     path.write_text(f"{path.read_text()}\n{text}")
 
 
@@ -194,5 +194,5 @@ def test_what_is_planted_is_found(planted: Callable[[Path], bool], tmp_path: Pat
 def test_an_upward_import_of_the_controllers_half_is_found(tmp_path: Path) -> None:
     copy = CONTROLLER._replace(folder=tmp_path / "controller")
     shutil.copytree(CONTROLLER.folder, copy.folder, ignore=shutil.ignore_patterns("__pycache__"))
-    append(copy.folder / "_pages/html.py", f"from {CONTROLLER.prefix}._drift_report.wording import summary\n")
+    append_text(copy.folder / "_pages/html.py", f"from {CONTROLLER.prefix}._drift_report.wording import summary\n")
     assert upward_imports(copy) == ["_pages.html imports _drift_report.wording"]

@@ -38,16 +38,16 @@ def play(tmp_path: Path, folder: Path) -> Play:
     return play
 
 
-def files(folder: Path) -> set[str]:
+def list_files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_what_the_role_wrote_is_removed_with_its_folder(play: Play, folder: Path) -> None:
     play("-e", "monitoring_page_url=http://127.0.0.1:9090")
-    assert {"scrape.yml", "serving.html", "targets/llama.json", "dashboards/fleet.json"} <= files(folder)
-    written = files(folder)
+    assert {"scrape.yml", "serving.html", "targets/llama.json", "dashboards/fleet.json"} <= list_files(folder)
+    written = list_files(folder)
     play("-e", "monitoring_state=absent", "--check")
-    assert files(folder) == written
+    assert list_files(folder) == written
     play("-e", "monitoring_state=absent")
     assert not folder.exists()
     assert "changed=0" in play("-e", "monitoring_state=absent")
@@ -60,9 +60,9 @@ def test_files_of_others_stay(play: Play, folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
     play()
-    assert theirs < files(folder)
+    assert theirs < list_files(folder)
     play("-e", "monitoring_state=absent")
-    assert files(folder) == theirs and not (folder / "targets").exists()
+    assert list_files(folder) == theirs and not (folder / "targets").exists()
 
 
 def test_a_folder_in_which_the_role_never_wrote_is_left_as_it_is(play: Play, folder: Path) -> None:
@@ -70,4 +70,4 @@ def test_a_folder_in_which_the_role_never_wrote_is_left_as_it_is(play: Play, fol
     (folder / "targets").mkdir(parents=True)
     (folder / "scrape.yml").write_text("theirs")
     assert "changed=0" in play("-e", "monitoring_state=absent")
-    assert files(folder) == {"scrape.yml"} and (folder / "targets").is_dir()
+    assert list_files(folder) == {"scrape.yml"} and (folder / "targets").is_dir()

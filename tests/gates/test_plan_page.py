@@ -15,8 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import p
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from tools.pictures.chromium import Page
 
-from .conftest import opened
-from .contrast import contrasts, letters
+from .conftest import open_page
+from .contrast import map_letter_contrasts, text_contrasts
 
 FLEET: dict[str, Any] = {
     "dense-1": plans.result("9754 SMT", 2),
@@ -33,7 +33,7 @@ SEEN = f"{CARDS}.filter(one => one.offsetParent).map(one => one.dataset.hosts)"
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
-    return opened(browser, tmp_path / "plan.html", plan_html.render_plan_page(plans.gathered(FLEET)))
+    return open_page(browser, tmp_path / "plan.html", plan_html.render_plan_page(plans.gathered(FLEET)))
 
 
 def test_it_shows_each_plan_once_and_first_who_has_none(page: Page) -> None:
@@ -100,10 +100,10 @@ def test_of_hosts_with_one_map_those_that_are_looked_for_are_shown(page: Page) -
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_text_can_be_read(page: Page, dark: bool) -> None:
     page.prefer_dark(dark)
-    ratios = contrasts(page)
+    ratios = text_contrasts(page)
     assert len(ratios) > 30
     assert [name for ratio, name in ratios if ratio < 4.5] == []
-    on_map = letters(page)
+    on_map = map_letter_contrasts(page)
     assert set(on_map) == {"h", "d", "v", "rest"} and min(on_map.values()) >= 4.5
     # The cells change with the preference, and not only the page around them.
     cell = page.evaluate("getComputedStyle(document.querySelector('.map rect.v')).fill")
@@ -125,7 +125,7 @@ def test_what_a_host_answers_is_text(browser: Page, tmp_path: Path) -> None:
     answer["map"]["nodes"][0]["memory"] = evil
     answer["map"]["instances"][0].update(name=evil, url="javascript:alert(1)")
     answer["text"] = evil
-    opened(browser, tmp_path / "evil.html", plan_html.render_plan_page(plans.gathered({evil: answer})))
+    open_page(browser, tmp_path / "evil.html", plan_html.render_plan_page(plans.gathered({evil: answer})))
     assert browser.evaluate("document.title").startswith("Plans: ")
     assert browser.evaluate("document.querySelectorAll('img, a').length") == 0
     shown = evil.replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")

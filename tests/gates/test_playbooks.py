@@ -90,7 +90,9 @@ ODD_STEPS = {
 LOCAL = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
 
 
-def refuse(run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, object]], *arguments: str) -> str:
+def run_refused_check(
+    run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, object]], *arguments: str
+) -> str:
     """Return what a check of site.yml says that refuses each of these hosts, which are this machine."""
     inventory = folder / "hosts.json"
     inventory.write_text(json.dumps({"all": {"hosts": {name: {**LOCAL, **one} for name, one in hosts.items()}}}))
@@ -104,7 +106,7 @@ def refuse(run: Callable[..., str], folder: Path, hosts: dict[str, dict[str, obj
 
 
 def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], tmp_path: Path) -> None:
-    said = refuse(run, tmp_path, {name: {"epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()})
+    said = run_refused_check(run, tmp_path, {name: {"epyc_steps": steps} for name, (steps, dummy) in ODD_STEPS.items()})
     for dummy, words in ODD_STEPS.values():
         assert words in " ".join(said.split()), said
 
@@ -117,7 +119,7 @@ def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_pat
         "numa_thp": "sometimes",
         "llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
     }
-    said = refuse(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
+    said = run_refused_check(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
     lines = said.partition("[ERROR]: ")[2].split("\nOrigin:")[0].splitlines()
     assert lines[-1] == "Nothing was changed."
     for words in (

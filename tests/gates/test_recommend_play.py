@@ -63,7 +63,9 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
     controller.play(*asked, limit="all")
     written = controller.file.read_text()
     # How much memory is free, which a reason tells, changes from one run to the next.
-    assert values(controller.file.with_name("again.yml").read_text()) == values(written)
+    assert variables_without_cache(controller.file.with_name("again.yml").read_text()) == variables_without_cache(
+        written
+    )
     (instance,) = yaml.safe_load(written)["llama_instances"]
     assert instance["model"] == str(controller.model)
     run("yamllint", "--strict", str(controller.file))
@@ -72,10 +74,10 @@ def test_what_it_writes(controller: Controller, run: Callable[..., str]) -> None
         controller.play(*asked)
     assert controller.file.read_text() == MINE
     controller.play(*asked, *controller.extra(overwrite="true"))
-    assert values(controller.file.read_text()) == values(written)
+    assert variables_without_cache(controller.file.read_text()) == variables_without_cache(written)
 
 
-def values(text: str) -> dict[str, object]:
+def variables_without_cache(text: str) -> dict[str, object]:
     """Return the variables without the size of the prompt cache, which is what memory is free at that moment."""
     found = dict(yaml.safe_load(text))
     for instance in found["llama_instances"]:

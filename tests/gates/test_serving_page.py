@@ -18,9 +18,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 from tools.pictures.chromium import Page
 
-from .conftest import opened
-from .contrast import contrasts
-from .prometheus import Prometheus, fleet
+from .conftest import open_page
+from .contrast import text_contrasts
+from .prometheus import Prometheus, make_fleet_metrics
 
 HEADLINE = "document.querySelector('.headline').innerText"
 ROWS = "[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).map(row => row.innerText.split('\\t'))"
@@ -45,15 +45,15 @@ def prometheus() -> Iterator[Prometheus]:
     server.server_close()
 
 
-def shown(browser: Page, tmp_path: Path, url: str) -> Page:
-    page = opened(browser, tmp_path / "serving.html", serving_html.render_serving_page(url))
+def show_page(browser: Page, tmp_path: Path, url: str) -> Page:
+    page = open_page(browser, tmp_path / "serving.html", serving_html.render_serving_page(url))
     page.evaluate(DRAWN)
     return page
 
 
 def test_one_host(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
-    prometheus.samples = fleet(1)
-    page = shown(browser, tmp_path, prometheus.url)
+    prometheus.samples = make_fleet_metrics(1)
+    page = show_page(browser, tmp_path, prometheus.url)
     assert page.evaluate(HEADLINE) == "1 instance on 1 host: all is well."
     (row,) = page.evaluate(ROWS)
     assert row == ["epyc-001 chat", "<b>m</b>", "12.5", "", "2", "80 ms", "75 %", "60 %", "55 %", "250.0 GB/s", ""]
@@ -64,13 +64,13 @@ def test_one_host(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None
     assert page.errors == []
     for dark in (False, True):
         page.prefer_dark(dark)
-        assert min(ratio for ratio, dummy in contrasts(page)) >= 4.5
+        assert min(ratio for ratio, dummy in text_contrasts(page)) >= 4.5
     page.prefer_dark(False)
 
 
 def test_two_hundred_hosts(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
-    prometheus.samples = fleet(200)
-    page = shown(browser, tmp_path, prometheus.url)
+    prometheus.samples = make_fleet_metrics(200)
+    page = show_page(browser, tmp_path, prometheus.url)
     assert page.evaluate(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
     rows = page.evaluate(ROWS)
     assert [row[2] for row in rows[:20]] == ["down"] * 20 and rows[20][10] == "2"
@@ -83,15 +83,15 @@ def test_two_hundred_hosts(browser: Page, tmp_path: Path, prometheus: Prometheus
 
 
 def test_nothing_is_known(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
-    page = shown(browser, tmp_path, prometheus.url)
+    page = show_page(browser, tmp_path, prometheus.url)
     assert page.evaluate(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
     assert page.evaluate(ROWS) == [] and page.errors == []
 
 
 def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     """What was known stays, and is said to be old."""
-    prometheus.samples = fleet(1)
-    page = shown(browser, tmp_path, prometheus.url)
+    prometheus.samples = make_fleet_metrics(1)
+    page = show_page(browser, tmp_path, prometheus.url)
     prometheus.shutdown()
     prometheus.server_close()
     page.evaluate("look()")
@@ -115,17 +115,19 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
 )
 def test_what_is_no_result_is_called_that(browser: Page, tmp_path: Path, prometheus: Prometheus, body: str) -> None:
     prometheus.body = body.encode()
-    page = shown(browser, tmp_path, prometheus.url)
+    page = show_page(browser, tmp_path, prometheus.url)
     assert page.evaluate(HEADLINE) == f"Prometheus at {prometheus.url} answered something that is no result of a query."
     assert page.evaluate(ROWS) == [] and page.errors == []
 
 
 def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     """Prometheus itself answers NaN where nothing was served; labels may lack, too."""
-    prometheus.samples = {name: [(labels, float("nan")) for labels, dummy in of] for name, of in fleet(1).items()}
-    prometheus.samples["up"] = [*fleet(1)["up"], ({}, 1)]
+    prometheus.samples = {
+        name: [(labels, float("nan")) for labels, dummy in of] for name, of in make_fleet_metrics(1).items()
+    }
+    prometheus.samples["up"] = [*make_fleet_metrics(1)["up"], ({}, 1)]
     prometheus.hour = ["NaN", "x", "2", "+Inf", "4"]
-    page = shown(browser, tmp_path, prometheus.url)
+    page = show_page(browser, tmp_path, prometheus.url)
     assert page.evaluate(HEADLINE) == "2 instances on 2 hosts: all is well."
     assert page.evaluate(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
     assert page.evaluate("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"

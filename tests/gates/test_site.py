@@ -16,7 +16,7 @@ from vepyc import VepycError, playbook_runs
 from vepyc.machine.run_directory import Config, RunDirectory
 
 
-def said(home: Path, *arguments: str) -> tuple[int, list[str]]:
+def run_site_tool(home: Path, *arguments: str) -> tuple[int, list[str]]:
     """Run the tool with a cache of its own, in which it may not begin to build; return its exit code and its lines."""
     done = playbook_runs.run_command(
         "tools/run.sh", "tools/site.py", *arguments, VEPYC_HOME=str(home), PYTHONPATH="lab"
@@ -26,7 +26,7 @@ def said(home: Path, *arguments: str) -> tuple[int, list[str]]:
 
 
 def test_a_sku_that_there_is_not(tmp_path: Path) -> None:
-    code, lines = said(tmp_path, "epyc9999")
+    code, lines = run_site_tool(tmp_path, "epyc9999")
     assert (code, lines) == (
         1,
         [
@@ -40,12 +40,12 @@ def test_a_sku_that_there_is_not(tmp_path: Path) -> None:
 
 
 def test_there_is_nobody_to_ask(tmp_path: Path) -> None:
-    code, lines = said(tmp_path, "epyc9754", "--ask", "Who is there?")
+    code, lines = run_site_tool(tmp_path, "epyc9754", "--ask", "Who is there?")
     assert (code, lines[-1]) == (1, "site: there is nobody to ask; start one: make site SKU=epyc9754")
 
 
 def test_nothing_was_switched_off(tmp_path: Path) -> None:
-    code, lines = said(tmp_path, "epyc9754", "--up")
+    code, lines = run_site_tool(tmp_path, "epyc9754", "--up")
     assert (code, lines) == (1, ["site: there is no machine that was switched off; make one: make site SKU=epyc9754"])
 
 

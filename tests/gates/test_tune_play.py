@@ -58,28 +58,30 @@ def instance(name: str, tuned: dict[str, Any] | None = None, **more: Any) -> dic
     return {"name": name, "model": f"/{told}", "port": 8080, "threads": 4}
 
 
-def named(instance: dict[str, Any]) -> dict[str, Any]:
+def variables_with_named_model(instance: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of a host with this instance, which names its model as a user of the catalogue does."""
     model = {"name": "mine", "path": instance["model"]}
     return {"llama_models": [model], "llama_instances": [{**instance, "model": "mine"}]}
 
 
-def host(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
+def host_variables(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     return {**here, "tune_write": True, **more, **({"llama_instances": list(instances)} if instances else {})}
 
 
 HOSTS = {
-    "beside": host(tune_instance="chat"),
-    "kept": host(),
-    "shown": host({"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False),
-    "agree1": host(instance("chat", CHAT), tune_group="agree"),
-    "agree2": host(instance("chat", LEAST), tune_group="agree"),
-    "differ1": host(**named(instance("chat", CHAT)), tune_group="differ"),
-    "differ2": host(instance("chat", OTHER), tune_group="differ"),
-    "alone": host(instance("chat"), tune_group="one"),
-    "unnamed": host(instance("chat"), tune_instance="chta"),
-    "blocked": host(instance("chat")),
+    "beside": host_variables(tune_instance="chat"),
+    "kept": host_variables(),
+    "shown": host_variables(
+        {"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False
+    ),
+    "agree1": host_variables(instance("chat", CHAT), tune_group="agree"),
+    "agree2": host_variables(instance("chat", LEAST), tune_group="agree"),
+    "differ1": host_variables(**variables_with_named_model(instance("chat", CHAT)), tune_group="differ"),
+    "differ2": host_variables(instance("chat", OTHER), tune_group="differ"),
+    "alone": host_variables(instance("chat"), tune_group="one"),
+    "unnamed": host_variables(instance("chat"), tune_instance="chta"),
+    "blocked": host_variables(instance("chat")),
 }
 GROUPS = {"agree": ["agree1", "agree2"], "differ": ["differ1", "differ2"], "one": ["alone"]}
 #: What is in the inventory beside, by hand or from an earlier run. One instance makes no text, and one is gone.
@@ -153,14 +155,14 @@ def first(controller: Controller) -> playbook_runs.PlaybookRun:
     return controller.play("sovereign.epyc.tune")
 
 
-def failures(played: playbook_runs.PlaybookRun) -> dict[str, str]:
+def failed_assertions(played: playbook_runs.PlaybookRun) -> dict[str, str]:
     """What each host says in an assertion that failed."""
     failed = {one["host"]: one.get("results", [one]) for one in played.results if one["status"] == "failed"}
     return {name: " ".join(one["msg"] for one in results if "evaluated_to" in one) for name, results in failed.items()}
 
 
 def test_what_it_refuses_before_and_after(first: playbook_runs.PlaybookRun) -> None:
-    said = failures(first)
+    said = failed_assertions(first)
     assert said.keys() == {"shown", "differ1", "alone", "unnamed", "blocked"} and first.returncode
     assert said["shown"] == "It does not run. The run of code proves nothing; its report above says why."
     assert said["differ1"] == (
@@ -218,7 +220,7 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
     roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]
     book.write_text(yaml.safe_dump([{"hosts": "kept,agree2", "gather_facts": False, "roles": roles}]))
     second = controller.play("sovereign.epyc.tune", str(book), "-l", READERS)
-    assert (second.returncode, failures(second)) == (0, {})
+    assert (second.returncode, failed_assertions(second)) == (0, {})
     assert second.changed_results.keys() == {"Try other options"} and controller.files() == before
     served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
     assert served == {"kept": [[8, 16], [8, None], [None, None]], "agree2": [[4, 16]]}
@@ -228,6 +230,6 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
 
 
 def test_beside_a_list_of_hosts_it_writes_nothing(controller: Controller) -> None:
-    extra = json.dumps(host(instance("chat", CHAT)))
+    extra = json.dumps(host_variables(instance("chat", CHAT)))
     played = controller.play("sovereign.epyc.tune", "-e", extra, inventory="plain,")
-    assert "The inventory is a list of hosts" in failures(played)["plain"]
+    assert "The inventory is a list of hosts" in failed_assertions(played)["plain"]

@@ -53,7 +53,7 @@ KNOWN = {
 }
 
 
-def _called(node: ast.Call) -> str:
+def _called_name(node: ast.Call) -> str:
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
         return f"{node.func.value.id}.{node.func.attr}"
     return node.func.id if isinstance(node.func, ast.Name) else ""
@@ -63,13 +63,13 @@ def _opens_by_descriptor(node: ast.Call) -> bool:
     """Return whether a call of open() only wraps a descriptor, which the door opened."""
     first = node.args[0] if node.args else None
     made = isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "open_file"
-    return _called(node) == "open" and (made or (isinstance(first, ast.Name) and first.id == "descriptor"))
+    return _called_name(node) == "open" and (made or (isinstance(first, ast.Name) and first.id == "descriptor"))
 
 
 @functools.cache
 def lines_by_name(source: str) -> tuple[int, ...]:
     """Return the lines of a module with calls past the door."""
-    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and _called(node) in CALLS)
+    calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and _called_name(node) in CALLS)
     return tuple(node.lineno for node in calls if not _opens_by_descriptor(node))
 
 

@@ -38,7 +38,7 @@ print(urllib.request.urlopen(asked).read().decode())
 """
 
 
-def serve(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def serve_instances(guest: Guest, *instances: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Have these instances and no others; return their plans."""
     asked = [{**SMALL, **one} for one in instances]
     done = guest.module("llama_server", binary=BINARY, instances=asked, purge=True, intent=INTENT)

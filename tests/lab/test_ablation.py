@@ -96,7 +96,7 @@ def test_a_knob_that_does_not_take_is_rejected(host):
     assert_same(host, before)
 
 
-def interrupted(host, end, moment):
+def interrupt_ablation(host, end, moment):
     """Begin an ablation, and end it so many seconds after its first change."""
     with ThreadPoolExecutor() as pool:
         run = pool.submit(host.run_module, "llama_ablation", **ASKED, knobs=["L3 partition", "governor", "threads"])
@@ -105,7 +105,7 @@ def interrupted(host, end, moment):
         return run.exception() or run.result().returncode
 
 
-def back(host):
+def wait_until_restored(host):
     """Wait until nothing of an ablation is left."""
     last = time.monotonic() + 120
     while host.run(f"ls {JOURNAL} /run/systemd/system/{UNIT}.d", check=False):
@@ -119,7 +119,7 @@ def test_ended_at_a_random_moment(host, seed):
     before, moment = tuned(host), random.Random(seed).uniform(0, WITHIN)
     how = ("KILL", "TERM", "power cut")[seed % 3]
     if how == "power cut":
-        interrupted(host, host.machine.kill, moment)
+        interrupt_ablation(host, host.machine.kill, moment)
         host.carry_modules()
         # A unit that still starts is neither as configured nor drift.
         host.run(f"timeout 120 sh -c 'until systemctl is-active -q {UNIT}; do sleep 0.5; done'")
@@ -127,7 +127,7 @@ def test_ended_at_a_random_moment(host, seed):
         assert host.run(WORDS) == before[1]
     else:
         kill = f"kill -{how} $(sed -nE 's/.*\"process\": ([0-9]+).*/\\1/p' {JOURNAL})"
-        assert interrupted(host, lambda: host.run(kill), moment) != 0
-        back(host)
+        assert interrupt_ablation(host, lambda: host.run(kill), moment) != 0
+        wait_until_restored(host)
         assert_same(host, before)
     assert not host.run(f"ls {JOURNAL}", check=False)

@@ -37,7 +37,7 @@ def host(tmp_path_factory):
 COLD = ("-e", "reboot_by=bmc", "-e", "reboot_reset=cold", "-e", "epyc_reboot_ok=true")
 
 
-def nodes(host):
+def count_nodes(host):
     host.machine.disconnect()
     return len(host.run("ls -d /sys/devices/system/node/node*").split())
 
@@ -49,7 +49,7 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
     play = host.play(SITE, "--tags", "base,bios", *wish)
     assert play[ASK]["changed"] is True
     assert play[ASK]["reboot_required"] is True
-    assert (nodes(host), host.run("cat /var/lib/sovereign-epyc/bios-originals.json").count('"sent"')) == (4, 1)
+    assert (count_nodes(host), host.run("cat /var/lib/sovereign-epyc/bios-originals.json").count('"sent"')) == (4, 1)
     # Meanwhile somebody takes a memory module out.
     host.machine.set_bios(dimms=11)
     boot_id = "cat /proc/sys/kernel/random/boot_id"
@@ -58,7 +58,7 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
     assert "becomes 2 at the next boot" in play["Say whether the host waits"]["msg"]
     sent = [result["sent"] for result in play.results if result["task"] == "Have the BMC reset the server"]
     assert sent == [["PowerCycle"], ["On"]], "asked whether it can, then switched on what had shut itself down"
-    assert nodes(host) == 2
+    assert count_nodes(host) == 2
     assert host.run(boot_id) != first
     rows = {row["name"]: row for row in play["Hold what the BMC says against the kernel"]["settings"]}
     shown = rows["memory_channels"]

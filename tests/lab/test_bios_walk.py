@@ -71,7 +71,7 @@ def at_bmc(host):
     return told["active"], told["pending"]
 
 
-def kernel(host):
+def read_kernel_state(host):
     """What the kernel has found: nodes, threads of the first core, boost, CPUs."""
     host.machine.disconnect()
     nodes, threads, cpus = host.run(
@@ -81,7 +81,7 @@ def kernel(host):
     return len(parse_cpulist(nodes)), threads, boost, cpus
 
 
-def follows(host, nodes):
+def require_settings_for_nodes(host, nodes):
     """Masks, pages and the boot parameters of the next boot are those of so many nodes."""
     compute = COMPUTE[nodes]
     owned = {group: parse_cpulist(host.read(group, "cpus_list")) for group in ("draft", "verify")}
@@ -95,7 +95,7 @@ def follows(host, nodes):
     assert f"isolcpus=managed_irq,{compute} " in host.run("cat /boot/grub/grub.cfg")
 
 
-def boots(host):
+def count_reboots(host):
     return host.machine.run_dir.log.read_text().count("the guest reboots")
 
 
@@ -114,7 +114,7 @@ class Clock:
 def test_from_one_node_to_four_and_back(host):
     lap, password = Clock(), host.machine.bmc["password"]
     first, bmc_first = host.untouched(), at_bmc(host)
-    assert kernel(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
+    assert read_kernel_state(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
     assert bmc_first[1] == {}
     lap("looked at the machine")
 
@@ -127,13 +127,13 @@ def test_from_one_node_to_four_and_back(host):
     done = host.play(SITE, "-e", FIRST_STEPS)
     assert done[ASK]["reboot_required"] is True
     assert at_bmc(host)[0] == bmc_first[0]
-    follows(host, 1)
+    require_settings_for_nodes(host, 1)
     lap("site.yml on one node; the BIOS waits")
 
-    before = boots(host)
+    before = count_reboots(host)
     play = host.play(REBOOT, *OK)
-    assert boots(host) == before + 1
-    assert kernel(host) == (4, "0", True, f"0-{SHAPE.cpus - 1}")
+    assert count_reboots(host) == before + 1
+    assert read_kernel_state(host) == (4, "0", True, f"0-{SHAPE.cpus - 1}")
     active = at_bmc(host)
     assert active[1] == {}
     assert {name: active[0][name] for name in ("NumaNodesPerSocket", "LogicalProc", "ProcTurboMode", "CcdCores")} == {
@@ -150,7 +150,7 @@ def test_from_one_node_to_four_and_back(host):
 
     done = host.play(SITE)
     assert done[ASK]["changed"] is False
-    follows(host, 4)
+    require_settings_for_nodes(host, 4)
     lap("site.yml on four nodes")
     assert host.play(SITE).changed == {}
     lap("site.yml once more, and nothing is left to do")
@@ -158,7 +158,7 @@ def test_from_one_node_to_four_and_back(host):
     host.play(REBOOT, *OK, "-e", "reboot_by=bmc")
     host.machine.disconnect()
     assert f"isolcpus=managed_irq,{COMPUTE[4]} " in host.run("cat /proc/cmdline").replace("\n", " ")
-    follows(host, 4)
+    require_settings_for_nodes(host, 4)
     lap("reboot.yml for the boot parameters, by the BMC")
     host.play("playbooks/drift.yml")
     lap("drift.yml is clean")
@@ -168,7 +168,7 @@ def test_from_one_node_to_four_and_back(host):
     lap("restore.yml, and the BIOS of before is pending")
     host.play(REBOOT, *OK, *UNDO)
     host.play(SITE, "--tags", "bios", *UNDO)
-    assert kernel(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
+    assert read_kernel_state(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
     assert at_bmc(host) == bmc_first
     assert not list((host.folder / ".bios").iterdir())
     lap("reboot.yml: the BIOS of before")

@@ -108,7 +108,7 @@ PARTITION = {"from_plan": True, "intent": INTENT}
 MOUNT = "/sys/fs/resctrl"
 
 
-def restored(host):
+def restore_all(host):
     """Restore, which must say it has put everything back; return what it remarks."""
     done = host.module("epyc_restore")
     assert not done.get("failed"), done["msg"]
@@ -122,7 +122,7 @@ def test_resctrl_was_unmounted(host):
     host.module("resctrl_schemata", mount=True, **PARTITION)
     host.module("sysfs_settings", thp="never")
     host.run(f"umount {MOUNT}")
-    (remark,) = restored(host)
+    (remark,) = restore_all(host)
     assert remark.startswith("resctrl was unmounted meanwhile")
 
 
@@ -133,7 +133,7 @@ def test_resctrl_was_mounted_by_another_with_cdp_and_is_not_any_more(host):
     assert any("L3CODE" in address for address in made["diff"]["changes"]["before"]), made
     host.run(f"umount {MOUNT} && mount -t resctrl none {MOUNT}")
     try:
-        assert [remark.partition(" meanwhile")[0] for remark in restored(host)] == [
+        assert [remark.partition(" meanwhile")[0] for remark in restore_all(host)] == [
             "resctrl was mounted anew with other options",
         ]
     finally:
@@ -151,12 +151,12 @@ def test_a_whole_l3_domain_is_offline_during_an_undo(host):
     assert failed["failed"] and "L3 domain 3 are offline" in failed["msg"], failed
     assert failed["diff"]["changes"]["after"]["sysfs:thp/enabled"] == "always"
     host.run(cpus.format(1))
-    restored(host)
+    restore_all(host)
     host.run(f"umount {MOUNT}")
     # With a mount of our own all masks end, and nothing is left for later.
     host.module("resctrl_schemata", mount=True, **PARTITION)
     host.run(cpus.format(0))
-    restored(host)
+    restore_all(host)
     host.run(cpus.format(1))
 
 
@@ -217,5 +217,5 @@ def test_etc_is_read_only(host):
     finally:
         host.run("umount /etc")
     assert host.module("kernel_cmdline", parameters=["sovereign.test=1"])["changed"]
-    restored(host)
+    restore_all(host)
     host.run("rm -f /run/sovereign-epyc/waits-for-reboot; rmmod dm_mod", check=False)

@@ -101,7 +101,7 @@ class Fleet:
         }
 
 
-def failed(play):
+def failed_results(play):
     return {result["host"]: result for result in play.results if result["status"] == "failed"}
 
 
@@ -122,8 +122,8 @@ def hook(folder, name, *failing):
 
 
 def test_site_tunes_those_who_can_be_and_names_the_others(fleet):
-    assert failed(fleet.first).keys() == {"wrong"}, failed(fleet.first)
-    refusal = failed(fleet.first)["wrong"]
+    assert failed_results(fleet.first).keys() == {"wrong"}, failed_results(fleet.first)
+    refusal = failed_results(fleet.first)["wrong"]
     assert refusal["task"] == GUARD
     assert refusal["msg"].startswith(
         "The CPU calls itself 'AMD EPYC 9754 128-Core Processor', but the variables of this host are for an EPYC"
@@ -167,7 +167,7 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
         for result in play.results
         if result["task"] == STOP and result["status"] == "failed"
     }
-    assert stops.keys() == {"two"}, failed(play)
+    assert stops.keys() == {"two"}, failed_results(play)
     assert stops["two"].startswith("two did not come back clean, at 'Ask the model': ")
     assert stops["two"].endswith(" It says: no model is loaded. Later batches were not touched.")
     order = ["Leave", "Reboot the host", "Prove that the host came back as configured", "Ask the model", STOP]
@@ -183,8 +183,8 @@ def test_one_that_is_not_healthy_after_its_reboot_is_named_and_the_others_of_its
 
 def test_verify_tells_of_each_host_what_it_is(fleet):
     play = fleet.play("playbooks/verify.yml", "-e", '{"verify_layers": ["resctrl", "cmdline"]}')
-    assert failed(play).keys() == {"wrong"}, failed(play)
-    assert "Nothing is stored for it on this host, but it is required." in failed(play)["wrong"]["msg"]
+    assert failed_results(play).keys() == {"wrong"}, failed_results(play)
+    assert "Nothing is stored for it on this host, but it is required." in failed_results(play)["wrong"]["msg"]
 
 
 def test_after_the_reboot_nothing_is_drift(fleet):

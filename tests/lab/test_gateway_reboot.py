@@ -114,7 +114,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
             )
             write_guest_file(guest.machine, MODEL, random_model(100))
             write_guest_file(guest.machine, "/etc/key", KEY.encode(), 600)
-            small_instance.serve(guest, INSTANCE)
+            small_instance.serve_instances(guest, INSTANCE)
             box.run(f"ip address add {address}/32 dev lo")
             Wire(box, address, guest)
             guests[name] = guest

@@ -78,7 +78,7 @@ def host(tmp_path_factory):
 
 def serve(guest, *instances):
     """Have these instances of the model that knows nothing, unless one names another; return their plans."""
-    return small_instance.serve(guest, *({"model": MODEL, **one} for one in instances))
+    return small_instance.serve_instances(guest, *({"model": MODEL, **one} for one in instances))
 
 
 @contextmanager

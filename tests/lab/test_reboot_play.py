@@ -52,7 +52,7 @@ def host(rebooted_guest, tmp_path_factory):
     return rebooted_guest
 
 
-def hook(host, name, command):
+def write_hook(host, name, command):
     path = host.hooks / f"{name.replace(' ', '-')}.yml"
     path.write_text(TASKS.replace("NAME", name).replace("COMMAND", json.dumps(command)))
     return str(path)
@@ -76,7 +76,7 @@ def test_nothing_is_rebooted_unless_allowed(host, how):
 
 def test_a_host_that_cannot_be_drained_is_not_rebooted(host):
     before = boot_id(host)
-    drain = hook(host, "Tell the balancer", "false")
+    drain = write_hook(host, "Tell the balancer", "false")
     play = host.play(REBOOT, *OK, "-e", f"reboot_drain_tasks={drain}", succeeds=False)
     assert play.returncode == 2, play.output
     assert play[STOP]["msg"].startswith(f"{host.machine.name} did not come back clean, at 'Tell the balancer': ")

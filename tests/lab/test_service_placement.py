@@ -90,7 +90,7 @@ def prove(bare_guest):
     return prove
 
 
-def busy(result):
+def busy_threads(result):
     return [thread for thread in result["threads"] if (thread["busy"] or 0) >= 0.5]
 
 
@@ -121,7 +121,7 @@ def test_all_is_where_it_shall_be(bare_guest, service, prove):
         "hugepages/hugetlb": "ok",
     }, result["sentence"]
     assert result["clean"] and result["seconds"] >= 3
-    assert {(row["allowed"], row["cpu"], row["l3"], row["node"]) for row in busy(result)} == {
+    assert {(row["allowed"], row["cpu"], row["l3"], row["node"]) for row in busy_threads(result)} == {
         (str(cpu), cpu, 1, 1) for cpu in (4, 5, 6, 7)
     }
     assert {row["allowed"] for row in result["threads"]} == {"0-7", "4", "5", "6", "7"}
@@ -156,7 +156,7 @@ def test_nothing_is_where_it_shall_be(bare_guest, service, prove):
     assert result["verdict"].items() >= dict.fromkeys(names, "drift").items(), sentence
     assert result["verdict"]["hugepages/hugetlb"] == result["verdict"]["hugepages/thp"] == "drift"
     assert not result["clean"]
-    assert len(busy(result)) == 4, "threads that wait for the same CPU are busy"
+    assert len(busy_threads(result)) == 4, "threads that wait for the same CPU are busy"
     assert "Busy threads share a CPU. CPU 3: thread " in sentence["spread"]
     assert "5 of 5 threads may run outside 4-7" in sentence["cpus"]
     assert (

@@ -58,18 +58,18 @@ def service(tuned):
     tuned.run("systemctl stop model", check=False)
 
 
-def complaints(guest, **asked):
+def verify_complaints(guest, **asked):
     """What the playbook's module complains of, without the seconds that a play takes."""
     return guest.module("epyc_verify", smt=False, **asked)["complaints"]
 
 
-def green(guest, *arguments):
+def require_success(guest, *arguments):
     play = guest.play(VERIFY, *ASKED, *arguments)
     assert play[CHECK]["complaints"] == []
     return play
 
 
-def red(guest, *arguments):
+def require_failure(guest, *arguments):
     """Run the playbook; it must fail. Return what it complains of."""
     play = guest.play(VERIFY, *ASKED, *arguments, succeeds=False)
     assert play.returncode == 2, play.output
@@ -79,7 +79,7 @@ def red(guest, *arguments):
 
 def test_tuned_host_is_green_and_left_as_it_was(tuned):
     before = tuned.state(), tuned.run(STORED)
-    play = green(tuned, "-e", "verify_nps=4", "-e", '{"verify_layers": ["resctrl"]}')
+    play = require_success(tuned, "-e", "verify_nps=4", "-e", '{"verify_layers": ["resctrl"]}')
     assert (tuned.state(), tuned.run(STORED)) == before
     items = {item["name"]: item for item in play[CHECK]["checklist"]}
     assert {name: item["verdict"] for name, item in items.items()} == {
@@ -106,15 +106,15 @@ def test_tuned_host_is_green_and_left_as_it_was(tuned):
 
 def test_changed_mask_is_red_until_it_is_repaired(tuned):
     tuned.run("echo L3:2=ff >/sys/fs/resctrl/draft/schemata")
-    (complaint,) = red(tuned)
+    (complaint,) = require_failure(tuned)
     assert complaint.startswith("L3 partition: L3 share of group draft, L3 domain 2")
     assert complaint.endswith(": found ff, wanted f. Run site.yml --tags cat.")
     tuned.run("sovereign-epyc apply")
-    assert complaints(tuned) == []
+    assert verify_complaints(tuned) == []
 
 
 def test_host_that_is_not_as_expected_is_red(tuned):
-    nodes, layer = red(tuned, "-e", "verify_nps=1", "-e", '{"verify_layers": ["msr"]}')
+    nodes, layer = require_failure(tuned, "-e", "verify_nps=1", "-e", '{"verify_layers": ["msr"]}')
     assert nodes.startswith(
         "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and should"
     )
@@ -132,17 +132,17 @@ MASK = "ln -sf /dev/null /etc/systemd/system/sovereign-epyc.service && systemctl
 )
 def test_boot_service_that_will_not_run_is_red_until_it_is_repaired(tuned, how, state):
     tuned.run(how)
-    assert complaints(tuned) == [
+    assert verify_complaints(tuned) == [
         f"boot service: sovereign-epyc.service is {state}, so no setting is applied at boot. Run site.yml --tags base."
     ]
     assert "engine:sovereign-epyc.service/enabled" in tuned.module("epyc_engine")["diff"]["changes"]["before"]
-    assert complaints(tuned) == []
+    assert verify_complaints(tuned) == []
 
 
 def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_end(tuned):
     """Until it is made again, and until a run of the same layers has ended."""
     steps = ["-e", json.dumps({"epyc_steps": ["base", "numa", "irq", "cat", "cpufreq", "prefetch"]})]
-    assert green(tuned, *steps, "-e", '{"prefetch_draft": {}, "prefetch_verify": {}}')
+    assert require_success(tuned, *steps, "-e", '{"prefetch_draft": {}, "prefetch_verify": {}}')
     stored = "/var/lib/sovereign-epyc/desired.json"
     tuned.run(f"cp -a {stored} /run/kept.json && sed -i 's,resctrl/resctrl,resctrl/other,' {stored}")
     tuned.run(
@@ -150,7 +150,7 @@ def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_
         f"json.dump(d, open('{stored}', 'w'))\""
     )
     try:
-        (complaint,) = red(tuned)
+        (complaint,) = require_failure(tuned)
     finally:
         tuned.run(f"cp -a /run/kept.json {stored}")
     assert complaint == (
@@ -159,7 +159,7 @@ def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_
     )
     begun = tuned.module("epyc_history", state="begun", layers=["numa"], requested=["base", "numa"])
     try:
-        (complaint,) = red(tuned)
+        (complaint,) = require_failure(tuned)
     finally:
         tuned.module("epyc_history", state="ended", run=begun["run"])
     assert complaint.startswith("run of site.yml: the run of ") and " did not end" in complaint
@@ -183,7 +183,7 @@ def test_boot_service_that_failed_is_red(tuned):
     tuned.run("systemctl start sovereign-epyc.service", check=False)
     tuned.run(f"cp -a /run/desired.json {store}")
     try:
-        (service,) = complaints(tuned)
+        (service,) = verify_complaints(tuned)
     finally:
         tuned.run("systemctl restart sovereign-epyc.service")
     assert service == (
@@ -198,27 +198,27 @@ def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
     asked = {"parameters": ["foo.bar=1"], "persistent": True}
     assert tuned.module("kernel_cmdline", **asked)["reboot_required"] is True
     try:
-        assert complaints(tuned) == [
+        assert verify_complaints(tuned) == [
             "boot parameters: boot parameter, foo.bar: found nothing, wanted 1, which waits for a reboot. Run "
             "reboot.yml -e epyc_reboot_ok=true."
         ]
-        play = green(tuned, "-e", "verify_allow_pending_reboot=true")
+        play = require_success(tuned, "-e", "verify_allow_pending_reboot=true")
         assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and should be 1, which waits for a reboot"]
     finally:
         tuned.module("kernel_cmdline", state="original")
-    assert complaints(tuned) == []
+    assert verify_complaints(tuned) == []
 
 
 def test_threads_must_keep_to_their_cpus(tuned, service):
     service([12, 13, 14, 15])
-    (complaint,) = red(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
+    (complaint,) = require_failure(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
     assert complaint == (  # the main thread may run anywhere
         "threads of model.service: 1 of 5 threads may also run on 0-11, outside of 12-15 (12-15). Set "
         "AllowedCPUs=12-15 for model.service."
     )
     tuned.run("taskset -p -c 12-15 $(systemctl show -P MainPID model)")
-    assert complaints(tuned, units={"model.service": "12-15"}) == []
-    (complaint,) = complaints(tuned, units={"nobody.service": ""})
+    assert verify_complaints(tuned, units={"model.service": "12-15"}) == []
+    (complaint,) = verify_complaints(tuned, units={"nobody.service": ""})
     assert "The unit nobody.service has no control group" in complaint
 
 

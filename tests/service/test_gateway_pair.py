@@ -97,20 +97,20 @@ class Pair:
         return [json.loads(answer["text"]).get("server", answer["text"]) for answer in self.ask(host, *requests)]
 
 
-def request(first: str, key: str = KEYS["team"]) -> dict[str, Any]:
+def chat_request(first: str, key: str = KEYS["team"]) -> dict[str, Any]:
     text = json.dumps({"model": "chat", "messages": [{"role": "user", "content": first}]})
     headers = [("Authorization", f"Bearer {key}")]
     return {"method": "POST", "path": "/v1/chat/completions", "headers": headers, "text": text}
 
 
-def until(wanted: Any, what: str, seconds: float = 15) -> None:
+def wait_until(wanted: Any, what: str, seconds: float = 15) -> None:
     deadline = time.monotonic() + seconds
     while not wanted():
         assert time.monotonic() < deadline, what
         time.sleep(0.2)
 
 
-def prepare(box: Container, server: str, address: str) -> None:
+def prepare_container(box: Container, server: str, address: str) -> None:
     """Install the packages, and start a server."""
     box.run("dpkg --install --force-unsafe-io /srv/packages/*.deb")
     box.run(f"systemd-run --quiet --unit=stub /usr/bin/python3 {PROGRAMS}/llama_stub.py {server} {address} 8081 ''")
@@ -123,7 +123,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     with running_container("gateway-one", binds) as one, running_container("gateway-two", binds) as two:
         one.connect_cable(two, "10.8.0.1/24", "10.8.0.2/24")
         with ThreadPoolExecutor() as pool:
-            list(pool.map(prepare, (one, two), ("first", "second"), ("10.8.0.1", "10.8.0.2")))
+            list(pool.map(prepare_container, (one, two), ("first", "second"), ("10.8.0.1", "10.8.0.2")))
         yield Pair([one, two], tmp_path_factory.mktemp("pair"))
 
 
@@ -132,13 +132,13 @@ def pair(bare: Pair) -> Pair:
     """Both gateways, when they serve at the shared address."""
     played = bare.play()
     assert played.returncode == 0, played.output
-    until(bare.holder, "nobody took the address")
+    wait_until(bare.holder, "nobody took the address")
     return bare
 
 
 def of_first(pair: Pair, host: str, word: str) -> list[dict[str, Any]]:
     """Begin conversations, and return those that the first server has: leastconn alone would have both take turns."""
-    begun = [request(f"{word} {number}") for number in range(6)]
+    begun = [chat_request(f"{word} {number}") for number in range(6)]
     kept = [one for one, server in zip(begun, pair.served_by(host, *begun), strict=True) if server == "first"]
     assert len(kept) > 1
     time.sleep(0.5)  # The other one is told at once, but not before the answer.
@@ -147,9 +147,9 @@ def of_first(pair: Pair, host: str, word: str) -> list[dict[str, Any]]:
 
 def test_conversations_and_rates_are_known_to_both(pair: Pair) -> None:
     kept = of_first(pair, "10.8.0.1", "known")
-    slow = [answer["status"] for answer in pair.ask("10.8.0.1", *[request("slow", KEYS["slow"])] * 3)]
+    slow = [answer["status"] for answer in pair.ask("10.8.0.1", *[chat_request("slow", KEYS["slow"])] * 3)]
     assert set(pair.served_by("10.8.0.2", *kept)) == {"first"}
-    assert (slow, pair.ask("10.8.0.2", request("slow", KEYS["slow"]))[0]["status"]) == ([200] * 3, 429)
+    assert (slow, pair.ask("10.8.0.2", chat_request("slow", KEYS["slow"]))[0]["status"]) == ([200] * 3, 429)
 
 
 def test_they_listen_to_each_other_on_no_other_address(pair: Pair) -> None:
@@ -164,11 +164,11 @@ def test_the_other_one_takes_the_address_when_haproxy_ends(pair: Pair) -> None:
     second = pair.other(first)
     kept = of_first(pair, SHARED, "moved")
     first.run("systemctl stop haproxy")
-    until(lambda: pair.holder() is second, "the address did not move")
+    wait_until(lambda: pair.holder() is second, "the address did not move")
     assert set(pair.served_by(SHARED, *kept)) == {"first"}
     first.run("systemctl start haproxy")
     own = f"10.8.0.{pair.boxes.index(first) + 1}"
-    until(lambda: pair.ask(own, request("up"))[0]["status"] == 200, "HAProxy did not come back")
+    wait_until(lambda: pair.ask(own, chat_request("up"))[0]["status"] == 200, "HAProxy did not come back")
     assert set(pair.served_by(own, *kept)) == {"first"}
     assert pair.holder() is second
 

@@ -41,7 +41,7 @@ def host(tmp_path_factory):
         yield host
 
 
-def words(host, name):
+def read_arguments(host, name):
     return host.run(f"tr '\\0' ' ' </proc/{host.main_pid(name)}/cmdline")
 
 
@@ -107,7 +107,7 @@ def test_a_head_and_fewer_experts(host):
     assert said["content"] in ("C" * 22, "C" * 23, "C" * 24)
     assert 0 < said["timings"]["draft_n_accepted"] == said["timings"]["draft_n"]
     assert host.complete_text(8090, "abc", 24)["content"] == "C" * 24
-    assert "--smart-expert-reduction 1,1" in words(host, "fewer")
+    assert "--smart-expert-reduction 1,1" in read_arguments(host, "fewer")
     assert "ser           = 1, 1" in host.run("journalctl --no-pager -u llama-fewer")
     host.serve(PLAIN)
 
@@ -123,7 +123,7 @@ def test_it_takes_its_own_options(host):
     }
     told = host.complete_text(8080, PROMPT)["content"]
     host.serve({**PLAIN, **own})
-    said = words(host, "plain")
+    said = read_arguments(host, "plain")
     assert "--mla-use 3 --attention-max-batch 512" in said and "--run-time-repack" in said
     assert host.complete_text(8080, PROMPT)["content"].split()[:8] == told.split()[:8]
     assert host.serve({**PLAIN, **own}).changed == {}

@@ -40,7 +40,7 @@ def served(service_host):
     return service_host
 
 
-def play(service_host, *arguments, **options):
+def run_benchmark(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
     played = run_playbook(
         service_host.folder, "playbooks/benchmark.yml", "-e", json.dumps({**ASKED, **options}), *arguments
@@ -48,15 +48,15 @@ def play(service_host, *arguments, **options):
     return played.returncode, played["Measure"]["results"][0]
 
 
-def files(service_host):
+def list_result_files(service_host):
     return service_host.run(f"ls {FOLDER}", check=False).split()
 
 
 def test_a_check_asks_nothing(served):
     before = served.read_metric(8080, "tokens_predicted_total")
-    code, result = play(served, "--check")
+    code, result = run_benchmark(served, "--check")
     assert code == 0 and result["text"] == "chat would be asked prompts in 1 rounds (2 of user), with 1 and 2 streams."
-    assert served.read_metric(8080, "tokens_predicted_total") == before and files(served) == []
+    assert served.read_metric(8080, "tokens_predicted_total") == before and list_result_files(served) == []
     done = served.box.run("sovereign-epyc bench chat", check=False)
     assert done.returncode == 1 and "a run of playbooks/benchmark.yml puts it here" in done.stderr
 
@@ -64,12 +64,12 @@ def test_a_check_asks_nothing(served):
 def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
     before = served.read_units()
-    code, result = play(served, benchmark_folder=str(tmp_path))
+    code, result = run_benchmark(served, benchmark_folder=str(tmp_path))
     assert code == (0 if result["clean"] else 2), result
     assert served.read_units() == before
     (copy,) = tmp_path.iterdir()
     document = json.loads(copy.read_text())
-    assert f"{FOLDER}/{copy.name.partition('-')[2]}".endswith(files(served)[0])
+    assert f"{FOLDER}/{copy.name.partition('-')[2]}".endswith(list_result_files(served)[0])
     alone = [one for one in document["samples"] if one["streams"] == 1 and one["round"] == 1]
     assert [one["predicted_n"] for one in alone] == [12, 12]
     # What stands in the prompt again and again is guessed.
@@ -96,7 +96,7 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
 def test_it_sees_who_else_asks(served):
     served.run("cat >/srv/others.py", text=OTHERS)
     served.run("systemd-run --quiet --unit=others python3 /srv/others.py")
-    code, result = play(served, benchmark_streams=[])
+    code, result = run_benchmark(served, benchmark_streams=[])
     served.run("systemctl stop others")
     assert code == 2 and not result["clean"]
     said = " ".join(result["text"].split())

@@ -65,7 +65,7 @@ CANNOT_BE = [
 ]
 
 
-def serve(service_host):
+def ensure_running_instance(service_host):
     if service_host.run("systemctl is-active llama-chat.service", check=False) != "active\n":
         service_host.serve(CHAT)
 
@@ -73,7 +73,7 @@ def serve(service_host):
 @pytest.fixture(autouse=True)
 def running(service_host):
     """An instance that runs before and after."""
-    serve(service_host)
+    ensure_running_instance(service_host)
     yield
     assert service_host.fetch_status(8080, "/health") == 200
 
@@ -81,7 +81,7 @@ def running(service_host):
 @pytest.fixture(scope="module")
 def said(service_host):
     """What is said of each that cannot be, asked for beside an instance that runs."""
-    serve(service_host)
+    ensure_running_instance(service_host)
     service_host.run("nohup python3 -m http.server --bind 127.0.0.1 22222 >/dev/null 2>&1 &")
     service_host.run("until ss -ltn | grep -q :22222; do sleep 0.1; done")
     return service_host.expect_refusals(*({**CHAT, **asked} for asked, dummy in CANNOT_BE))

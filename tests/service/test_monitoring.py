@@ -80,7 +80,7 @@ METRIC = re.compile(r"\b[A-Za-z_:][\w:]*\b(?! *\()")
 WORDS = {"and", "or", "unless"}
 
 
-def dashboards() -> dict[str, list[str]]:
+def queries_by_dashboard() -> dict[str, list[str]]:
     """The queries by dashboard, and those of the page of what is served."""
     found = {"serving": [*serving_html.QUERIES.values()]}
     for file in sorted(ROLE.glob("dashboards/*.json")):
@@ -89,7 +89,7 @@ def dashboards() -> dict[str, list[str]]:
     return found
 
 
-def metrics(query: str) -> set[str]:
+def metrics_in_query(query: str) -> set[str]:
     return set(METRIC.findall(ASIDE.sub(" ", query))) - WORDS
 
 
@@ -152,11 +152,11 @@ def test_each_query_of_a_panel_has_an_answer_after_some_traffic(host: Watched) -
         assert host.send_request(8443, "/completion", body)[0] == 200
         time.sleep(0.7)
     known = set(host.get("label/__name__/values"))
-    for name, queries in dashboards().items():
+    for name, queries in queries_by_dashboard().items():
         for query in queries:
             # Nothing is stored on this host, which its check calls unknown: that is what there is in place of drift.
             asked = query.replace("$host", host.box.name).replace('status="drift"', 'status="unknown"')
-            unknown = metrics(query) - known
+            unknown = metrics_in_query(query) - known
             assert unknown <= set(ABSENT), f"{name}: {query} names {unknown - set(ABSENT)}"
             if not unknown:
                 assert host.get("query", query=asked)["result"], f"{name}: {query} has no answer"
@@ -167,5 +167,5 @@ def test_no_alert_fires_where_all_is_well(host: Watched) -> None:
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) > 10 and all(rule["health"] == "ok" for rule in rules), rules
     assert [one["labels"]["alertname"] for one in host.get("alerts")["alerts"] if one["state"] == "firing"] == []
-    named = {metric for rule in rules for metric in metrics(rule["query"])}
+    named = {metric for rule in rules for metric in metrics_in_query(rule["query"])}
     assert named - set(host.get("label/__name__/values")) <= set(ABSENT)

@@ -22,7 +22,7 @@ from pathlib import Path
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import parse_cpulist
 from tests.fixtures.virtual_epyc import Guest, guest_of
 from tests.lab.random_model import random_model
-from tests.lab.small_instance import ASK_FEW, BINARY, serve
+from tests.lab.small_instance import ASK_FEW, BINARY, serve_instances
 from vepyc.figures import Bar, Figures
 from vepyc.llama.delivery import write_guest_file
 from vepyc.llama.llama_cpp import GUEST, ensure_llama
@@ -78,9 +78,9 @@ def main() -> int:
 
 def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     """Return the local share in percent, and the mapped weights plus anonymous memory as a multiple of the model."""
-    serve(guest)
+    serve_instances(guest)
     guest.run(arm.before)
-    plan = serve(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
+    plan = serve_instances(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
     guest.machine.run(f"python3 - {PORT}", input=ASK_FEW)
     rows = {MODEL: plan["wants"]["threads"]}
     found = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"], rows=rows)
@@ -93,7 +93,7 @@ def measure_copies(guest: Guest, size: int) -> tuple[float, float]:
     """Return local share and memory of an instance on each socket, each with its own copy of the weights."""
     ports = {"socket0": PORT, "socket1": PORT + 1}
     common = {"model": MODEL, "hugepages": "thp"}
-    plans = serve(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))
+    plans = serve_instances(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))
     near = held = 0
     for name, plan in plans.items():
         guest.machine.run(f"python3 - {ports[name]}", input=ASK_FEW)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
-from tests.gates.prometheus import Prometheus, fleet
+from tests.gates.prometheus import Prometheus, make_fleet_metrics
 from tools.pictures.chromium import Page
 from tools.pictures.drift import FOLDER
 
@@ -29,7 +29,7 @@ new Promise(done => {
 
 def main() -> int:
     prometheus = Prometheus()
-    prometheus.samples = fleet(12, "qwen3-32b")
+    prometheus.samples = make_fleet_metrics(12, "qwen3-32b")
     with tempfile.TemporaryDirectory() as folder, Page(width=1180, height=700) as browser:
         file = Path(folder, "serving.html")
         text = serving_html.render_serving_page(prometheus.url)

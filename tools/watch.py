@@ -121,7 +121,7 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, help="how long it stays; by default until Ctrl-C")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
         parts = debian_packages.ensure_extracted(
@@ -143,7 +143,7 @@ def main() -> int:
             print(f"Alertmanager:  http://127.0.0.1:{ports['alertmanager']}")
             print("All of it is on this machine only. Ctrl-C ends it.", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
-                time.sleep(asked.seconds if asked.seconds is not None else 10**8)
+                time.sleep(options.seconds if options.seconds is not None else 10**8)
     except VepycError as error:
         print(f"watch: {error}", file=sys.stderr)
         return 1

@@ -81,7 +81,7 @@ def everyday_builds() -> dict[str, Callable[[], object]]:
 
 def all_builds() -> dict[str, Callable[[], object]]:
     """Return the builds of `make test-all`."""
-    there = find_pythons()
+    pythons = find_pythons()
     return {
         **everyday_builds(),
         # It comes after the build for containers, because ccache then has most of its objects.
@@ -94,8 +94,8 @@ def all_builds() -> dict[str, Callable[[], object]]:
         "the oldest ansible-core": partial(ensure_venv, OLDEST_CORE),
         "the oldest ansible-core, for unit tests": partial(ensure_unit_test_venv, OLDEST_CORE),
         **{
-            f"Python {version}": partial(ensure_unit_test_venv, python=there[version])
-            for version in oldest_and_newest(there)
+            f"Python {version}": partial(ensure_unit_test_venv, python=pythons[version])
+            for version in oldest_and_newest(pythons)
         },
     }
 

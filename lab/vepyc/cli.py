@@ -52,8 +52,8 @@ def _parse_bios_settings(text: str) -> dict[str, bool | int]:
 def _run_down(args: argparse.Namespace) -> None:
     if args.all == bool(args.name):
         raise VepycError("name one machine, or say --all")
-    found = RunDirectory.list_all() if args.all else [RunDirectory.of_machine(args.name)]
-    for run_dir in found:
+    directories = RunDirectory.list_all() if args.all else [RunDirectory.of_machine(args.name)]
+    for run_dir in directories:
         if not run_dir.path.exists():
             raise VepycError(f"there is no machine {args.name!r}; vepyc status lists those that run")
         if run_dir.is_alive():
@@ -89,8 +89,8 @@ def _run_ssh(args: argparse.Namespace) -> None:
 
 
 def _run_status(args: argparse.Namespace) -> None:
-    found = [RunDirectory.of_machine(args.name)] if args.name else RunDirectory.list_all()
-    alive = [run_dir for run_dir in found if run_dir.is_alive()]
+    directories = [RunDirectory.of_machine(args.name)] if args.name else RunDirectory.list_all()
+    alive = [run_dir for run_dir in directories if run_dir.is_alive()]
     for run_dir in alive:
         machine = Machine(run_dir)
         how = "from its snapshot" if machine.resumed else "from disk"
@@ -100,7 +100,7 @@ def _run_status(args: argparse.Namespace) -> None:
             f"{machine.name}: {machine.shape}, kernel {machine.kernel}, port {machine.port}, started {how}, pid {pid}"
             f"{bmc}"
         )
-    for run_dir in set(found) - set(alive):
+    for run_dir in set(directories) - set(alive):
         name = run_dir.path.name
         if run_dir.stopped.exists():
             print(f"{name}: stopped; vepyc start {name} boots it from its disk")

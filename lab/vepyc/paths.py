@@ -93,6 +93,6 @@ def run_tool(command: list[str], log: Path | None = None, input: str = "") -> No
             raise VepycError(f"{command[0]} is not installed; lab/README.md lists the packages the lab needs") from None
         if done.returncode:
             out.seek(0)
-            said = out.read().strip()
-            why = f"{said.splitlines()[-1]}; see {log}" if log else said
+            output = out.read().strip()
+            why = f"{output.splitlines()[-1]}; see {log}" if log else output
             raise VepycError(f"{command[0]} failed with exit code {done.returncode}: {why}")

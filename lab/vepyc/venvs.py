@@ -53,14 +53,14 @@ def find_pythons() -> dict[str, str]:
     def works(program: str | None) -> bool:
         return bool(program) and subprocess.run([str(program), "-c", ""], capture_output=True).returncode == 0
 
-    found = {version: shutil.which(f"python{version}", path=program_search_path()) for version in HOST_VERSIONS}
-    return {version: str(program) for version, program in found.items() if works(program)}
+    programs = {version: shutil.which(f"python{version}", path=program_search_path()) for version in HOST_VERSIONS}
+    return {version: str(program) for version, program in programs.items() if works(program)}
 
 
 def oldest_and_newest(versions: Iterable[str]) -> list[str]:
     """Return the oldest and the newest version without the clone's own: what works on both works on those between."""
-    others = [version for version in OTHER_VERSIONS if version in versions]
-    return list(dict.fromkeys([*others[:1], *others[-1:]]))
+    available = [version for version in OTHER_VERSIONS if version in versions]
+    return list(dict.fromkeys([*available[:1], *available[-1:]]))
 
 
 def ensure_unit_test_venv(*packages: str, python: str = sys.executable) -> Path:

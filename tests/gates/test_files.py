@@ -38,11 +38,6 @@ FORBIDDEN = re.compile(
 MOST_FILES = 16
 #: Ansible finds plugins in these folders only.
 LAID_OUT_BY_ANSIBLE = {f"plugins/{kind}" for kind in ("modules", "action", "callback", "filter", "lookup")}
-#: Folders that are yet to be split.
-STILL_LARGE = {
-    *(f"plugins/module_utils/{name}" for name in ("_bench", "_io", "_knobs", "_models", "_redfish", "_serving/unit")),
-    "plugins/plugin_utils",
-}
 
 
 def read_texts(tracked: list[Path]) -> Iterator[tuple[Path, str]]:
@@ -80,7 +75,7 @@ def test_no_folder_of_the_product_has_too_many_files(tracked: list[Path]) -> Non
     product = [name for name in tracked if name.parts[0] in ("plugins", "lab", "tools") and (ROOT / name).is_file()]
     counts = Counter(str(name.parent) for name in product)
     large = {folder: count for folder, count in counts.items() if count > MOST_FILES}
-    excess = large.keys() - LAID_OUT_BY_ANSIBLE - STILL_LARGE
+    excess = large.keys() - LAID_OUT_BY_ANSIBLE
     assert not excess, f"more than {MOST_FILES} files, which belong into folders by subject: {sorted(excess)}"
 
 

@@ -50,8 +50,10 @@ def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, f
     for length in LENGTHS:
         with running_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
-                made, drafted, accepted = answer_timings(url, temperature)
-                figures.print_figure(f"tokens_per_step_t{temperature:g}_k{length}", made / (made - accepted), "tokens")
+                generated, drafted, accepted = answer_timings(url, temperature)
+                figures.print_figure(
+                    f"tokens_per_step_t{temperature:g}_k{length}", generated / (generated - accepted), "tokens"
+                )
                 figures.print_figure(f"accepted_t{temperature:g}_k{length}", 100 * accepted / drafted, "%")
                 shares.setdefault(temperature, accepted / drafted)
     # A draft proposes the most probable token, and a warm model takes another one more often.
@@ -61,14 +63,14 @@ def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, f
 
 def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
     """Return the numbers of generated, drafted and accepted tokens over all texts."""
-    made = drafted = accepted = 0
+    generated = drafted = accepted = 0
     for text in TEXTS:
         body = {"prompt": text, "n_predict": TOKENS, "temperature": temperature, "seed": 1, "ignore_eos": True}
-        told = trial.post(url, "/completion", body, time.monotonic() + 300, None)["timings"]
-        made += told["predicted_n"]
-        drafted += told.get("draft_n", 0)
-        accepted += told.get("draft_n_accepted", 0)
-    return made, drafted, accepted
+        timings = trial.post(url, "/completion", body, time.monotonic() + 300, None)["timings"]
+        generated += timings["predicted_n"]
+        drafted += timings.get("draft_n", 0)
+        accepted += timings.get("draft_n_accepted", 0)
+    return generated, drafted, accepted
 
 
 def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:

@@ -90,8 +90,8 @@ def measure_with_aiperf(
     command += [word for name, value in extra.items() for word in ("--extra-inputs", f"{name}:{value}")]
     command += ["--use-legacy-max-tokens", "--tokenizer", str(folder / "tokenizer"), "--output-artifact-dir", str(out)]
     run_tool([*command, "--ui", "none"], ensure_directory("logs") / "aiperf.log")
-    found = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
-    return {"ttft": float(found["time_to_first_token"]["p50"]), "tpot": float(found["inter_token_latency"]["p50"])}
+    report = json.loads(next(out.rglob("profile_export_aiperf.json")).read_text())
+    return {"ttft": float(report["time_to_first_token"]["p50"]), "tpot": float(report["inter_token_latency"]["p50"])}
 
 
 def compare_drivers(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:

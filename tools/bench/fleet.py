@@ -145,13 +145,13 @@ class ProcessWatch(threading.Thread):
         while not self._done.wait(0.2):
             memory = 0.0
             with contextlib.suppress(psutil.Error):
-                for one in [self.process, *self.process.children(recursive=True)]:
+                for process in [self.process, *self.process.children(recursive=True)]:
                     with contextlib.suppress(psutil.Error):
-                        if one.name() in ("ssh", "nsenter", "sshd"):
+                        if process.name() in ("ssh", "nsenter", "sshd"):
                             continue  # The connections stay for later commands, and the hosts are no controller.
-                        times = one.cpu_times()
-                        self._used[one.pid, one.create_time()] = times.user + times.system
-                        memory += one.memory_full_info().pss / 2**20
+                        times = process.cpu_times()
+                        self._used[process.pid, process.create_time()] = times.user + times.system
+                        memory += process.memory_full_info().pss / 2**20
             self.memory = max(self.memory, memory)
 
     def stop_sampling(self) -> None:
@@ -198,11 +198,11 @@ def main() -> int:
     """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recording", type=Path)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     figures = Figures()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            recording = (asked.recording or Path(folder, "recording")).absolute()
+            recording = (options.recording or Path(folder, "recording")).absolute()
             if not recording.exists():
                 record_tuned_host(recording)
             with running_fleet(recording, max(SIZES), Path(folder)) as inventory:

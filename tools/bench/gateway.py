@@ -111,16 +111,16 @@ class Fleet:
         if self.run_clients(up=len(SERVERS)) != len(SERVERS):
             raise VepycError(f"the servers did not come up: {self.box.run('journalctl -n 30 -u llama-*').stdout}")
 
-    def run_clients(self, **asked: Any) -> Any:
+    def run_clients(self, **options: Any) -> Any:
         """Run the clients with these options of gateway_clients.py; return their answers."""
-        text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **asked})
+        text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **options})
         return json.loads(self.box.run(f"python3 {CLIENTS}", input=text, timeout=900).stdout)
 
     @contextlib.contextmanager
-    def clients_running(self, **asked: Any) -> Iterator[list[dict[str, Any]]]:
+    def clients_running(self, **options: Any) -> Iterator[list[dict[str, Any]]]:
         """Run the clients until the block ends; the yielded list then has their answers."""
         answers: list[dict[str, Any]] = []
-        thread = threading.Thread(target=lambda: answers.extend(self.run_clients(**asked)["answers"]))
+        thread = threading.Thread(target=lambda: answers.extend(self.run_clients(**options)["answers"]))
         thread.start()
         try:
             yield answers
@@ -137,19 +137,19 @@ def make_user_text(dice: random.Random, words: int = 12) -> str:
 
 def count_lost_answers(answers: list[dict[str, Any]]) -> tuple[int, int]:
     """Return the numbers of incomplete answers: those that had begun, and those that had not."""
-    begun = sum(one["status"] == 200 and not one["whole"] for one in answers)
-    return begun, sum(one["status"] != 200 for one in answers)
+    begun = sum(answer["status"] == 200 and not answer["whole"] for answer in answers)
+    return begun, sum(answer["status"] != 200 for answer in answers)
 
 
 def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Measure waiting times of eight clients on four slots."""
     fleet.restart_servers()
-    found = fleet.run_clients(conversations=[[make_user_text(dice)] for dummy in range(40)], watched=WATCHED)
-    deferred = max(found["largest"][name] for name in SERVERS)
-    whole = sum(one["whole"] for one in found["answers"])
+    result = fleet.run_clients(conversations=[[make_user_text(dice)] for dummy in range(40)], watched=WATCHED)
+    deferred = max(result["largest"][name] for name in SERVERS)
+    whole = sum(answer["whole"] for answer in result["answers"])
     figures.print_figure("queue_deferred_by_servers", deferred, "requests", Bar("<=", 0))
-    figures.print_figure("queue_longest_at_gateway", found["largest"]["gateway"], "requests", Bar(">=", 1))
-    figures.print_figure("queue_answered", 100 * whole / len(found["answers"]), "%", Bar(">=", 100))
+    figures.print_figure("queue_longest_at_gateway", result["largest"]["gateway"], "requests", Bar(">=", 1))
+    figures.print_figure("queue_answered", 100 * whole / len(result["answers"]), "%", Bar(">=", 100))
 
 
 def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
@@ -215,7 +215,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", choices=MEASURED, nargs="+", default=list(MEASURED))
     parser.add_argument("--seed", type=int, default=1, help="of what the users say, and in which order")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     figures = Figures()
     try:
         build, model = ensure_llama(NATIVE), ensure_model()
@@ -224,8 +224,8 @@ def main() -> int:
         with running_container("bench-gateway", binds) as box, tempfile.TemporaryDirectory() as place:
             fleet = Fleet(box, Path(place), f"{MODELS}/{model.name}")
             fleet.configure_gateway(*HOSTS)
-            for name in asked.only:
-                MEASURED[name](fleet, figures, random.Random(asked.seed))
+            for name in options.only:
+                MEASURED[name](fleet, figures, random.Random(options.seed))
     except VepycError as error:
         print(f"bench-gateway: {error}", file=sys.stderr)
         return 1

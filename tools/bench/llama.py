@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--knobs", nargs="*", help="leave out only these options of the instance")
     parser.add_argument("--kinds", nargs="*", choices=[*BARS], default=[*BARS], help="of prompts; all by default")
     parser.add_argument("--tokens", type=int, help="of an answer; fewer make a run shorter, and scatter more")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     figures = Figures()
     try:
         build, model = ensure_llama(NATIVE), ensure_wide_model()
@@ -94,10 +94,14 @@ def main() -> int:
             variables = {**box.inventory_variables(), **ASKED, "llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
             run_playbook(hosts, "site")
-            questions = {"streams": [], "kinds": asked.kinds, **({"tokens": asked.tokens} if asked.tokens else {})}
-            knobs = {"knobs": asked.knobs} if asked.knobs else {}
+            questions = {
+                "streams": [],
+                "kinds": options.kinds,
+                **({"tokens": options.tokens} if options.tokens else {}),
+            }
+            knobs = {"knobs": options.knobs} if options.knobs else {}
             run_measurement(hosts, "benchmark", **questions)
-            run_measurement(hosts, "ablation", minutes=asked.minutes, **questions, **knobs)
+            run_measurement(hosts, "ablation", minutes=options.minutes, **questions, **knobs)
             for kind in ("benchmark", "ablation"):
                 run = run_of(kind)
                 run_playbook(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
@@ -105,7 +109,7 @@ def main() -> int:
         if not judgement.confirmation.confirmed:
             raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
         fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
-        for kind in asked.kinds:
+        for kind in options.kinds:
             gains = measured_rounds.differences(fresh, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
             figures.print_figure(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
     except VepycError as error:

@@ -316,8 +316,8 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
         "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)
     )
     for entry in RACES:
-        ours, recipe = measure_race(ansible, machine, entry)
-        figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / ours, "x", entry.bar)
+        module_seconds, recipe = measure_race(ansible, machine, entry)
+        figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / module_seconds, "x", entry.bar)
     settings = {**{entry.module: entry.stored_options() for entry in RACES}, **OTHERS}
     for module, ratio in no_change(ansible, settings).items():
         # The drift check has no bar, because it reads the settings of all other modules.

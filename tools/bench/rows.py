@@ -83,10 +83,10 @@ def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     plan = serve_instances(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
     guest.machine.run(f"python3 - {PORT}", input=ASK_FEW)
     rows = {MODEL: plan["wants"]["threads"]}
-    found = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"], rows=rows)
-    (memory,) = found["memory"]
+    placement = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"], rows=rows)
+    (memory,) = placement["memory"]
     held = sum(memory[kind]["bytes"] for kind in ("weights", "anonymous"))
-    return found["rows"][MODEL]["local"], held / size
+    return placement["rows"][MODEL]["local"], held / size
 
 
 def measure_copies(guest: Guest, size: int) -> tuple[float, float]:

@@ -55,11 +55,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """Store archives at the end of a run, because a killed run may have written half of one."""
         for archive in self._own.iterdir():
-            kept = self._kept / archive.name
-            if not kept.exists() and not archive.name.endswith(".lock"):
-                part = kept.with_name(f".{archive.name}.{os.getpid()}")
+            stored = self._kept / archive.name
+            if not stored.exists() and not archive.name.endswith(".lock"):
+                part = stored.with_name(f".{archive.name}.{os.getpid()}")
                 shutil.copyfile(archive, part)
-                part.rename(kept)
+                part.rename(stored)
         for other in self._kept.parent.iterdir():
             if other.stat().st_mtime < time.time() - DAY:
                 shutil.rmtree(other, ignore_errors=True)

@@ -72,9 +72,9 @@ def parse_ansible_options(program: str, arguments: Sequence[str]) -> Any:
     """Return the options that a program of Ansible finds in its arguments."""
     name = {"ansible": "adhoc"}.get(program, program.partition("-")[2])
     cli = getattr(import_module(f"ansible.cli.{name}"), {"adhoc": "AdHoc"}.get(name, name.capitalize()) + "CLI")
-    told = cli([program, *arguments])
-    told.init_parser()
-    return told.parser.parse_args(told.args[1:])
+    parser = cli([program, *arguments])
+    parser.init_parser()
+    return parser.parser.parse_args(parser.args[1:])
 
 
 def check_ansible(arguments: Sequence[str]) -> None:

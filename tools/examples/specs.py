@@ -44,7 +44,10 @@ def check_task(task: Mapping[str, Any]) -> None:
         spec, rules = given["argument_spec"], {key: value for key, value in given.items() if key.endswith("_if")}
         templates = {key for key, value in (options or {}).items() if "{{" in str(value)}
         if templates:  # Templates have a value only in a run.
-            spec, rules = {key: {**one, "required": False} for key, one in spec.items() if key not in templates}, {}
+            spec, rules = (
+                {key: {**option, "required": False} for key, option in spec.items() if key not in templates},
+                {},
+            )
         literal = {key: value for key, value in (options or {}).items() if key not in templates}
         raise_messages(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
 

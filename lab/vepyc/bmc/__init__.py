@@ -84,8 +84,8 @@ class Bmc:
     @property
     def access_data(self) -> dict[str, str]:
         """Vendor, address, user, password and certificate that a client needs, as texts."""
-        found = {"vendor": self.host.personality.name, "url": self.url, "user": self.user, "password": self.password}
-        return {**found, "ca": str(self.ca), "fingerprint": self.fingerprint}
+        login = {"vendor": self.host.personality.name, "url": self.url, "user": self.user, "password": self.password}
+        return {**login, "ca": str(self.ca), "fingerprint": self.fingerprint}
 
     @property
     def request_log(self) -> list[Request]:

@@ -45,7 +45,7 @@ def build_message(name: str, *arguments: str, related: str = "") -> dict[str, An
     for number, argument in enumerate(arguments, 1):
         text = text.replace(f"%{number}", f"'{argument}'")
     good = name == "Success"
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "@odata.type": "#Message.v1_2_1.Message",
         "MessageId": name if name in _OEM else f"Base.1.18.{name}",
         "Message": text,
@@ -55,8 +55,8 @@ def build_message(name: str, *arguments: str, related: str = "") -> dict[str, An
         "Resolution": "None." if good else "Correct the request and send it again.",
     }
     if related:
-        found["RelatedProperties"] = [f"#/Attributes/{related}"]
-    return found
+        document["RelatedProperties"] = [f"#/Attributes/{related}"]
+    return document
 
 
 class RefusedRequest(Exception):

@@ -63,20 +63,20 @@ class Personality:
 
     def settings_to_machine_state(self, active: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a machine with these values has: `nps`, `l3_as_numa`, `smt`, `boost`, `iommu`, cores."""
-        found = {}
+        state = {}
         for knob, rule in self.data["truth"].items():
             value = active[rule["attribute"]]
-            found[knob] = rule["values"][str(value)] if "values" in rule else value
-        return found
+            state[knob] = rule["values"][str(value)] if "values" in rule else value
+        return state
 
     def machine_state_to_settings(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes of a machine with this state, the last of equal values: the first is `Auto`."""
-        found = {}
+        settings = {}
         for knob, wanted in state.items():
             if rule := self.data["truth"].get(knob):
                 values = [value for value, meaning in rule.get("values", {}).items() if meaning == wanted]
-                found[rule["attribute"]] = values[-1] if values else wanted
-        return found
+                settings[rule["attribute"]] = values[-1] if values else wanted
+        return settings
 
 
 def _load_recorded_values(name: str | None) -> dict[str, Any]:

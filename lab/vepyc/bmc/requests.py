@@ -101,12 +101,12 @@ class Requests:
     def _format_allowed_methods(self, path: str) -> str:
         """Return the methods of a resource as the header Allow has them."""
         tree, folder = self.tree, path.rpartition("/")[0]
-        more = [
+        methods = [
             *(["PATCH"] if path == tree.pending else []),
             *(["POST"] if path == SESSIONS or (path == tree.jobs and tree.data["jobs"]) else []),
             *(["DELETE"] if folder in (SESSIONS, tree.jobs) else []),
         ]
-        return ", ".join(["GET", "HEAD", *more])
+        return ", ".join(["GET", "HEAD", *methods])
 
     def _answer_get(self, path: str) -> Answer:
         if path == f"{ROOT}/$metadata":
@@ -155,8 +155,10 @@ class Requests:
                 if not isinstance(body.get(name), str):
                     raise RefusedRequest(400, "PropertyMissing", name)
             session = self.accounts.open_session(body["UserName"], body["Password"])
-            where = f"{SESSIONS}/{session.id}"
-            return Answer(201, tree.find_resource(where), {"Location": where, "X-Auth-Token": session.token})
+            session_path = f"{SESSIONS}/{session.id}"
+            return Answer(
+                201, tree.find_resource(session_path), {"Location": session_path, "X-Auth-Token": session.token}
+            )
         if path == f"{tree.bios}/Actions/Bios.ResetBios":
             bios.defaults_pending = True
             return Answer(204)

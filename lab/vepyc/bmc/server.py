@@ -83,8 +83,8 @@ class Handler(BaseHTTPRequestHandler):
             answer, auth = Answer(error.status, error.error_document(), error.headers), error.auth
         if isinstance(body, dict) and "Password" in body:
             body = {**body, "Password": "********"}
-        kept = {name: self.headers[name] for name in self._LOGGED_HEADERS if name in self.headers}
-        self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, kept))
+        logged_headers = {name: self.headers[name] for name in self._LOGGED_HEADERS if name in self.headers}
+        self.server.log.append(Request(self.command, self.path, answer.status, auth, body or None, logged_headers))
         self._send_answer(answer)
 
     do_GET = do_HEAD = do_PATCH = do_POST = do_PUT = do_DELETE = _serve_request

@@ -99,9 +99,9 @@ class Bios:
         job = self._schedule_job() if self.personality["jobs"] and apply_time and self.pending else None
         return job
 
-    def _values_for_dependencies(self, more: Mapping[str, Any]) -> dict[str, Any]:
+    def _values_for_dependencies(self, new_values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values by which dependencies are decided."""
-        return dict(self.active) if self.faults.parent_must_be_active else {**self.active, **self.pending, **more}
+        return dict(self.active) if self.faults.parent_must_be_active else {**self.active, **self.pending, **new_values}
 
     def _refuse_locked(self, values: Mapping[str, Any]) -> None:
         around = self._values_for_dependencies(values)

@@ -114,8 +114,10 @@ class Tree:
     def _build_system(self) -> Document:
         host = self.host
         last = "MemoryInitializationStarted" if host.is_in_post else "OSRunning" if host.on else "None"
-        found = _build_resource(self.system, "ComputerSystem.v1_20_1.ComputerSystem", "System", SystemType="Physical")
-        found |= {
+        document = _build_resource(
+            self.system, "ComputerSystem.v1_20_1.ComputerSystem", "System", SystemType="Physical"
+        )
+        document |= {
             "Manufacturer": self.data["manufacturer"],
             "Model": self.data["model"],
             "UUID": self.uuid,
@@ -135,18 +137,18 @@ class Tree:
         }
         if self.data.get("oem_post"):
             state = "InPost" if host.is_in_post else "FinishedPost" if host.on else "PowerOff"
-            found["Oem"] = {self.data["oem_post"]: {"PostState": state}}
-        return found
+            document["Oem"] = {self.data["oem_post"]: {"PostState": state}}
+        return document
 
     def _build_bios(self) -> Document:
         bios = self.host.bios
-        found = _build_resource(self.bios, "Bios.v1_2_1.Bios", "BIOS Configuration Current Settings")
-        found["Attributes"] = bios.active_attributes()
-        found["@odata.etag"] = bios.compute_etag(bios.active_attributes() | bios.pending)
+        document = _build_resource(self.bios, "Bios.v1_2_1.Bios", "BIOS Configuration Current Settings")
+        document["Attributes"] = bios.active_attributes()
+        document["@odata.etag"] = bios.compute_etag(bios.active_attributes() | bios.pending)
         if not self.host.faults.no_registry:
-            found["AttributeRegistry"] = self.data["registry"]["name"]
-        found["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
-        found["ResetBiosToDefaultsPending"] = bios.defaults_pending
+            document["AttributeRegistry"] = self.data["registry"]["name"]
+        document["Actions"] = {"#Bios.ResetBios": {"target": f"{self.bios}/Actions/Bios.ResetBios"}}
+        document["ResetBiosToDefaultsPending"] = bios.defaults_pending
         if self.pending != self.bios and not self.host.faults.no_settings_link:
             settings: Document = {
                 "@odata.type": "#Settings.v1_3_5.Settings",
@@ -155,36 +157,36 @@ class Tree:
             settings["SupportedApplyTimes"] = self.data["apply_times"]
             if bios.messages:
                 settings |= {"Messages": bios.messages, "Time": "2026-01-01T00:00:00Z"}
-            found["@Redfish.Settings"] = settings
-        return found
+            document["@Redfish.Settings"] = settings
+        return document
 
     def _build_settings(self) -> Document:
         shown = self.host.bios.pending_attributes()
-        found = _build_resource(self.pending, "Bios.v1_2_1.Bios", "BIOS Configuration Pending Settings")
-        found["Attributes"] = shown
-        found["@odata.etag"] = self.host.bios.compute_etag(shown)
-        found["AttributeRegistry"] = self.data["registry"]["name"]
+        document = _build_resource(self.pending, "Bios.v1_2_1.Bios", "BIOS Configuration Pending Settings")
+        document["Attributes"] = shown
+        document["@odata.etag"] = self.host.bios.compute_etag(shown)
+        document["AttributeRegistry"] = self.data["registry"]["name"]
         if self.data["jobs"]:
             target = f"{self.pending}/Actions/Oem/DellManager.ClearPending"
-            found["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}
-        return found
+            document["Actions"] = {"Oem": {"#DellManager.ClearPending": {"target": target}}}
+        return document
 
     def _build_manager(self) -> Document:
-        found = _build_resource(
+        document = _build_resource(
             self.manager, "Manager.v1_19_0.Manager", "Manager", ManagerType="BMC", FirmwareVersion="1.0"
         )
-        found["Links"] = {"ManagerForServers": [_build_link(self.system)]}
+        document["Links"] = {"ManagerForServers": [_build_link(self.system)]}
         if self.data["jobs"]:
-            found["Links"]["Oem"] = {"Dell": {"Jobs": _build_link(self.jobs)}}
-        return found
+            document["Links"]["Oem"] = {"Dell": {"Jobs": _build_link(self.jobs)}}
+        return document
 
     def _build_registry_file(self) -> Document:
         name = self.data["registry"]["name"]
-        found = _build_resource(
+        document = _build_resource(
             self._registry_file_path, "MessageRegistryFile.v1_1_3.MessageRegistryFile", "BIOS Attribute Registry"
         )
         return {
-            **found,
+            **document,
             "Registry": name,
             "Languages": ["en"],
             "Location": [{"Language": "en", "Uri": self.registry}],
@@ -198,32 +200,34 @@ class Tree:
             return None
         job = jobs[name]
         if folder == self.jobs:
-            found = _build_resource(
+            document = _build_resource(
                 path, "DellJob.v1_5_0.DellJob", "Configure: BIOS.Setup.1-1", JobType="BIOSConfiguration"
             )
-            return {**found, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
+            return {**document, "JobState": job.state, "PercentComplete": job.percent, "Message": f"Job {job.state}."}
         state = "Completed" if job.state == "Completed" else "Starting"
         return _build_resource(path, "Task.v1_7_1.Task", "Task", TaskState=state, TaskStatus="OK")
 
     def _build_session_service(self) -> Document:
         path = f"{ROOT}/SessionService"
-        found = _build_resource(path, "SessionService.v1_1_9.SessionService", "Session Service", ServiceEnabled=True)
-        return {**found, "SessionTimeout": 1800, "Sessions": _build_link(SESSIONS)}
+        document = _build_resource(path, "SessionService.v1_1_9.SessionService", "Session Service", ServiceEnabled=True)
+        return {**document, "SessionTimeout": 1800, "Sessions": _build_link(SESSIONS)}
 
     def _build_account_service(self) -> Document:
         path = f"{ROOT}/AccountService"
-        found = _build_resource(path, "AccountService.v1_15_0.AccountService", "Account Service", ServiceEnabled=True)
-        found |= {"AccountLockoutThreshold": self.accounts.lock_after, "MinPasswordLength": 8}
-        return {**found, "Accounts": _build_link(f"{path}/Accounts"), "Roles": _build_link(f"{path}/Roles")}
+        document = _build_resource(
+            path, "AccountService.v1_15_0.AccountService", "Account Service", ServiceEnabled=True
+        )
+        document |= {"AccountLockoutThreshold": self.accounts.lock_after, "MinPasswordLength": 8}
+        return {**document, "Accounts": _build_link(f"{path}/Accounts"), "Roles": _build_link(f"{path}/Roles")}
 
     def _build_account(self) -> Document:
         path = f"{ROOT}/AccountService/Accounts/1"
-        found = _build_resource(
+        document = _build_resource(
             path, "ManagerAccount.v1_12_0.ManagerAccount", "User Account", UserName=self.accounts.user
         )
-        found |= {"Password": None, "Enabled": True, "Locked": self.accounts.is_locked, "RoleId": "Administrator"}
+        document |= {"Password": None, "Enabled": True, "Locked": self.accounts.is_locked, "RoleId": "Administrator"}
         return {
-            **found,
+            **document,
             "@odata.etag": f'"{int(self.accounts.is_locked)}"',
             "AccountTypes": ["Redfish"],
             "Links": {"Role": _build_link(f"{ROOT}/AccountService/Roles/Administrator")},
@@ -232,19 +236,19 @@ class Tree:
     def _build_role(self) -> Document:
         path = f"{ROOT}/AccountService/Roles/Administrator"
         privileges = ["Login", "ConfigureManager", "ConfigureUsers", "ConfigureComponents", "ConfigureSelf"]
-        found = _build_resource(path, "Role.v1_3_2.Role", "Administrator", IsPredefined=True, RoleId="Administrator")
-        return {**found, "AssignedPrivileges": privileges}
+        document = _build_resource(path, "Role.v1_3_2.Role", "Administrator", IsPredefined=True, RoleId="Administrator")
+        return {**document, "AssignedPrivileges": privileges}
 
 
 def _build_link(path: str) -> dict[str, str]:
     return {"@odata.id": path}
 
 
-def _build_resource(path: str, kind: str, name: str, **more: Any) -> Document:
-    return {"@odata.id": path, "@odata.type": f"#{kind}", "Id": path.rpartition("/")[2], "Name": name, **more}
+def _build_resource(path: str, kind: str, name: str, **properties: Any) -> Document:
+    return {"@odata.id": path, "@odata.type": f"#{kind}", "Id": path.rpartition("/")[2], "Name": name, **properties}
 
 
 def _build_collection(path: str, kind: str, members: list[str]) -> Document:
     name = f"{kind}Collection"
-    found: Document = {"@odata.id": path, "@odata.type": f"#{name}.{name}", "Name": f"{kind} Collection"}
-    return {**found, "Members": [_build_link(member) for member in members], "Members@odata.count": len(members)}
+    document: Document = {"@odata.id": path, "@odata.type": f"#{name}.{name}", "Name": f"{kind} Collection"}
+    return {**document, "Members": [_build_link(member) for member in members], "Members@odata.count": len(members)}

@@ -49,24 +49,24 @@ def apply_bios_settings(shape: Shape, settings: Mapping[str, Any]) -> Shape:
     """Return the shape of a machine after a boot with these settings. An impossible NPS becomes 1, as on a board."""
     if unknown := settings.keys() - set(KNOBS):
         raise VepycError(f"there is no BIOS setting {min(unknown)!r}; the settings are {', '.join(KNOBS)}")
-    asked = {**bios_settings_of_shape(shape), **settings}
-    domains = min(asked.get("l3_domains") or shape.l3_domains, shape.l3_domains)
-    cores = asked.get("cores_per_l3") or shape.cores_per_l3
-    if total := asked.get("cores_per_socket"):
+    wanted = {**bios_settings_of_shape(shape), **settings}
+    domains = min(wanted.get("l3_domains") or shape.l3_domains, shape.l3_domains)
+    cores = wanted.get("cores_per_l3") or shape.cores_per_l3
+    if total := wanted.get("cores_per_socket"):
         cores = total // domains
     cores = max(1, min(cores, shape.cores_per_l3))
-    nps = asked["nps"] if asked["nps"] in (1, 2, 4) and domains % asked["nps"] == 0 else 1
-    dimms, slots = asked.get("dimms", shape.dimms), shape.channels * shape.sockets
+    nps = wanted["nps"] if wanted["nps"] in (1, 2, 4) and domains % wanted["nps"] == 0 else 1
+    dimms, slots = wanted.get("dimms", shape.dimms), shape.channels * shape.sockets
     if dimms is not None and not 1 <= dimms <= slots:
         raise VepycError(f"this machine has slots for 1 to {slots} memory modules, and not for {dimms}")
-    per_socket = domains if asked["l3_as_numa"] else nps
+    per_socket = domains if wanted["l3_as_numa"] else nps
     return replace(
         shape,
         l3_domains=domains,
         cores_per_l3=cores,
-        threads=2 if asked["smt"] else 1,
+        threads=2 if wanted["smt"] else 1,
         nodes=per_socket * shape.sockets,
-        l3_as_numa=asked["l3_as_numa"],
-        boost=asked["boost"],
+        l3_as_numa=wanted["l3_as_numa"],
+        boost=wanted["boost"],
         dimms=dimms,
     )

@@ -67,15 +67,15 @@ def find_kernel_addresses(elf: bytes, release: str) -> KernelAddresses:
         candidates.append(hits)
     # pv_ops has pointers to the four functions in a row, after cpuid's. So a combination of hits is right if it is
     # there.
-    found = [
+    tables = [
         (address, combination)
         for combination in itertools.product(*candidates)
         for address in _find_addresses(elf, struct.pack("<4Q", *combination))
     ]
-    if len(found) != 1:
-        raise VepycError(f"kernel {release} has {len(found)} tables that look like pv_ops, wanted exactly one")
-    (address, (read_msr, write_msr, read_safe, write_safe)) = found[0]
-    cpuid = _read_pointer_before(elf, struct.pack("<4Q", *found[0][1]))
+    if len(tables) != 1:
+        raise VepycError(f"kernel {release} has {len(tables)} tables that look like pv_ops, wanted exactly one")
+    (address, (read_msr, write_msr, read_safe, write_safe)) = tables[0]
+    cpuid = _read_pointer_before(elf, struct.pack("<4Q", *tables[0][1]))
     if _CPUID not in text[cpuid - base : cpuid - base + 32]:
         raise VepycError(f"kernel {release}: the function before read_msr in pv_ops is not native_cpuid")
     return KernelAddresses(
@@ -100,16 +100,16 @@ def _find_addresses(elf: bytes, needle: bytes) -> list[int]:
     """Return the virtual addresses at which the loaded image has these bytes."""
     (program_offset,) = struct.unpack_from("<Q", elf, 0x20)
     size, count = struct.unpack_from("<HH", elf, 0x36)
-    found = []
+    addresses = []
     for index in range(count):
         kind, _, offset, address, _, length = struct.unpack_from("<IIQQQQ", elf, program_offset + index * size)
         if kind != 1:
             continue
         position = elf.find(needle, offset, offset + length)
         while position >= 0:
-            found.append(address + position - offset)
+            addresses.append(address + position - offset)
             position = elf.find(needle, position + 1, offset + length)
-    return found
+    return addresses
 
 
 def _read_pointer_before(elf: bytes, needle: bytes) -> int:
@@ -120,13 +120,13 @@ def _read_pointer_before(elf: bytes, needle: bytes) -> int:
 
 def _find_function_starts(text: bytes, pattern: bytes) -> list[int]:
     """Return the offsets of functions that begin with the pattern, or with a landing mark and the pattern."""
-    found = []
+    starts = []
     position = text.find(pattern)
     while position >= 0:
         marked = text.startswith(_ENDBR, position - len(_ENDBR))
-        found.append(position - len(_ENDBR) if marked else position)
+        starts.append(position - len(_ENDBR) if marked else position)
         position = text.find(pattern, position + 1)
-    return found
+    return starts
 
 
 def _find_cave(base: int, text: bytes, release: str) -> int:

@@ -29,12 +29,12 @@ def install_debian(suite: str, packages: Sequence[str], root: Path, log: Path) -
     mmdebstrap unpacks all packages in one call of dpkg. Two temporary settings save time: dpkg does not wait until each
     file is on the disk, and the initramfs of the kernel package has no modules, because it is rebuilt later.
     """
-    kept = shlex.quote(str(ensure_directory("packages", suite)))
+    cached = shlex.quote(str(ensure_directory("packages", suite)))
     archives = "/var/cache/apt/archives"
     command = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--components=main"]
     command += [f"--include={','.join(packages)}", "--skip=download/empty", "--skip=essential/unlink"]
-    command += [f'--setup-hook=mkdir -p "$1"{archives} && cp -n {kept}/*.deb "$1"{archives}/ || true']
-    command += [f'--customize-hook=cp -n "$1"{archives}/*.deb {kept}/']
+    command += [f'--setup-hook=mkdir -p "$1"{archives} && cp -n {cached}/*.deb "$1"{archives}/ || true']
+    command += [f'--customize-hook=cp -n "$1"{archives}/*.deb {cached}/']
     command += ["--dpkgopt=force-unsafe-io", f'--customize-hook=rm "$1"{_DPKG_OPTIONS}']
     if "initramfs-tools" in packages:
         command += [f'--setup-hook=mkdir -p "$1"{_INITRAMFS} && echo MODULES=list >"$1"{_INITRAMFS}/first']

@@ -87,8 +87,8 @@ def _compiled_server_files() -> dict[str, Path]:
 def _send_missing_files(machine: Machine, files: Mapping[str, Path]) -> bool:
     """Write the files that a guest lacks or has in another size; return whether there were any."""
     sizes = {place: path.stat().st_size for place, path in files.items()}
-    found = machine.run(f"stat -c '%n %s' {' '.join(files)}", check=False).stdout.splitlines()
-    missing = [place for place, size in sizes.items() if f"{place} {size}" not in found]
+    present = machine.run(f"stat -c '%n %s' {' '.join(files)}", check=False).stdout.splitlines()
+    missing = [place for place, size in sizes.items() if f"{place} {size}" not in present]
     if missing:
         megabytes = sum(sizes[place] for place in missing) / 1e6
         print(f"bringing llama-server ({megabytes:.0f} MB, usually 2 to 5 s) to {machine.name}", flush=True)

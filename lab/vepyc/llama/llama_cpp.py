@@ -56,13 +56,13 @@ def ensure_llama(runs_in: str = CONTAINER) -> Path:
     It needs the C library of the containers' Debian or a newer one, and libgomp1 and libstdc++6. A native build uses
     all instructions of this machine's CPU, and no guest can run it.
     """
-    archive, asked = build_request(runs_in)
-    own = [_read_cpu_flags()] if runs_in == NATIVE else []
-    parts = [*_SOURCES, json.dumps(asked["cmake_options"]), _PROGRAMS, SUITE, *PACKAGES, *own]
+    archive, request = build_request(runs_in)
+    cpu_flags = [_read_cpu_flags()] if runs_in == NATIVE else []
+    parts = [*_SOURCES, json.dumps(request["cmake_options"]), _PROGRAMS, SUITE, *PACKAGES, *cpu_flags]
     folder = ensure_directory("llama", compute_digest(parts))
     with hold_lock(f"llama-{folder.name}"):
         if not _list_builds(folder):
-            _build_in_container(folder, archive, asked)
+            _build_in_container(folder, archive, request)
     return _list_builds(folder)[0]
 
 
@@ -89,9 +89,9 @@ def ensure_wide_model() -> Path:
             from .wide_weights import write_with_wide_weights
 
             with tempfile.TemporaryDirectory(dir=target.parent) as work:
-                made = Path(work, target.name)
-                write_with_wide_weights(origin, made)
-                made.rename(target)
+                work_file = Path(work, target.name)
+                write_with_wide_weights(origin, work_file)
+                work_file.rename(target)
     return target
 
 
@@ -100,8 +100,8 @@ def build_request(runs_in: str = CONTAINER) -> tuple[Path, dict[str, Any]]:
     package, version, checksum = _SOURCES
     archive = fetch_python_package(package, version)
     options = {**_BUILDS[runs_in], **_OPTIONS}
-    asked = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": options}
-    return archive, asked
+    request = {"archive": f"/srv/{archive.name}", "checksum": f"sha256:{checksum}", "cmake_options": options}
+    return archive, request
 
 
 def fetch_python_package(package: str, version: str, wheel: bool = False) -> Path:
@@ -109,7 +109,7 @@ def fetch_python_package(package: str, version: str, wheel: bool = False) -> Pat
     folder = ensure_directory("pip")
     pattern = f"{package.replace('-', '_')}-{version}*"
     with hold_lock(f"pip-{package}-{version}"):
-        if not (there := sorted(folder.glob(pattern))):
+        if not (archives := sorted(folder.glob(pattern))):
             log = ensure_directory("logs") / f"pip-{package}-{version}.log"
             print(f"fetching {package} {version} (once; log: {log})", flush=True)
             kind = [] if wheel else ["--no-binary", package]
@@ -118,10 +118,10 @@ def fetch_python_package(package: str, version: str, wheel: bool = False) -> Pat
                 run_tool([*command, f"{package}=={version}"], log)
                 for path in Path(work).iterdir():
                     path.rename(folder / path.name)
-            there = sorted(folder.glob(pattern))
-    if not there:
+            archives = sorted(folder.glob(pattern))
+    if not archives:
         raise VepycError(f"pip brought no {pattern}")
-    return there[0]
+    return archives[0]
 
 
 def _list_builds(folder: Path) -> list[Path]:

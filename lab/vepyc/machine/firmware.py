@@ -30,14 +30,17 @@ class Firmware:
         folder = self.run_dir.path / "bmc"
         folder.mkdir()
         settings = {**bios.bios_settings_of_shape(self.unchanged_shape), **self._load_settings()}
-        made = bios.apply_bios_settings(self.unchanged_shape, settings)
-        if made.cores_per_l3 != self.unchanged_shape.cores_per_l3:
+        booted_shape = bios.apply_bios_settings(self.unchanged_shape, settings)
+        if booted_shape.cores_per_l3 != self.unchanged_shape.cores_per_l3:
             # Some vendors count the cores of an L3 domain, others those of a socket.
-            cores = {"cores_per_l3": made.cores_per_l3, "cores_per_socket": made.cores_per_l3 * made.l3_domains}
+            cores = {
+                "cores_per_l3": booted_shape.cores_per_l3,
+                "cores_per_socket": booted_shape.cores_per_l3 * booted_shape.l3_domains,
+            }
             settings = {**settings, **cores}
         active = load_personality(vendor).machine_state_to_settings(settings)
         bmc = Bmc(
-            folder, vendor, active=active, power=lambda what: self.run_dir.send_request(f"power-{what}", timeout=60)
+            folder, vendor, active=active, power=lambda action: self.run_dir.send_request(f"power-{action}", timeout=60)
         )
         self.run_dir.bmc.write_text(json.dumps(bmc.access_data, indent=1) + "\n")
         return bmc

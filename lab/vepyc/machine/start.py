@@ -86,8 +86,8 @@ def start_machine(
                 f" vepyc down {name}"
             )
         run_dir.remove()
-        asked = _Order(run_dir, wanted, release, port, bmc, bios or {})
-        return _start_prepared(asked, prepared) if prepared else _start_from_shape(asked, cold)
+        order = _Order(run_dir, wanted, release, port, bmc, bios or {})
+        return _start_prepared(order, prepared) if prepared else _start_from_shape(order, cold)
 
 
 def start_again(name: str) -> Machine:
@@ -192,15 +192,15 @@ def _start_and_wait(run_dir: RunDirectory) -> Machine:
 
 def _require_equal_machine(machine: Machine, shape: str, kernel: str, port: int | None, bmc: str | None) -> Machine:
     """Return the running machine if it has this shape, kernel, port and BMC; raise an error otherwise."""
-    there = machine.run_dir.read_config().bmc
+    present = machine.run_dir.read_config().bmc
     if (
         (machine.shape, machine.kernel) != (shape, kernel)
         or port not in (None, machine.port)
-        or bmc not in (None, there)
+        or bmc not in (None, present)
     ):
         raise VepycError(
             f"{machine.name!r} is already up as {machine.shape} with kernel {machine.kernel} on port {machine.port},"
-            f" {f'with the BMC {there}' if there else 'without a BMC'}; take it down first, or choose another --name"
+            f" {f'with the BMC {present}' if present else 'without a BMC'}; take it down, or choose another --name"
         )
     return machine
 

@@ -33,8 +33,8 @@ _index: tuple[int, dict[str, tuple[int, int]]] = (0, {})
 
 
 def _read_own_code(name: str) -> bytes:
-    with open(f"{_FOLDER}/{name}", "rb") as kept:
-        return kept.read()
+    with open(f"{_FOLDER}/{name}", "rb") as file:
+        return file.read()
 
 
 def _read_sent_code(name: str) -> bytes:
@@ -54,8 +54,8 @@ def _load_or_compile(source: bytes, compiled: Callable[[], CodeType]) -> CodeTyp
     file = f"{_FOLDER}/{name}"
     for read in (_read_own_code, _read_sent_code):
         try:
-            kept: CodeType = marshal.loads(read(name))
-            return kept
+            cached: CodeType = marshal.loads(read(name))
+            return cached
         except (OSError, EOFError, ValueError, TypeError, KeyError):  # missing, or incomplete after a power cut
             pass
     code = compiled()

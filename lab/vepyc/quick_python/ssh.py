@@ -68,12 +68,12 @@ def _connect_to_python(path: str) -> socket.socket | None:
 
 def _build_request(program: str) -> tuple[dict[str, object], str]:
     """Return the request to run a program, and the text of its archive, which the program then refers to by a name."""
-    found = _ARCHIVE.search(program)
-    if not found:  # of an older Ansible, or of a test, without an archive
+    archive = _ARCHIVE.search(program)
+    if not archive:  # of an older Ansible, or of a test, without an archive
         return {"program": [program], "imports": [], "parameters": None, "archive": ""}, ""
-    name = f"archive_{hashlib.sha256(found[1].encode()).hexdigest()}"
-    named = f"{program[: found.start(1) - 1]}{name}{program[found.end(1) + 1 :]}"
-    return {"program": _OWN_PART.split(named), "imports": [], "parameters": None, "archive": name}, found[1]
+    name = f"archive_{hashlib.sha256(archive[1].encode()).hexdigest()}"
+    named = f"{program[: archive.start(1) - 1]}{name}{program[archive.end(1) + 1 :]}"
+    return {"program": _OWN_PART.split(named), "imports": [], "parameters": None, "archive": name}, archive[1]
 
 
 def _execute_program(connection: socket.socket) -> int:

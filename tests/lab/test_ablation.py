@@ -119,7 +119,7 @@ def test_ended_at_a_random_moment(host, seed):
     before, moment = tuned(host), random.Random(seed).uniform(0, WITHIN)
     how = ("KILL", "TERM", "power cut")[seed % 3]
     if how == "power cut":
-        interrupt_ablation(host, host.machine.kill, moment)
+        interrupt_ablation(host, host.machine.power_cycle, moment)
         host.carry_modules()
         # A unit that still starts is neither as configured nor drift.
         host.run(f"timeout 120 sh -c 'until systemctl is-active -q {UNIT}; do sleep 0.5; done'")

@@ -64,7 +64,7 @@ def test_two_nodes_from_the_inventory_to_the_kernel(host):
     shown = rows["memory_channels"]
     assert shown["found"] == "11 of 12"
     assert "each of which is a twelfth of the bandwidth of its socket" in shown["sentence"]
-    assert host.machine.bmc["password"] not in play.output
+    assert host.machine.bmc_access["password"] not in play.output
 
 
 def test_a_bmc_that_says_what_the_kernel_does_not_show(host):

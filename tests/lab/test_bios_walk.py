@@ -65,7 +65,7 @@ def host(tmp_path):
 
 def at_bmc(host):
     """What the BMC has active and pending."""
-    bmc = host.machine.bmc
+    bmc = host.machine.bmc_access
     with Client(Access(bmc["url"], bmc["user"], bmc["password"], bmc["ca"]), send) as client:
         told = report(client, None, [])
     return told["active"], told["pending"]
@@ -112,7 +112,7 @@ class Clock:
 
 
 def test_from_one_node_to_four_and_back(host):
-    lap, password = Clock(), host.machine.bmc["password"]
+    lap, password = Clock(), host.machine.bmc_access["password"]
     first, bmc_first = host.untouched(), at_bmc(host)
     assert read_kernel_state(host) == (1, "0-1", False, f"0-{SHAPE.cpus - 1}")
     assert bmc_first[1] == {}
@@ -152,7 +152,7 @@ def test_from_one_node_to_four_and_back(host):
     assert done[ASK]["changed"] is False
     require_settings_for_nodes(host, 4)
     lap("site.yml on four nodes")
-    assert host.play(SITE).changed == {}
+    assert host.play(SITE).changed_results == {}
     lap("site.yml once more, and nothing is left to do")
 
     host.play(REBOOT, *OK, "-e", "reboot_by=bmc")

@@ -157,7 +157,7 @@ def cut_power_amid(guest, *run, **options):
     with ThreadPoolExecutor() as pool:
         run = pool.submit(*run, **options)
         guest.wait_for("/run/writing")
-        guest.machine.kill()
+        guest.machine.power_cycle()
         assert run.exception() is not None
 
 

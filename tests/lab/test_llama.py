@@ -214,7 +214,7 @@ def test_an_undo_takes_no_command_away_that_an_instance_calls(host):
     (said,) = [result["msg"] for result in refused.results if result["status"] == "failed"]
     assert "llama-left.service, llama-right.service call /usr/sbin/sovereign-epyc" in said
     assert "-e epyc_restore_instances=true" in said
-    assert (refused.changed, host.run(units)) == ({}, "active\n" * 3)
+    assert (refused.changed_results, host.run(units)) == ({}, "active\n" * 3)
     host.play("playbooks/restore.yml", "-e", "epyc_restore_instances=true")
     assert host.run(units, check=False) == "inactive\n" * 3
     assert (

@@ -81,7 +81,9 @@ def test_check_of_a_bare_host_changes_nothing(playbook, bare):
     # It did look, and saw all there is to do.
     assert play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
     if playbook == SITE:
-        assert guest.play(SITE, "--tags", "cat", "--check").changed.keys() == {CAT}  # also without the layers before it
+        assert guest.play(SITE, "--tags", "cat", "--check").changed_results.keys() == {
+            CAT
+        }  # also without the layers before it
 
 
 def test_every_module_is_among_them():
@@ -133,7 +135,7 @@ def test_what_is_stored_for_the_next_boot_agrees(tuned):
 def test_refused_before_anything_is_changed(tuned, asked, words, how):
     play = tuned.play(SITE, *how, "-e", json.dumps({**asked, "plan_draft": {}}), succeeds=False)
     assert play.returncode != 0
-    assert play.changed == {}
+    assert play.changed_results == {}
     said = [result["msg"] for result in play.results if result["status"] == "failed"]
     assert len(said) == 1
     assert [word for word in words if word not in said[0]] == []
@@ -163,7 +165,7 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
     try:
         for how in ([], ["--check"]):
             play = guest.play(SITE, *how, "-e", json.dumps(asked), succeeds=False)
-            assert (play.returncode, play.changed) == (2, {})
+            assert (play.returncode, play.changed_results) == (2, {})
             (refusal,) = [result["msg"] for result in play.results if result["status"] == "failed"]
             lines = refusal.splitlines()
             assert [word for word in words if not any(line.startswith(word) for line in lines)] == [], refusal
@@ -184,7 +186,7 @@ def test_layers_are_left_out_and_a_strange_sku_is_let_in(tuned):
     asked = {"epyc_steps": ["numa"], "plan_sku": "9654", "plan_sku_check": False, "plan_draft": {}}
     play = tuned.play(SITE, "--check", "-e", json.dumps(asked))
     # The intent that is stored with every request is new.
-    assert play.changed.keys() == {"Set NUMA balancing and transparent huge pages"}
+    assert play.changed_results.keys() == {"Set NUMA balancing and transparent huge pages"}
 
 
 CHECK = ["--check", "--diff"]
@@ -194,7 +196,7 @@ CHECK = ["--check", "--diff"]
 def test_second_time_changes_nothing(tuned, how, core):
     before = tuned.state()
     play = tuned.play(SITE, *THROUGH, *how, programs=ensure_venv(core) if core else None)
-    assert play.changed == {}
+    assert play.changed_results == {}
     assert tuned.state() == before
     assert 0 < len(play.executions) <= MOST_MODULES, play.executions
     plans = [task for module, task in play.executions if module.endswith("epyc_plan")]
@@ -206,7 +208,7 @@ def test_second_time_changes_nothing(tuned, how, core):
 def test_second_time_is_one_look_though_a_reboot_waits(tuned, how, core):
     before = tuned.untouched()
     play = tuned.play(SITE, *how, programs=ensure_venv(core) if core else None)
-    assert play.changed == {}
+    assert play.changed_results == {}
     assert tuned.touched_since(before) == set()
     assert [task for dummy, task in play.executions] == [LOOK]
     assert waits_for_a_reboot(tuned) in play[SAY]["msg"]
@@ -230,7 +232,7 @@ def test_a_run_repairs_what_was_changed_by_hand(tuned):
         assert tuned.module("epyc_last_run", inputs=inputs, packages=["kmod"])["reason"] == reason
     play = tuned.play(SITE)
     assert play[LOOK]["holds"] is False
-    assert play.changed.keys() == {
+    assert play.changed_results.keys() == {
         "Refuse what the collection is not made for, and load the kernel modules",
         "Install the engine and its services",
         CAT,
@@ -248,7 +250,7 @@ def test_drift_is_named_and_only_it_is_repaired(tuned):
     tuned.run("echo MB:3=64 >/sys/fs/resctrl/draft/schemata")
     try:
         check = tuned.play(SITE, "--tags", "cat", "--check", "--diff")
-        assert check.changed.keys() == {CAT}
+        assert check.changed_results.keys() == {CAT}
         assert check[CAT]["diff"]["changes"] == {
             "before": {"resctrl:draft/L3/2": "ff", "resctrl:verify/cpus": "9-10,13-15"},
             "after": {"resctrl:draft/L3/2": "f", "resctrl:verify/cpus": "9-11,13-15"},

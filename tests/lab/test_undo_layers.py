@@ -45,7 +45,7 @@ def test_a_check_lists_what_would_come_back_and_changes_nothing(host):
     before = host.untouched()
     play = host.play(RESTORE, *CAT, "--check")
     assert host.touched_since(before) == set()
-    assert list(play.changed) == [BACK]
+    assert list(play.changed_results) == [BACK]
     assert play[SAY]["msg"].startswith("Would be put back: ")
     host.planned = play[BACK]["diff"]
     assert host.planned["changes"]["after"]["resctrl:mount"] is None
@@ -55,7 +55,7 @@ def test_a_check_lists_what_would_come_back_and_changes_nothing(host):
 def test_one_layer_comes_back_and_all_else_stays(host):
     tuned, asked = host.everything(), stored_requests(host)
     play = host.play(RESTORE, *CAT)
-    assert (list(play.changed), play[BACK]["diff"]) == ([BACK], host.planned)
+    assert (list(play.changed_results), play[BACK]["diff"]) == ([BACK], host.planned)
     assert host.run("grep resctrl /proc/self/mounts", check=False) == ""
     changed = {path for path in host.changed_since(tuned) if not path.startswith((RESCTRL, STORE))}
     assert not [path for path in changed if "resctrl" not in path], changed
@@ -63,7 +63,7 @@ def test_one_layer_comes_back_and_all_else_stays(host):
     assert "resctrl" not in layers_of_originals(host)
     assert host.run("systemctl is-active sovereign-epyc-watch").strip() == "active"
     again = host.play(RESTORE, *CAT)
-    assert again.changed == {}
+    assert again.changed_results == {}
     assert again[SAY]["msg"].startswith(
         "Nothing of cat was ever changed on this host, or all of it was put back before."
     )
@@ -84,7 +84,7 @@ def test_the_command_undoes_layers_without_a_controller(host):
 def test_the_next_run_sets_the_layers_again(host):
     """What the last run left does not hold any more."""
     play = host.play(SITE)
-    assert "Partition the L3 caches" in play.changed
+    assert "Partition the L3 caches" in play.changed_results
     assert "resctrl/resctrl" in stored_requests(host) and "irq" in layers_of_originals(host)
 
 

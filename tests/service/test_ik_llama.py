@@ -83,7 +83,7 @@ def test_texts_to_begin_with_are_looked_up(host):
     # Later words may be others, as several tokens at once are rounded otherwise.
     assert said["content"].split()[:12] == told["content"].split()[:12], said
     assert said["timings"]["draft_n_accepted"] > 0, said
-    assert host.serve(asked).changed == {}
+    assert host.serve(asked).changed_results == {}
     # Other texts are another start.
     before = host.main_pid("plain")
     host.run(f"cat >'{corpus}'", text='["another text"]')
@@ -126,7 +126,7 @@ def test_it_takes_its_own_options(host):
     said = read_arguments(host, "plain")
     assert "--mla-use 3 --attention-max-batch 512" in said and "--run-time-repack" in said
     assert host.complete_text(8080, PROMPT)["content"].split()[:8] == told.split()[:8]
-    assert host.serve({**PLAIN, **own}).changed == {}
+    assert host.serve({**PLAIN, **own}).changed_results == {}
 
 
 def test_what_it_has_not_is_refused(host):

@@ -78,7 +78,9 @@ def test_it_is_installed_as_a_package(service_host):
     service_host.run(PACKAGE)
     wants = {"llama_install": "package", "llama_binary": "/usr/bin/llama-server"}
     played = service_host.run_role("--check", llama_instances=[{"model": service_host.model, **CHAT}], **wants)
-    assert played.returncode == 0 and list(played.changed) == ["Install the package with the server"], played.output
+    assert played.returncode == 0 and list(played.changed_results) == ["Install the package with the server"], (
+        played.output
+    )
     service_host.serve(CHAT, **wants)
     assert service_host.run(f"readlink /proc/{service_host.main_pid('chat')}/exe") == "/usr/bin/llama-server\n"
 
@@ -99,7 +101,7 @@ def test_what_is_tried_runs_behind_walls_and_only_before_a_start(service_host):
     told = service_host.run("cat /run/told/log").splitlines()
     # The runs print the help, print the version, read the arguments, compute a token, and serve.
     assert len(told) == 5 and all("uid=0" not in line and "CapBnd:0 NoNewPrivs:1" in line for line in told), told
-    assert service_host.serve({**wrapped, "drain_timeout": 7}).changed
+    assert service_host.serve({**wrapped, "drain_timeout": 7}).changed_results
     assert len(service_host.run("cat /run/told/log").splitlines()) == 7, "help and version, and nothing was started"
     before = service_host.main_pid("chat")
     service_host.run("touch /opt/wrapped/llama-server")

@@ -29,7 +29,7 @@ def test_it_serves_and_a_second_run_changes_nothing(service_host):
     assert service_host.fetch_status(8080, "/health") == 200
     assert service_host.run("systemctl is-enabled llama-chat.service") == "enabled\n"
     before = service_host.main_pid("chat")
-    assert service_host.serve(CHAT, engine_is_installed=False).changed == {}
+    assert service_host.serve(CHAT, engine_is_installed=False).changed_results == {}
     assert service_host.main_pid("chat") == before
 
 
@@ -60,7 +60,7 @@ def test_only_what_changed_is_started_again(service_host):
     service_host.serve(CHAT, PLAIN)
     before = service_host.main_pid("chat"), service_host.main_pid("plain")
     played = service_host.serve(CHAT, {**PLAIN, "context": 4096})
-    assert "-8192" not in json.dumps(played.changed)
+    assert "-8192" not in json.dumps(played.changed_results)
     assert service_host.main_pid("chat") == before[0] and service_host.main_pid("plain") not in (0, before[1])
     service_host.serve(CHAT)
     assert service_host.main_pid("chat") == before[0]
@@ -92,7 +92,7 @@ def test_smaller_models_are_made_behind_walls(service_host):
     said = service_host.run(f"stat -c '%U %a %n' '{folder}'/* '{folder}'/.[!.]* /srv/*.gguf /srv/.[!.]*", check=False)
     files = [f"ann 600 {folder}/big.gguf", f"ann 600 {folder}/small.gguf", "root 644 /srv/small.gguf"]
     assert said.splitlines() == files
-    assert service_host.serve(CHAT, llama_quantized=asked, llama_quantize_binary="/opt/wary").changed == {}
+    assert service_host.serve(CHAT, llama_quantized=asked, llama_quantize_binary="/opt/wary").changed_results == {}
 
 
 def test_none_is_left(service_host):

@@ -89,4 +89,4 @@ def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(service_host):
         shares[kind] = told["draft_n_accepted"] / told["draft_n"]
     print("accepted of the drafts:", {kind: f"{share:.2f}" for kind, share in shares.items()})
     assert 0 < shares["Q2_K"] < shares["Q8_0"] <= 1
-    assert service_host.serve(CHAT, *instances, **wants).changed == {}
+    assert service_host.serve(CHAT, *instances, **wants).changed_results == {}

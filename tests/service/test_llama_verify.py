@@ -45,7 +45,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Parrot).serve_forever()
 
 def serve_chat(service_host, **options):
     """Have one instance, with these options; return what changed."""
-    return run_verify_playbook(service_host, **options).changed
+    return run_verify_playbook(service_host, **options).changed_results
 
 
 def run_verify_playbook(service_host, then_verify=False, **options):
@@ -114,7 +114,7 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(service_host):
     code, asked = ask_instance(service_host)
     assert code == 2 and asked["complaints"] == [f"speculation of chat: {items['speculation/chat']['sentence']}"]
     repaired = run_verify_playbook(service_host, then_verify=True)
-    assert repaired.changed and verdicts_by_name(items_and_measurements(repaired)[0]) == RIGHT
+    assert repaired.changed_results and verdicts_by_name(items_and_measurements(repaired)[0]) == RIGHT
 
 
 @pytest.mark.parametrize("task", ["embedding", "rerank"])

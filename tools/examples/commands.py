@@ -141,7 +141,7 @@ def sovereign_epyc(arguments: Sequence[str]) -> None:
 
 
 def check_vepyc(arguments: Sequence[str]) -> None:
-    import_module("vepyc.cli")._parser().parse_args(arguments)
+    import_module("vepyc.cli")._build_parser().parse_args(arguments)
 
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {

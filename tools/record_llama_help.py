@@ -127,7 +127,7 @@ def record_answers(server: Path, name: str) -> dict[str, Any]:
     """Return all answers of a server, without its path on this machine."""
     wanted = json.loads((DATA / "asked.json").read_text())
     helped, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
-    able = capabilities.parse(helped["out"], version["err"] + version["out"], "llama-server")
+    able = capabilities.parse_capabilities(helped["out"], version["err"] + version["out"], "llama-server")
     runs = [
         run_server(server, arguments) for arguments in [*wanted["lists"], *list_built_arguments(wanted["wants"], able)]
     ]
@@ -144,13 +144,13 @@ def list_built_arguments(wants: dict[str, Any], able: capabilities.Capabilities)
     """Return the argument lists that our builder makes for this build, without those that it refuses."""
     for want in wants.values():
         try:
-            yield server_arguments.arguments(want, able)
+            yield server_arguments.build_arguments(want, able)
         except BadRequest:
             continue
 
 
 def run_server(server: Path, arguments: list[str]) -> dict[str, Any]:
-    done = run_with_words(server, [*probe.without_the_unit(arguments), "--version"])
+    done = run_with_words(server, [*probe.replace_unit_only_values(arguments), "--version"])
     return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
 
 

@@ -180,7 +180,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import Draft, step
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import (
+    DraftModel,
+    compute_step_traffic,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,17 +199,17 @@ def read(params: dict[str, Any], dummy_fs: KernelFS) -> dict[str, Any]:
             raise BadRequest(f"{name} is {params[name]}; say {least} or more.")
     if params["draft_max"] and not params["draft"]:
         raise BadRequest("draft_max needs a draft; give the file of the model that drafts.")
-    model = gguf_model.read(params["model"])
+    model = gguf_model.read_model(params["model"])
     result: dict[str, Any] = {"model": model.to_dict(), "remarks": []}
     guesses = None
     if params["draft"]:
-        draft = gguf_model.read(params["draft"])
+        draft = gguf_model.read_model(params["draft"])
         result["draft"] = draft.to_dict()
         result["draft_refusals"] = draft_compatibility.draft_model_refusals(model, draft)
         result["remarks"] = draft_compatibility.draft_model_remarks(model, draft)
-        guesses = Draft(draft, params["draft_max"])
+        guesses = DraftModel(draft, params["draft_max"])
     types = (params["cache_type_k"], params["cache_type_v"])
-    traffic = step(model, params["context"], types, params["streams"], guesses)
+    traffic = compute_step_traffic(model, params["context"], types, params["streams"], guesses)
     result["traffic"] = traffic.to_dict() if traffic else None
     return result
 

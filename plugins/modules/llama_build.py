@@ -153,7 +153,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.build import ensure
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.build import ensure_build
 
 SPEC = dict(
     archive=dict(type="str", required=True),
@@ -168,7 +168,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure)
+    run_writer(SPEC, ensure_build)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import ensure
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import ensure_model_files
 
 SPEC = dict(
     path=dict(type="path", required=True),
@@ -196,7 +196,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure)
+    run_writer(SPEC, ensure_model_files)
 
 
 if __name__ == "__main__":

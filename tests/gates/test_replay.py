@@ -99,12 +99,16 @@ def test_it_takes_and_refuses_what_the_recorded_server_did(home: Path, run: dict
 def test_it_passes_for_the_recorded_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMA_REPLAY_TRUTH", f"{home}/truth.json")
     binary = str(home / "llama-server")
-    found = probe.capabilities(binary, None)
-    assert found.build == 11434 and found.pins_work and found.flags == llama_servers.server("b11434").flags
-    probe.dry_run(binary, ["--model", "/srv/m.gguf", "--threads", "8", "--metrics"], None)
+    found = probe.probe_capabilities(binary, None)
+    assert (
+        found.build == 11434
+        and found.can_pin_threads
+        and found.working_flags == llama_servers.server("b11434").working_flags
+    )
+    probe.require_accepted_arguments(binary, ["--model", "/srv/m.gguf", "--threads", "8", "--metrics"], None)
     with pytest.raises(TuningError, match="invalid argument: --nonsense"):
-        probe.dry_run(binary, ["--nonsense"], None)
-    assert probe.one_token(binary, found, None) == []
+        probe.require_accepted_arguments(binary, ["--nonsense"], None)
+    assert probe.compute_one_token(binary, found, None) == []
 
 
 def test_a_switch_and_its_opposite_are_two(home: Path) -> None:

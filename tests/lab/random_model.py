@@ -28,8 +28,8 @@ def blank_model(words: int) -> bytes:
     """The model of one layer whose weights are all zero, with so many words more than it needs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zero_model, "TOKENS", [*zero_model.TOKENS, *(b"%d" % word for word in range(words))])
-        patch.setattr(zero_model, "KINDS", [*zero_model.KINDS, *[UNUSED] * words])
-        return zero_model.contents()
+        patch.setattr(zero_model, "TOKEN_KINDS", [*zero_model.TOKEN_KINDS, *[UNUSED] * words])
+        return zero_model.build_zero_model()
 
 
 def random_model(words: int) -> bytes:
@@ -38,7 +38,7 @@ def random_model(words: int) -> bytes:
     part = read_header(BytesIO(content), "model", len(content))
     drawn = random.Random(1)
     for tensor in part.tensors:
-        at = len(content) - part.data + tensor.offset
+        at = len(content) - part.data_bytes + tensor.offset
         if tensor.type == "F32":
             content[at : at + tensor.bytes] = struct.pack("<f", 1.0) * tensor.elements
             continue

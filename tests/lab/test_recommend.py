@@ -30,7 +30,7 @@ LISTENS = "timeout 30 sh -c 'until ss -ltn | grep -q :8765; do sleep 0.1; done'"
 def host(bare_guest):
     """The machine with a small model on a server, and a place for variables that only this test has."""
     command = [*bare_guest.machine.ssh_command(), "mkdir /run/files && cat >/run/files/model.gguf"]
-    subprocess.run(command, cwd=bare_guest.machine.run_dir.path, input=zero_model.contents(), check=True)
+    subprocess.run(command, cwd=bare_guest.machine.run_dir.path, input=zero_model.build_zero_model(), check=True)
     bare_guest.run(f"{SERVE} && {LISTENS}")
     variables = bare_guest.folder / "host_vars" / f"{bare_guest.machine.name}.yml"
     variables.parent.mkdir()

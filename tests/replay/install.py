@@ -44,17 +44,17 @@ def files(truth: Mapping[str, Any], home: str = HOME) -> dict[str, tuple[str, in
 
 def _options(help_text: str, version_text: str) -> dict[str, dict[str, Any]]:
     """Return what the program must know of each option, by each of its names."""
-    options = capabilities.parse(help_text, version_text).options
+    options = capabilities.parse_capabilities(help_text, version_text).options
     names: dict[int, list[str]] = {}
     for flag, option in options.items():
         names.setdefault(id(option), []).append(flag)
     return {
         flag: {
             "name": _name(flag, names[id(option)]),
-            "removed": option.removed,
+            "removed": option.is_removed,
             "takes_value": bool(option.hint),
-            "many": option.many,
-            "values": option.values,
+            "many": option.takes_list,
+            "values": option.offered_values,
         }
         for flag, option in options.items()
     }

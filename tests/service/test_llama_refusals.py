@@ -98,9 +98,9 @@ def test_the_memory_that_a_plan_counts_is_what_the_server_takes(service_host, na
     """By what the server says before it loads a model, and of models of every kind, whose weights are holes."""
     asked = {**CHAT, "binary": service_host.binary, "context": 40000, "slots": 3}
     options = Options.parse({**asked, "model": str(architectures.write(tmp_path / "m.gguf", name))})
-    model = gguf_model.read(options.model)
+    model = gguf_model.read_model(options.model)
     counted, dummy, remarks = estimate_memory_need(options, llama_servers.server("b11434"), model)
-    header = Path(options.model).read_bytes()[: -model.parts[0].data or None]
+    header = Path(options.model).read_bytes()[: -model.parts[0].data_bytes or None]
     path = f"/var/lib/{name}.gguf"
     service_host.run(
         f"base64 --decode >{path} && truncate -s {model.parts[0].size} {path}", text=base64.b64encode(header).decode()

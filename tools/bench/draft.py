@@ -23,7 +23,7 @@ from pathlib import Path
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import built_in_prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
@@ -75,14 +75,14 @@ def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
 
 def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
     """Print the best draft length for each model size and host, and its computed gain, with these accepted shares."""
-    draft = Work(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
+    draft = TokenWork(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
         top = Host(hosts.standing(machine).fs).topology
         box = draft_estimate.find_compute_resources(top, top.online, [node.id for node in top.nodes])
         for size, (gigabytes, billions) in SIZES.items():
             for temperature, share in shares.items():
                 start = draft_estimate.estimate_best_draft(
-                    Work(gigabytes * 1e9, billions * 1e9), draft, box, box, share
+                    TokenWork(gigabytes * 1e9, billions * 1e9), draft, box, box, share
                 )
                 name = f"{machine}_{size}_t{temperature:g}"
                 figures.print_figure(f"length_{name}", start.draft_max, "tokens")

@@ -16,7 +16,7 @@ of llama.cpp, build 11434; src/llama-hparams.cpp of ik_llama.cpp (8337e4c, Augus
 
 from __future__ import annotations
 
-from .token_cost import OUTPUT, Layers, Work
+from .token_cost import OUTPUT, ModelLayers, TokenWork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,36 +26,39 @@ if TYPE_CHECKING:
 
 
 EAGLE3, MTP, DFLASH = "eagle3", "mtp", "dflash"
-KINDS = (EAGLE3, MTP, DFLASH)
-#: The architecture of a head's file, and the key with the layers that it reads.
-FORMS = {EAGLE3: (EAGLE3, "eagle3.target_layers"), DFLASH: (DFLASH, "dflash.target_layers")}
-FORMS_OF_IK = {**FORMS, DFLASH: ("dflash-draft", "dflash-draft.dflash.target_layer_ids")}
-#: How many layers at the end of a model guess the next tokens.
-AHEAD = "nextn_predict_layers"
+HEAD_KINDS = (EAGLE3, MTP, DFLASH)
+#: By kind of head, the architecture of its file and the key of the layers of the model that it reads.
+HEAD_FORMS = {EAGLE3: (EAGLE3, "eagle3.target_layers"), DFLASH: (DFLASH, "dflash.target_layers")}
+IK_HEAD_FORMS = {**HEAD_FORMS, DFLASH: ("dflash-draft", "dflash-draft.dflash.target_layer_ids")}
+#: The key of the number of MTP layers at the end of a model.
+MTP_LAYERS = "nextn_predict_layers"
 WIDTH = "embedding_length"
 
 
 def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False) -> list[str]:
-    """Return why a server, of ik_llama.cpp with ``ik``, would not start, or not guess, with this head; else nothing."""
+    """Return why a server would not start, or not speculate, with this head; empty where it would.
+
+    ``ik`` is whether the server is one of ik_llama.cpp.
+    """
     if kind == MTP:
         return _mtp_head_refusals(model, head or model)
     if head is None:
         return [f"speculation {kind} needs the file of a head. Name it with draft_model."]
     name = f"{head.path} is no {kind} head of {model.path}"
-    architecture, key = (FORMS_OF_IK if ik else FORMS)[kind]
+    architecture, key = (IK_HEAD_FORMS if ik else HEAD_FORMS)[kind]
     if head.architecture != architecture:
         return [
             f"{name}: its architecture is {head.architecture or 'not said'}. Name a file of the architecture "
             f"{architecture}, which {'ik_llama.cpp' if ik else 'llama.cpp'} reads."
         ]
-    width = head.of_architecture("target_hidden_size" if kind == EAGLE3 else WIDTH)
-    own = model.of_architecture(WIDTH)
+    width = head.architecture_number("target_hidden_size" if kind == EAGLE3 else WIDTH)
+    own = model.architecture_number(WIDTH)
     if width != own:
         return [f"{name}: it was made for a model of the width {width}, and this one has {own}. Take the one for it."]
     found: Any = head.values.get(key)
     reads = [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
-    layers = Layers(model).layers
-    # What comes out of the last layer counts as one more, which only EAGLE-3 reads.
+    layers = ModelLayers(model).count
+    # The output of the last layer has a number of its own, one more than the last layer. Only EAGLE-3 reads it.
     if not reads or not 0 <= min(reads) <= max(reads) <= layers - (kind == DFLASH):
         said = ", ".join(map(str, reads)) or "none"
         return [f"{name}: it reads the layers {said}, and the model has {layers}. Take the one for it."]
@@ -63,10 +66,10 @@ def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False)
 
 
 def _mtp_head_refusals(model: Model, head: Model) -> list[str]:
-    if not head.of_architecture(AHEAD):
+    if not head.architecture_number(MTP_LAYERS):
         return [
-            f"{head.path} has no layers that guess the next tokens ({head.architecture}.{AHEAD}), which speculation "
-            "mtp uses. Take a file of the model that has kept them, or another kind of speculation."
+            f"{head.path} has no layers that guess the next tokens ({head.architecture}.{MTP_LAYERS}), which "
+            "speculation mtp uses. Take a file of the model that has kept them, or another kind of speculation."
         ]
     for key in ("general.architecture", f"{model.architecture}.{WIDTH}"):
         if head.values.get(key) != model.values.get(key):
@@ -77,25 +80,28 @@ def _mtp_head_refusals(model: Model, head: Model) -> list[str]:
     return []
 
 
-def drafted_token_work(model: Model, head: Model | None) -> Work:
-    """Return the work of a guessed token. A head without an output of its own uses that of the model."""
+def drafted_token_work(model: Model, head: Model | None) -> TokenWork:
+    """Return the work of a token that a head, or the model's MTP layers, drafts.
+
+    A head without an output tensor uses that of the model.
+    """
     if head is None:
-        return Work.ahead(model)
-    own = Work.ahead(head) if head.of_architecture(AHEAD) else Work.of(head)
+        return TokenWork.of_mtp_layers(model)
+    own = TokenWork.of_mtp_layers(head) if head.architecture_number(MTP_LAYERS) else TokenWork.of_model(head)
     if not any(tensor.name == OUTPUT for tensor in head.tensors):
-        theirs = Work.of(model)
+        theirs = TokenWork.of_model(model)
         own.dense += theirs.output
         own.output += theirs.output
     return own
 
 
-#: By how many tokens the sizes of the vocabularies may differ, and the first token that is compared.
-MAY_DIFFER = 128
-FIRST = 5
+#: The most tokens by which the sizes of the vocabularies may differ, and the first token that is compared.
+MOST_SIZE_DIFFERENCE = 128
+FIRST_COMPARED_TOKEN = 5
 
 
 def draft_model_refusals(model: Model, draft: Model) -> list[str]:
-    """Return why a server would not speculate with this pair; empty when it would."""
+    """Return why a server would not speculate with this draft model; empty where it would."""
     pair = f"{draft.path} cannot draft for {model.path}"
     for name, one in (("draft", draft), ("model", model)):
         if not one.tokens:
@@ -112,11 +118,13 @@ def _vocabulary_differences(model: Model, draft: Model) -> list[str]:
     for name in ("bos", "eos"):
         reasons += _special_token_differences(name, model, draft)
     theirs, ours = model.tokens or [], draft.tokens or []
-    if abs(len(theirs) - len(ours)) > MAY_DIFFER:
-        reasons.append(f"the model has {len(theirs)} tokens and the draft {len(ours)}, more than {MAY_DIFFER} apart.")
-    elif theirs[FIRST:] != ours[FIRST:]:
+    if abs(len(theirs) - len(ours)) > MOST_SIZE_DIFFERENCE:
+        reasons.append(
+            f"the model has {len(theirs)} tokens and the draft {len(ours)}, more than {MOST_SIZE_DIFFERENCE} apart."
+        )
+    elif theirs[FIRST_COMPARED_TOKEN:] != ours[FIRST_COMPARED_TOKEN:]:
         shared = min(len(theirs), len(ours))
-        at = next((number for number in range(FIRST, shared) if theirs[number] != ours[number]), None)
+        at = next((number for number in range(FIRST_COMPARED_TOKEN, shared) if theirs[number] != ours[number]), None)
         if at is not None:
             reasons.append(
                 f"token {at} is {_format_token(theirs[at])} in the model and {_format_token(ours[at])} in the draft."
@@ -125,7 +133,7 @@ def _vocabulary_differences(model: Model, draft: Model) -> list[str]:
 
 
 def _special_token_differences(name: str, model: Model, draft: Model) -> list[str]:
-    """Compare what both files say; where a file says nothing, the server decides by its architecture."""
+    """Return how the use of a special token, such as bos, differs; empty where a file does not state it."""
     add, number = f"tokenizer.ggml.add_{name}_token", f"tokenizer.ggml.{name}_token_id"
     adds = [one.values.get(add) for one in (model, draft)]
     numbers = [one.values.get(number) for one in (model, draft)]
@@ -141,15 +149,15 @@ def _format_token(token: bytes) -> str:
 
 
 def draft_model_remarks(model: Model, draft: Model) -> list[str]:
-    """Return reasons against this pair although a server accepts it."""
+    """Return remarks on a draft model that a server accepts, but that may gain nothing."""
     found = []
-    if model.experts:
+    if model.expert_count:
         found.append(
-            f"{model.path} is a mixture of {model.experts} experts: tokens that are verified together use different "
-            "experts, so that more weights are read for each. On a CPU a draft mostly gains nothing then; n-gram "
-            "speculation costs nothing when it finds no match."
+            f"{model.path} is a mixture of {model.expert_count} experts: tokens that are verified together use "
+            "different experts, so that more weights are read for each. On a CPU a draft mostly gains nothing then; "
+            "n-gram speculation costs nothing when it finds no match."
         )
-    sizes = [sum(part.data for part in one.parts) for one in (model, draft)]
+    sizes = [sum(part.data_bytes for part in one.parts) for one in (model, draft)]
     if sizes[1] * 4 > sizes[0]:
         found.append(
             f"{draft.path} has more than a quarter of the bytes of {model.path}. Drafting and verifying take turns, so "

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of a model: each of its files, where it comes from, which one it must be, and who states that.
+"""The files that the module model_file is asked for: path, URL, checksum and size of each.
 
-A model in several files is asked for by the path and the URL of the first one, with a checksum for each.
+A request names a model in several files by the path and the URL of the first file, with a checksum for each file.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: In place of a checksum: the one that the server says.
-SERVER = "server"
-#: A URL of a hub that names a commit, so that its file stays the same one.
-PINNED = re.compile(r"/resolve/[0-9a-f]{40}/")
+#: The value of the option checksum that takes the checksum from the server of the file.
+CHECKSUM_FROM_SERVER = "server"
+#: A URL of a hub that names a commit, so that the file behind it never changes.
+COMMIT_URL = re.compile(r"/resolve/[0-9a-f]{40}/")
 
 
-class Asked:
-    """One file: its path, its URL, the digits of its checksum, and its bytes if known.
+class FileRequest:
+    """A requested file: its path, its URL, the digits of its checksum, and its size in bytes if known.
 
-    ``takes_stated`` is true where the server of the URL states the checksum, because none is given; with
-    ``asks_always`` also of a file that is on the host already and not known to come from there.
+    ``takes_stated`` is true where no checksum is given, so that the server of the URL states it. With ``asks_always``
+    the server states it for a file, too, that is on the host already and came from elsewhere.
     """
 
     __slots__ = ("asks_always", "path", "sha256", "size", "takes_stated", "url")
@@ -44,40 +44,40 @@ class Asked:
     def __init__(self, path: str, url: str | None, checksum: str | None, size: int | None) -> None:
         self.path = path
         self.url = url
-        self.asks_always = checksum == SERVER
+        self.asks_always = checksum == CHECKSUM_FROM_SERVER
         self.takes_stated = self.asks_always or bool(url and not checksum)
         self.sha256 = None if self.takes_stated else parse_checksum(checksum)
         self.size = size
 
 
-def files_of(options: Mapping[str, Any]) -> list[Asked]:
-    """Return the files that are asked for; BadRequest for what cannot be asked."""
+def parse_file_requests(options: Mapping[str, Any]) -> list[FileRequest]:
+    """Return the files that the options of a module request; BadRequest for options that contradict each other."""
     path, url = os.path.abspath(options["path"]), options.get("url")
-    checksums = [str(one) for one in _listed(options.get("checksum")) if one]
-    sizes = [require_whole(one, "size") for one in _listed(options.get("size"))]
-    stated = SERVER in checksums or bool(url and not checksums)
+    checksums = [str(one) for one in _as_list(options.get("checksum")) if one]
+    sizes = [require_whole(one, "size") for one in _as_list(options.get("size"))]
+    stated = CHECKSUM_FROM_SERVER in checksums or bool(url and not checksums)
     paths = list_gguf_parts(path) if len(checksums) > 1 or stated else [path]
     if url:
         validate_url(url)
-    elif SERVER in checksums:
-        raise BadRequest(f"checksum: '{SERVER}' needs a url, whose server says the checksum.")
-    if SERVER in checksums:
-        _check_trust(str(url), checksums)
+    elif CHECKSUM_FROM_SERVER in checksums:
+        raise BadRequest(f"checksum: '{CHECKSUM_FROM_SERVER}' needs a url, whose server says the checksum.")
+    if CHECKSUM_FROM_SERVER in checksums:
+        _validate_server_checksum(str(url), checksums)
         checksums *= len(paths)
     for what, given in (("checksum", checksums), ("size", sizes)):
         if given and len(given) != len(paths):
             raise BadRequest(f"{what}: {path} has {len(paths)} files, and {len(given)} are given; give one for each.")
-    urls = _urls(url, paths) if url else [None] * len(paths)
+    urls = _list_part_urls(url, paths) if url else [None] * len(paths)
     if path != paths[0]:
         raise BadRequest(f"path: {path} is not the first of its {len(paths)} files; give {paths[0]}.")
     return [
-        Asked(one, urls[number], checksums[number] if checksums else None, sizes[number] if sizes else None)
+        FileRequest(one, urls[number], checksums[number] if checksums else None, sizes[number] if sizes else None)
         for number, one in enumerate(paths)
     ]
 
 
 def missing_checksum_message(url: str, reason: str) -> str:
-    """Return the sentences on a file at a URL that is not taken without a checksum, with the line that gives it one."""
+    """Return the message on a file that is not fetched without a checksum, with the line to add to the inventory."""
     several = (
         " of a model in several files, a list with one for each,"
         if len(list_gguf_parts(urlsplit(url).path)) > 1
@@ -89,10 +89,11 @@ def missing_checksum_message(url: str, reason: str) -> str:
     )
 
 
-def headers_of(options: Mapping[str, Any], check: bool) -> dict[str, str]:
-    """Return the headers of requests, with the token where there is one; the file that brought it is removed.
+def build_request_headers(options: Mapping[str, Any], check: bool) -> dict[str, str]:
+    """Return the HTTP headers for downloads: the token where there is one. The file with the token is removed.
 
-    BadRequest, without the token in it, where somebody else could read it on its way.
+    In check mode that file is neither read nor removed. BadRequest, which does not repeat the token, where somebody
+    else could read it on its way.
     """
     file, token = options.get("token_file"), options.get("token")
     if file and not check:
@@ -109,22 +110,22 @@ def headers_of(options: Mapping[str, Any], check: bool) -> dict[str, str]:
     return {AUTHORIZATION: f"Bearer {token}"}
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _check_trust(url: str, checksums: list[str]) -> None:
+def _validate_server_checksum(url: str, checksums: list[str]) -> None:
     if len(checksums) > 1:
-        raise BadRequest(f"checksum: '{SERVER}' stands alone, for all files of the model.")
-    if not PINNED.search(url) or not is_encrypted_or_local(url):
+        raise BadRequest(f"checksum: '{CHECKSUM_FROM_SERVER}' stands alone, for all files of the model.")
+    if not COMMIT_URL.search(url) or not is_encrypted_or_local(url):
         raise BadRequest(
-            f"checksum: '{SERVER}' believes whatever the server says, so the url must begin with https:// and name a "
-            "commit of 40 hexadecimal digits, as in https://HUB/ORG/NAME/resolve/COMMIT/FILE."
+            f"checksum: '{CHECKSUM_FROM_SERVER}' believes whatever the server says, so the url must begin with "
+            "https:// and name a commit of 40 hexadecimal digits, as in https://HUB/ORG/NAME/resolve/COMMIT/FILE."
         )
 
 
-def _urls(url: str, paths: list[str]) -> list[str | None]:
-    """Return the URL of each file; what follows a ? is the same for all."""
+def _list_part_urls(url: str, paths: list[str]) -> list[str | None]:
+    """Return the URL of each file of a model; all have the query of the given URL."""
     split = urlsplit(url)
     parts = list_gguf_parts(split.path) if len(paths) > 1 else [split.path]
     if len(parts) != len(paths):

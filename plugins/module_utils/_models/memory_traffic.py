@@ -2,19 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The bytes that decoding reads from memory, by what they are, and the operations that it computes with them.
+"""Computes the bytes that decoding reads from memory, by part, and the floating point operations that it takes.
 
-The unit is a step: each stream gets one token, and with a draft model those of its guesses that are right. A step reads
-the weights once for all its tokens, and what each stream keeps of its context once. Activations, what is written, and
-the one row of the embedding are not counted; together they are far below one percent of a model that is worth tuning.
-A layer that chooses the tokens it reads (an indexer) counts as if it read all of them.
+The unit is a step: each stream gets one token, and with a draft model also the accepted tokens of a draft. A step reads
+the weights once for all its tokens, and the KV cache of each stream once. Activations, written bytes, and the one row
+of the embedding are not counted; together they are far below one percent of a model that is worth tuning. A layer that
+chooses the tokens it reads (an indexer) counts as if it read all of them.
 Source: the graphs in src/models and the kernels in ggml/src/ggml-cpu of llama.cpp, build 11434.
 """
 
 from __future__ import annotations
 
-from .tensor_types import element
-from .token_cost import NOTHING, STATE, Layers, Work
+from .tensor_types import bytes_per_element
+from .token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers, TokenWork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 F16 = ("f16", "f16")
 
 
-class Traffic:
-    """One step. ``parts`` are bytes by name, ``flops`` floating point operations, ``tokens`` those that it takes.
+class StepTraffic:
+    """The traffic of one step: ``parts`` are bytes by name, ``flops`` the operations, ``tokens`` the computed tokens.
 
     The names are ``layers`` (with shared experts), ``experts``, ``output``, ``kv`` (keys and values), ``state``, and
-    of a draft model ``draft`` and ``draft_context``.
+    for a draft model ``draft`` and ``draft_context``.
     """
 
     __slots__ = ("flops", "parts", "tokens")
@@ -38,18 +38,18 @@ class Traffic:
         self.tokens = tokens
 
     @property
-    def bytes(self) -> float:
-        """All bytes together."""
+    def total_bytes(self) -> float:
+        """The sum of the bytes of all parts."""
         return sum(self.parts.values())
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data in whole numbers."""
+        """Return the traffic as plain data in whole numbers."""
         parts = {name: round(size) for name, size in self.parts.items()}
-        return {"parts": parts, "bytes": round(self.bytes), "flops": round(self.flops), "tokens": self.tokens}
+        return {"parts": parts, "bytes": round(self.total_bytes), "flops": round(self.flops), "tokens": self.tokens}
 
 
-class Draft:
-    """A model that guesses ``drafted`` tokens in each step, one after the other, and the types of its cache."""
+class DraftModel:
+    """A draft model, how many tokens it drafts in each step, one after the other, and the types of its KV cache."""
 
     __slots__ = ("drafted", "model", "types")
 
@@ -59,52 +59,52 @@ class Draft:
         self.types = types
 
 
-def step(
+def compute_step_traffic(
     model: Model,
     context: int,
     types: tuple[str, str] = F16,
     streams: int = 1,
-    draft: Draft | None = None,
+    draft: DraftModel | None = None,
     used: int | None = None,
     guessed: float = 0,
-) -> Traffic | None:
-    """Return what a step reads when each stream has ``context`` tokens; None where a header does not say enough.
+) -> StepTraffic | None:
+    """Return the traffic of a step when each stream has ``context`` tokens; None where a header lacks its layers.
 
-    ``types`` are those of keys and of values, as llama.cpp calls them. ``used`` is how many experts each token uses,
-    None for as many as the model says itself. ``guessed`` tokens a stream come from no draft model; a mean may have a
-    fraction.
+    ``types`` are those of keys and of values by their names in llama.cpp. ``used`` is the number of experts for each
+    token, None for that of the header. ``guessed`` is the number of tokens for each stream that are drafted without a
+    model, as n-grams are; it is a mean and may have a fraction.
     """
-    work, told = Work.of(model, used), _context(model, context, types)
+    work, told = TokenWork.of_model(model, used), _context_traffic(model, context, types)
     if told is None:
         return None
     keeps, attention = told
     tokens = streams * (1 + (draft.drafted if draft else guessed))
-    parts = {**work.parts(tokens), **{name: streams * size for name, size in keeps.items()}}
-    flops = tokens * (2 * work.parameters + attention)
+    parts = {**work.batch_bytes_by_part(tokens), **{name: streams * size for name, size in keeps.items()}}
+    flops = tokens * (2 * work.parameters_per_token + attention)
     if draft:
-        guess = step(draft.model, context, draft.types, streams)
+        guess = compute_step_traffic(draft.model, context, draft.types, streams)
         if guess is None:
             return None
         kept = guess.parts["kv"] + guess.parts["state"]
-        parts |= {"draft": draft.drafted * (guess.bytes - kept), "draft_context": draft.drafted * kept}
+        parts |= {"draft": draft.drafted * (guess.total_bytes - kept), "draft_context": draft.drafted * kept}
         flops += draft.drafted * guess.flops
-    return Traffic(parts, flops, tokens)
+    return StepTraffic(parts, flops, tokens)
 
 
-def _context(model: Model, tokens: int, types: tuple[str, str]) -> tuple[dict[str, float], float] | None:
-    """Return the bytes of one stream's context by name, and the operations of one token with it."""
-    if model.architecture in NOTHING:
+def _context_traffic(model: Model, tokens: int, types: tuple[str, str]) -> tuple[dict[str, float], float] | None:
+    """Return the bytes of the KV cache and state of one stream, and the operations of one token with them."""
+    if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return {"kv": 0.0, "state": 0.0}, 0.0
-    layers = Layers(model)
-    if not layers.layers or not layers.says_enough:
+    layers = ModelLayers(model)
+    if not layers.count or not layers.has_known_widths:
         return None
-    key, value = (element(name) for name in types)
+    key, value = (bytes_per_element(name) for name in types)
     kept = attention = 0.0
-    for layer in filter(layers.reads_tokens, range(layers.layers)):
-        narrow = layers.window if layers.sees_window(layer) else 0
+    for layer in filter(layers.reads_kv_cache, range(layers.count)):
+        narrow = layers.window_tokens if layers.is_windowed(layer) else 0
         seen = min(tokens, narrow or tokens)
-        kept += seen * layers.keys(layer) * key + tokens * layers.indexer * key
-        kept += 0 if layers.compressed else seen * layers.values(layer) * value
-        attention += 2 * seen * layers.queries(layer)
-    states = sum(1 for layer in range(layers.layers) if layers.keeps_state(layer))
-    return {"kv": kept, "state": float(states * layers.state * STATE)}, attention
+        kept += seen * layers.key_width(layer) * key + tokens * layers.indexer_width * key
+        kept += 0 if layers.has_compressed_keys else seen * layers.value_width(layer) * value
+        attention += 2 * seen * layers.attention_width(layer)
+    states = sum(1 for layer in range(layers.count) if layers.has_state(layer))
+    return {"kv": kept, "state": float(states * layers.state_width * STATE_NUMBER_BYTES)}, attention

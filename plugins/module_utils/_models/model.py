@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A model as its GGUF files describe it: architecture, size and vocabulary.
-
-Only the header of each file is read.
-"""
+"""A model as the headers of its GGUF files describe it: architecture, size and vocabulary."""
 
 from __future__ import annotations
 
@@ -14,41 +11,41 @@ import struct
 
 from .._errors import BadRequest
 from .._notation.gguf_parts import list_gguf_parts
-from .gguf import read_part
+from .gguf import read_file_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .gguf import Part, Tensor
+    from .gguf import GgufFile, Tensor
 
 
 class Model:
-    """A model, in one file or several."""
+    """A model, in one or several files."""
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[GgufFile]) -> None:
         self.parts = parts
         self.values = parts[0].values
         self.tokens = parts[0].tokens
 
     @property
     def path(self) -> str:
-        """The first file, which is the one to pass to a server."""
+        """The path of the first file, which is the path for a server."""
         return self.parts[0].path
 
-    def text(self, key: str) -> str:
-        """Return the text of this name; empty where there is none that is worth keeping."""
+    def text_value(self, key: str) -> str:
+        """Return the text of this key; empty where the header has none, or one that was too long to keep."""
         return str(self.values.get(key) or "")
 
-    def number(self, key: str) -> int | None:
-        """Return the whole number of this name; None where there is none."""
+    def number_value(self, key: str) -> int | None:
+        """Return the whole number of this key; None where the header has none."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    def of_architecture(self, key: str) -> int | None:
-        """Return the whole number ``ARCHITECTURE.key``; None where there is none."""
-        return self.number(f"{self.architecture}.{key}")
+    def architecture_number(self, key: str) -> int | None:
+        """Return the whole number of the key ``ARCHITECTURE.key``; None where the header has none."""
+        return self.number_value(f"{self.architecture}.{key}")
 
-    def largest(self, key: str) -> int:
-        """Return the number ``ARCHITECTURE.key``, of a list for each layer the largest; 0 where there is none."""
+    def largest_architecture_number(self, key: str) -> int:
+        """Return the number of ``ARCHITECTURE.key``, the largest where it is a list by layer; 0 without one."""
         value = self.values.get(f"{self.architecture}.{key}")
         numbers = value if isinstance(value, list) else [value]
         return max([0, *(number for number in numbers if isinstance(number, int))])
@@ -56,12 +53,12 @@ class Model:
     @property
     def architecture(self) -> str:
         """The architecture by its name in llama.cpp, for example llama or qwen3moe."""
-        return self.text("general.architecture")
+        return self.text_value("general.architecture")
 
     @property
-    def experts(self) -> int:
+    def expert_count(self) -> int:
         """How many experts each layer has; 0 in a dense model."""
-        return self.of_architecture("expert_count") or 0
+        return self.architecture_number("expert_count") or 0
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -70,12 +67,12 @@ class Model:
 
     @property
     def unknown_types(self) -> list[str]:
-        """The types of tensors whose size is not known by their type, and was taken from the files."""
-        return sorted({tensor.type for tensor in self.tensors if not tensor.known})
+        """The tensor types that are not in TENSOR_TYPES, so that sizes were taken from the places in the file."""
+        return sorted({tensor.type for tensor in self.tensors if not tensor.has_known_type})
 
     @property
-    def vocabulary(self) -> str | None:
-        """A digest of all tokens in their order; None where the file holds none."""
+    def vocabulary_digest(self) -> str | None:
+        """The SHA-256 of all tokens in their order; None where the file has no vocabulary."""
         if self.tokens is None:
             return None
         digest = hashlib.sha256()
@@ -94,38 +91,38 @@ class Model:
             "files": [part.path for part in self.parts],
             "size": sum(part.size for part in self.parts),
             "architecture": self.architecture,
-            "name": self.text("general.name"),
-            "layers": self.of_architecture("block_count"),
-            "context": self.of_architecture("context_length"),
-            "embedding": self.of_architecture("embedding_length"),
-            "experts": self.experts,
-            "experts_used": self.of_architecture("expert_used_count") or 0,
+            "name": self.text_value("general.name"),
+            "layers": self.architecture_number("block_count"),
+            "context": self.architecture_number("context_length"),
+            "embedding": self.architecture_number("embedding_length"),
+            "experts": self.expert_count,
+            "experts_used": self.architecture_number("expert_used_count") or 0,
             "tensors": len(tensors),
             "tensor_bytes": sum(tensor.bytes for tensor in tensors),
             "expert_bytes": sum(tensor.bytes for tensor in tensors if "_exps." in tensor.name),
             "tensor_types": types,
             "vocabulary": {
-                "model": self.text("tokenizer.ggml.model"),
+                "model": self.text_value("tokenizer.ggml.model"),
                 "tokens": len(self.tokens or []),
-                "digest": self.vocabulary,
+                "digest": self.vocabulary_digest,
             },
         }
 
 
-def read(path: str) -> Model:
-    """Return the model in a file and in its other parts, if there are any; BadRequest says what is wrong with it."""
-    return joined([read_part(part) for part in list_gguf_parts(path)])
+def read_model(path: str) -> Model:
+    """Return the model in a file and in its other files, if it has several; BadRequest for a damaged one."""
+    return join_files([read_file_header(part) for part in list_gguf_parts(path)])
 
 
-def joined(parts: list[Part]) -> Model:
-    """Return the model of all its files, the first one first; BadRequest where they are not all of one model."""
+def join_files(parts: list[GgufFile]) -> Model:
+    """Return the model that these files are, in their order; BadRequest where they are not the files of one model."""
     model = Model(parts)
     for part in parts[1:]:
         if part.values.get("general.architecture", model.architecture) != model.architecture:
             raise BadRequest(f"{part.path} is not a part of the same model as {model.path}. Get all parts again.")
     if not model.architecture:
         raise BadRequest(f"{model.path} has no general.architecture: it is a GGUF file, but not a model.")
-    wanted = model.number("split.tensors.count")
+    wanted = model.number_value("split.tensors.count")
     found = sum(len(part.tensors) for part in parts)
     if wanted is not None and wanted != found:
         raise BadRequest(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file of a model on the host: what all of its files share, what the store knows of one, and how it is removed."""
+"""A file of a model on the host: its facts in the store, and its removal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .._io.store import ANY
 from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
 from .._notation.sizes import parse_bytes
-from .file_request import SERVER, headers_of
-from .owner_and_mode import Attributes
+from .file_request import CHECKSUM_FROM_SERVER, build_request_headers
+from .owner_and_mode import OwnerAndMode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,117 +25,121 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._io.store import Store
-    from .file_request import Asked
+    from .file_request import FileRequest
 
-#: The file in the store: what is known of complete files, and of parts of interrupted downloads.
-KNOWN = "model_files.json"
+#: The file of the store with facts of complete files, and of the ``.part`` files of interrupted downloads.
+FACTS_FILE = "model_files.json"
 SHAPE = {"files": {ANY: dict}, "parts": {ANY: dict}}
 
 
-class Run:
-    """What all files of a model share. ``before`` and ``after`` hold the differences, by address."""
+class FetchRun:
+    """One run of the module for all files of a model. ``before`` and ``after`` have the differences by address."""
 
     def __init__(self, options: Mapping[str, Any], store: Store, check: bool) -> None:
         self.options = options
         self.store = store
         self.check = check
-        #: False where a file that is there is not read whole to compare its digest.
+        #: False where files on the host are not read whole to compare their digests.
         self.reads_files = True
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
         self.remarks: list[str] = []
-        #: In check mode the token stays with the controller, so that a server which wants it is not asked.
-        self.silent = bool(check and options.get("token_file"))
-        self.headers = headers_of(options, check)
+        #: In check mode the token stays on the controller, so that a server which wants a token is not asked.
+        self.hides_token = bool(check and options.get("token_file"))
+        self.headers = build_request_headers(options, check)
         self.reserve = parse_bytes(options.get("reserve") or "1GiB", "reserve")
         self.timeout = require_whole(options.get("timeout") or 60, "timeout")
-        self.attributes = Attributes(options, check, self.remarks)
+        self.attributes = OwnerAndMode(options, check, self.remarks)
         self.progress = None if check else options.get("progress")
-        #: Bytes of files that were fetched before the present one, and of all that are fetched where that is known.
+        #: Bytes that were fetched for earlier files of the model, and bytes to fetch for all of them where known.
         self.done = 0
         self.total: int | None = None
 
 
 class ModelFile:
-    """What both states of a file share."""
+    """A requested file, which is to be present or absent."""
 
-    def __init__(self, run: Run, asked: Asked) -> None:
+    def __init__(self, run: FetchRun, asked: FileRequest) -> None:
         self.run = run
-        self.asked = asked
+        self.request = asked
         self.path = asked.path
         self.part = f"{self.path}.part"
-        self.found = status(self.path)
-        if self.found and not stat.S_ISREG(self.found.st_mode):
+        self.status = find_status(self.path)
+        if self.status and not stat.S_ISREG(self.status.st_mode):
             raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
 
-    def differs(self, what: str, before: str | None, after: str | None) -> None:
+    def record_difference(self, what: str, before: str | None, after: str | None) -> None:
         """Record a difference."""
         if before != after:
             self.run.before[f"model_file:{self.path}{what}"] = before
             self.run.after[f"model_file:{self.path}{what}"] = after
 
-    def known(self) -> dict[str, Any]:
-        """Return what is remembered of the file, its digest above all; nothing when the file has changed since."""
-        return _known_of(self.run.store, self.path)
+    def load_current_facts(self) -> dict[str, Any]:
+        """Return the stored facts of the file, such as its digest; empty where the file has changed since."""
+        return _load_current_facts(self.run.store, self.path)
 
-    def stored(self) -> dict[str, Any]:
-        """Return what was stored of the file when it was taken, also when it has changed since."""
-        return _stored_of(self.run.store, self.path)
+    def load_stored_facts(self) -> dict[str, Any]:
+        """Return the stored facts of the file, even where it has changed since."""
+        return _load_stored_facts(self.run.store, self.path)
 
-    def remember(self, **rows: Mapping[str, object] | None) -> None:
-        """Store what is known of the complete file (``files``) or of the part (``parts``); None removes the entry."""
+    def save_facts(self, **rows: Mapping[str, object] | None) -> None:
+        """Store facts of the complete file (``files``) or of its ``.part`` (``parts``); None removes the entry."""
         store = self.run.store
         with store.hold_lock():
-            data = store.load_cache(KNOWN, SHAPE)
+            data = store.load_cache(FACTS_FILE, SHAPE)
             for table, row in rows.items():
                 data.setdefault(table, {}).pop(self.path, None)
                 if row is not None:
                     data[table][self.path] = row
-            store.save_document(KNOWN, data)
+            store.save_document(FACTS_FILE, data)
 
 
-def is_as_verified(store: Store, asked: Mapping[str, Any]) -> bool:
-    """Return whether all files of a model are there, and have the digests that a run asks for, as the store knows them.
+def has_verified_digests(store: Store, asked: Mapping[str, Any]) -> bool:
+    """Return whether all files of a model have the requested digests, by the facts in the store.
 
-    False where it is not known: no file is read.
+    False where the store has no current digest of a file: no file is read.
     """
     checksums = [str(one) for one in asked.get("checksum") or () if one]
-    paths = [asked["path"]] if len(checksums) == 1 and SERVER not in checksums else list_gguf_parts(asked["path"])
-    wanted = checksums if len(checksums) == len(paths) else [SERVER] * len(paths)
-    digests = [_known_of(store, path).get("sha256") for path in paths]
-    return all(digest and one in (SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
+    paths = (
+        [asked["path"]]
+        if len(checksums) == 1 and CHECKSUM_FROM_SERVER not in checksums
+        else list_gguf_parts(asked["path"])
+    )
+    wanted = checksums if len(checksums) == len(paths) else [CHECKSUM_FROM_SERVER] * len(paths)
+    digests = [_load_current_facts(store, path).get("sha256") for path in paths]
+    return all(digest and one in (CHECKSUM_FROM_SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
 
 
-def _known_of(store: Store, path: str) -> dict[str, Any]:
-    """Return what the store knows of a file; nothing when the file has changed since."""
-    stored = _stored_of(store, path)
-    return stored if stored and stored.get("stamp") == stamp(path) else {}
+def _load_current_facts(store: Store, path: str) -> dict[str, Any]:
+    """Return the stored facts of a file; empty where the file has changed since."""
+    stored = _load_stored_facts(store, path)
+    return stored if stored and stored.get("stamp") == file_stamp(path) else {}
 
 
-def _stored_of(store: Store, path: str) -> dict[str, Any]:
-    row: dict[str, Any] = store.load_cache(KNOWN, SHAPE).get("files", {}).get(path, {})
+def _load_stored_facts(store: Store, path: str) -> dict[str, Any]:
+    row: dict[str, Any] = store.load_cache(FACTS_FILE, SHAPE).get("files", {}).get(path, {})
     return row
 
 
-class Absent(ModelFile):
-    """The state absent: neither the file nor a part of it."""
+class AbsentFile(ModelFile):
+    """A file that is to be absent, as is its ``.part``."""
 
-    def make(self) -> None:
-        """Remove the file, its part, and what the store knows of them."""
-        digest = self.known().get("sha256")
-        if self.found:
-            self.differs("", ALGORITHM + digest if digest else "a file", None)
-        left = status(self.part)
+    def remove(self) -> None:
+        """Remove the file, its ``.part``, and the stored facts of both."""
+        digest = self.load_current_facts().get("sha256")
+        if self.status:
+            self.record_difference("", ALGORITHM + digest if digest else "a file", None)
+        left = find_status(self.part)
         if left:
-            self.differs(".part", "a file", None)
-        if (self.found or left) and not self.run.check:
+            self.record_difference(".part", "a file", None)
+        if (self.status or left) and not self.run.check:
             textfile.remove_file(self.path)
             textfile.remove_file(self.part)
-            self.remember(files=None, parts=None)
+            self.save_facts(files=None, parts=None)
 
 
-def status(path: str) -> os.stat_result | None:
-    """Return what the system knows of a file, None where there is none."""
+def find_status(path: str) -> os.stat_result | None:
+    """Return the status of a file, None where there is no such file."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -144,7 +148,7 @@ def status(path: str) -> os.stat_result | None:
         raise TuningError(f"{path} cannot be looked at: {error.strerror}.") from None
 
 
-def stamp(path: str) -> list[int]:
-    """Return size, time and inode: together they change when the content changes."""
-    found = status(path)
+def file_stamp(path: str) -> list[int]:
+    """Return size, modification time and inode of a file, which change with its content; empty without a file."""
+    found = find_status(path)
     return [found.st_size, found.st_mtime_ns, found.st_ino] if found else []

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A model by its path on this host or by its URL, of which only the headers of its files are read.
+"""Reads the headers of a model at a path of this host or at a URL.
 
-A model at a URL is described as if its files were in a folder of this host already, with what it takes to fetch them.
+A model at a URL is described as if its files were in a folder of this host already, with the files to fetch for that.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .gguf import Part
+    from .gguf import GgufFile
     from .model import Model
 
 
-class File:
-    """A file to fetch: where it will be, its URL, its checksum with ``sha256:``, and its bytes."""
+class FileToFetch:
+    """A file to fetch: its future path, its URL, its checksum with ``sha256:``, and its size in bytes."""
 
     __slots__ = ("checksum", "path", "size", "url")
 
@@ -40,42 +40,43 @@ class File:
         self.size = size
 
 
-class Source:
-    """A model, and the files to fetch for it, none where they are on this host."""
+class ModelSource:
+    """A model, and the files to fetch for it, which are none for a model on this host."""
 
     __slots__ = ("files", "model")
 
-    def __init__(self, model: Model, files: list[File]) -> None:
+    def __init__(self, model: Model, files: list[FileToFetch]) -> None:
         self.model = model
         self.files = files
 
 
 def is_url(text: str) -> bool:
-    """Return whether a text names something on a server."""
+    """Return whether a text is a URL and no path."""
     return "://" in text
 
 
-def read(text: str, checksums: Sequence[str], folder: str, timeout: float = 60) -> Source:
-    """Read a model. ``checksums`` has one for each file at a URL, empty where the server says them.
+def read_source(text: str, checksums: Sequence[str], folder: str, timeout: float = 60) -> ModelSource:
+    """Return the model at a path or URL, with the files to fetch for it.
 
-    ``folder`` is where the files of a URL will be, ``timeout`` the seconds that a server may be silent. BadRequest or
-    another TuningError says what is wrong with it.
+    ``checksums`` has one for each file at a URL, and is empty where the server states them. ``folder`` is where the
+    files of a URL will be, and ``timeout`` the seconds for which a server may be silent. BadRequest or another
+    TuningError for a model that cannot be read.
     """
     if is_url(text):
         validate_url(text, "model")
-        return _of_server(text, checksums, folder, timeout)
+        return _read_from_server(text, checksums, folder, timeout)
     if not text.startswith("/"):
         raise BadRequest(f"models: '{text}' is neither a URL nor a whole path, which begins with /.")
     if checksums:
         raise BadRequest(f"checksum: {text} is on the host already, so its checksum is not asked for. Leave it out.")
-    return Source(gguf_model.read(text), [])
+    return ModelSource(gguf_model.read_model(text), [])
 
 
-def _of_server(url: str, checksums: Sequence[str], folder: str, timeout: float) -> Source:
-    urls = _urls(url)
+def _read_from_server(url: str, checksums: Sequence[str], folder: str, timeout: float) -> ModelSource:
+    urls = _list_part_urls(url)
     if checksums and len(checksums) != len(urls):
         raise BadRequest(f"checksum: {url} has {len(urls)} files, and {len(checksums)} checksums are given.")
-    parts: list[Part] = []
+    parts: list[GgufFile] = []
     files = []
     for number, one in enumerate(urls):
         given = parse_checksum(checksums[number]) if checksums else None
@@ -87,20 +88,20 @@ def _of_server(url: str, checksums: Sequence[str], folder: str, timeout: float) 
                     f"The server does not say the SHA-256 of {one}, without which it is not fetched later. Give the "
                     "model as a dictionary, {model: URL, checksum: [sha256:HEX]}, with a checksum for each file."
                 )
-            files.append(File(f"{folder.rstrip('/')}/{_name(one)}", one, f"{ALGORITHM}{digest}", file.size))
-    model = gguf_model.joined(parts)
+            files.append(FileToFetch(f"{folder.rstrip('/')}/{_file_name(one)}", one, f"{ALGORITHM}{digest}", file.size))
+    model = gguf_model.join_files(parts)
     for part, to_fetch in zip(parts, files):
         part.path = to_fetch.path
-    return Source(model, files)
+    return ModelSource(model, files)
 
 
-def _urls(url: str) -> list[str]:
-    """Return the URLs of all files of a model; what follows a ? is the same for each."""
+def _list_part_urls(url: str) -> list[str]:
+    """Return the URLs of all files of a model; all have the query of the given URL."""
     split = urlsplit(url)
-    if not _name(url).endswith(".gguf"):
+    if not _file_name(url).endswith(".gguf"):
         raise BadRequest(f"{url} does not end in the name of a .gguf file. Give the URL by which it is downloaded.")
     return [urlunsplit(split._replace(path=path)) for path in list_gguf_parts(split.path)]
 
 
-def _name(url: str) -> str:
+def _file_name(url: str) -> str:
     return os.path.basename(unquote(urlsplit(url).path))

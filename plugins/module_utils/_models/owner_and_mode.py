@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Owner and mode of model files, as they are asked for."""
+"""Owner, group and mode of model files, as the options of a module request them."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-#: The mode of a new file, so that a service with a user of its own can read it.
-MODE = 0o644
-#: The kernel has no larger number of a user or a group.
+#: The mode of a new file, which a service can read whatever its user.
+DEFAULT_MODE = 0o644
+#: The largest number that the kernel has for a user or a group.
 LARGEST_ID = (1 << 32) - 2
 
 
-class Attributes:
-    """What is asked of the owner, the group and the mode of each file. BadRequest where this host has no such owner."""
+class OwnerAndMode:
+    """The requested owner, group and mode of each file; BadRequest where this host has no such owner or group."""
 
     def __init__(self, options: Mapping[str, Any], check: bool, remarks: list[str]) -> None:
         self.options = options
         self.check = check
         self.remarks = remarks
-        self.mode = _mode_in(options.get("mode"))
-        self.user = self._number("owner", "pwd", "getpwnam", "pw_uid")
-        self.group = self._number("group", "grp", "getgrnam", "gr_gid")
+        self.mode = _parse_mode(options.get("mode"))
+        self.user = self._find_id("owner", "pwd", "getpwnam", "pw_uid")
+        self.group = self._find_id("group", "grp", "getgrnam", "gr_gid")
 
-    def begin(self, path: str, old: os.stat_result | None) -> None:
-        """Give a new file the owner and mode of the one that it replaces, before it has its name."""
+    def apply_to_new_file(self, path: str, old: os.stat_result | None) -> None:
+        """Set the requested mode on a new file, and the owner and otherwise the mode of the file that it replaces."""
         owner = (old.st_uid, old.st_gid) if old else (-1, -1)
         textfile.set_owner_and_mode(
-            path, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else MODE
+            path, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else DEFAULT_MODE
         )
 
-    def make(
+    def apply(
         self, path: str, old: os.stat_result | None, differs: Callable[[str, str | None, str | None], None]
     ) -> None:
-        """Set what is asked for and differs; ``old`` is the file as it was before, and ``differs`` is told."""
+        """Set the requested owner, group and mode; ``old`` is the file as it was, and ``differs`` records a change."""
         for what, number, before in (
             ("owner", self.user, old and old.st_uid),
             ("group", self.group, old and old.st_gid),
@@ -61,7 +61,7 @@ class Attributes:
             path, -1 if self.user is None else self.user, -1 if self.group is None else self.group, self.mode
         )
 
-    def _number(self, option: str, table: str, function: str, field: str) -> int | None:
+    def _find_id(self, option: str, table: str, function: str, field: str) -> int | None:
         name = self.options.get(option)
         if not name:
             return None
@@ -70,14 +70,14 @@ class Attributes:
             return number
         try:
             return int(getattr(getattr(__import__(table), function)(name), field))
-        except (KeyError, ValueError):  # The latter for a NUL, and for what is no text at all.
+        except (KeyError, ValueError):  # A name with a NUL, or one that cannot be encoded, is a ValueError.
             if self.check:
                 self.remarks.append(f"{option}: there is no '{name}' on this host yet.")
                 return None
             raise BadRequest(f"{option}: there is no '{name}' on this host; make it first.") from None
 
 
-def _mode_in(text: str | None) -> int | None:
+def _parse_mode(text: str | None) -> int | None:
     if not text:
         return None
     if text[0] != "0" or not set(text) <= set("01234567") or len(text) > 5:

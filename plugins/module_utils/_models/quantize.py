@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes a smaller model of a GGUF file with llama-quantize, and only when it is not there yet.
+"""Makes a smaller model from a GGUF file with llama-quantize, unless the smaller model exists already.
 
-The new file gets its name when it is complete, so that one that is there is whole. It belongs to its source when it has
-the tensors of it, is of the type that is asked for, was made with the same matrix, and is not older.
+The new file gets its name when it is complete, so that a file with that name is whole. An existing file is up to date
+when it has the tensors of the source, is of the requested type, was made with the same matrix, and is not older.
 
-The folder of the models may belong to another user. So the program never runs as root, and writes into a folder that
-only root can enter, which it sees elsewhere; the file that comes out of it is opened once, and gets its owner and its
-mode on the descriptor.
+The folder of the models may belong to another user. So the program never runs as root, and writes to a folder that only
+root can enter, which is mounted at another path for the program. The new file is opened once, and gets its owner and
+its mode through the descriptor.
 Source: tools/quantize/quantize.cpp and include/llama.h (enum llama_ftype) of llama.cpp.
 """
 
@@ -29,7 +29,7 @@ from .._notation.numbers import require_whole
 from .._notation.sizes import parse_bytes
 from . import gguf
 from .model import Model
-from .model import read as read_model
+from .model import read_model as read_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from .._io.store import Store
 
-#: By the name of a type its number in general.file_type, and the bits that a weight takes at most. A model of few
-#: layers has a large share of them in its vocabulary, which every type keeps at 6 bits or more.
+#: By the name of a type, its number in general.file_type, and the most bits that a weight takes on average. A small
+#: model has a large share of its weights in the vocabulary, for which every type takes 6 bits or more.
 TYPES = {
     "Q2_K": (10, 4.5),
     "Q3_K_S": (11, 5.0),
@@ -60,26 +60,26 @@ TYPES = {
     "F16": (1, 17.0),
     "BF16": (32, 17.0),
 }
-#: Types of tensors that lose nothing that a smaller type would have kept.
-WHOLE = ("F32", "F16", "BF16", "F64")
+#: Types of tensors that were not quantized.
+UNQUANTIZED_TYPES = ("F32", "F16", "BF16", "F64")
 FILE_TYPE, MATRIX = "general.file_type", "quantize.imatrix.file"
-#: How much of its path the program writes into the file.
+#: How many characters of the path of the matrix the program writes to the file.
 LONGEST_MATRIX = 127
 BINARY = "llama-quantize"
-#: Where the program sees the folder that it writes into.
+#: The path at which the program sees its output folder.
 OUTPUT = "/tmp/sovereign-epyc-quantize"
-#: How many bytes a file may have beside its weights.
-LARGEST_REST = gguf.LARGEST_HEADER + (64 << 20)
+#: The most bytes that a file may have beside its weights.
+MOST_OTHER_BYTES = gguf.LARGEST_HEADER + (64 << 20)
 
 
-def ensure(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
-    """Have the file that the options ask for, and return a module's result; with check, only say."""
-    made = Made(options)
-    found = made.existing()
+def ensure_quantized(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
+    """Make the requested file unless it exists, and return a module's result; in check mode nothing is made."""
+    made = QuantizedFile(options)
+    found = made.find_existing()
     changed = found is None
     if changed:
-        require_disk_space(made.path, made.largest, parse_bytes(options.get("reserve") or "1GiB", "reserve"))
-        found = None if check else made.make()
+        require_disk_space(made.path, made.largest_bytes, parse_bytes(options.get("reserve") or "1GiB", "reserve"))
+        found = None if check else made.quantize()
     address = f"model_quantize:{made.path}"
     return {
         "changed": changed,
@@ -93,8 +93,8 @@ def ensure(options: Mapping[str, Any], dummy: Store | None, check: bool = False)
     }
 
 
-class Made:
-    """The file that is asked for: what it is made of, and where it is. BadRequest for what cannot be made."""
+class QuantizedFile:
+    """The requested file, its source and its type; BadRequest for a request that cannot be met."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.type = str(options["type"]).upper()
@@ -105,12 +105,12 @@ class Made:
         self.binary = str(options["binary"])
         self.matrix = str(options.get("imatrix") or "")
         self.threads = require_whole(options.get("threads") or 0, "threads")
-        self.again = bool(options.get("requantize"))
+        self.may_requantize = bool(options.get("requantize"))
         self.source = read_model(str(options["source"]))
         if os.path.realpath(self.path) in [os.path.realpath(part.path) for part in self.source.parts]:
             raise BadRequest(f"path is {self.path}, the source itself, which would be lost. Say another path.")
-        small = sorted({tensor.type for tensor in self.source.tensors} - set(WHOLE))
-        if small and not self.again:
+        small = sorted({tensor.type for tensor in self.source.tensors} - set(UNQUANTIZED_TYPES))
+        if small and not self.may_requantize:
             raise BadRequest(
                 f"{self.source.path} is quantized itself ({', '.join(small)}), and what it has lost stays lost. Take "
                 "the file in F16 or BF16, or set requantize to true."
@@ -121,51 +121,55 @@ class Made:
             raise BadRequest(f"path: there is no folder {self.folder}. Make it first.")
 
     @property
-    def largest(self) -> int:
-        """The bytes that it takes at most."""
+    def largest_bytes(self) -> int:
+        """The most bytes that the new file takes."""
         return int(sum(tensor.elements for tensor in self.source.tensors) * TYPES[self.type][1] / 8)
 
-    def existing(self) -> Model | None:
-        """Return the file that is there where it is what is asked for, None where there is none or another."""
+    def find_existing(self) -> Model | None:
+        """Return the existing file where it is up to date, None otherwise."""
         try:
             found = read_model(self.path)
         except BadRequest:
             return None
         is_it = (
-            found.number(FILE_TYPE) == TYPES[self.type][0]
-            and _shapes(found) == _shapes(self.source)
-            and found.text(MATRIX) == self.matrix[:LONGEST_MATRIX]
+            found.number_value(FILE_TYPE) == TYPES[self.type][0]
+            and _tensor_shapes(found) == _tensor_shapes(self.source)
+            and found.text_value(MATRIX) == self.matrix[:LONGEST_MATRIX]
             and found.parts[0].changed >= max(part.changed for part in self.source.parts)
         )
         return found if is_it else None
 
-    def make(self) -> Model:
-        """Make it beside its place, look at it, and give it its name."""
+    def quantize(self) -> Model:
+        """Run the program in a private folder, verify the new file, and rename it to its name."""
         if not os.access(self.binary, os.X_OK):
             raise BadRequest(
                 f"binary: there is no program {self.binary}. llama_build makes it beside llama-server; or name yours."
             )
-        user = self._user()
+        user = self._choose_user()
         try:
             with ExitStack() as stack:
                 folder = stack.enter_context(open_folder(self.folder))
                 stack.enter_context(hold_file_lock(f"/proc/self/fd/{folder.descriptor}", self.folder, timeout=0.5))
                 part = stack.enter_context(make_private_folder(folder, f".{self.name}.part"))
-                # The user of the program is not known before it runs, and nobody else can enter the folder around it.
+                # Everybody may write here, because the program's user is not known yet. Only root can enter the folder
+                # around it.
                 new = stack.enter_context(part.make_folder("new", 0o777))
-                self._run(user, new.path)
-                self._finish(new, folder)
+                self._run_program(user, new.path)
+                self._install_file(new, folder)
         except OSError as error:
             raise TuningError(f"{self.path} cannot be made: {error.strerror}. Nothing is left of it.") from None
         return read_model(self.path)
 
-    def _files(self) -> list[str]:
-        """Return what the program reads."""
+    def _list_input_files(self) -> list[str]:
+        """Return the paths of the files that the program reads."""
         return [*(part.path for part in self.source.parts), *([self.matrix] if self.matrix else [])]
 
-    def _user(self) -> list[str]:
-        """Return the settings that say who the program is: the user that systemd makes, or the owner of the source."""
-        files = self._files()
+    def _choose_user(self) -> list[str]:
+        """Return the settings of systemd for the program's user: a dynamic user, or the owner of the source.
+
+        BadRequest where neither of them can read all files.
+        """
+        files = self._list_input_files()
         owner = os.stat(self.source.path)
         bars = next(filter(None, (find_access_barrier(path, None) for path in files)), None)
         if not bars:
@@ -177,17 +181,17 @@ class Made:
             )
         return [f"User={owner.st_uid}", f"Group={owner.st_gid}"]
 
-    def _run(self, user: list[str], folder: str) -> None:
+    def _run_program(self, user: list[str], folder: str) -> None:
         made = os.path.join(OUTPUT, self.name)
         words = [self.binary, *(["--imatrix", self.matrix] if self.matrix else [])]
-        words += ["--allow-requantize"] if self.again else []
+        words += ["--allow-requantize"] if self.may_requantize else []
         words += [self.source.path, made, self.type, *([str(self.threads)] if self.threads else [])]
         walls = [
             *user,
             *sandbox.HARDENING,
             "PrivateNetwork=yes",
-            f"LimitFSIZE={max(self.largest, sum(part.size for part in self.source.parts)) + LARGEST_REST}",
-            *sandbox.visible_folder_settings([self.binary, *self._files()]),
+            f"LimitFSIZE={max(self.largest_bytes, sum(part.size for part in self.source.parts)) + MOST_OTHER_BYTES}",
+            *sandbox.visible_folder_settings([self.binary, *self._list_input_files()]),
             *sandbox.writable_folder_settings(folder, OUTPUT),
         ]
         done = sandbox.run_in_sandbox(walls, words, None)
@@ -199,8 +203,8 @@ class Made:
                 f"{said.rstrip('.')}. Nothing is left of it."
             )
 
-    def _finish(self, new: OpenFolder, folder: OpenFolder) -> None:
-        """Look at what was made, give it the owner and the mode of the source, and its name."""
+    def _install_file(self, new: OpenFolder, folder: OpenFolder) -> None:
+        """Verify the type of the new file, set the owner and the mode of the source, and rename it to its name."""
         descriptor = new.open_file(self.name)
         with open(descriptor, "rb") as file:
             found = gguf.read_header(file, self.name, os.fstat(descriptor).st_size)
@@ -214,5 +218,5 @@ class Made:
         folder.flush_names()
 
 
-def _shapes(model: Model) -> list[tuple[str, int]]:
+def _tensor_shapes(model: Model) -> list[tuple[str, int]]:
     return sorted((tensor.name, tensor.elements) for tensor in model.tensors)

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a token costs a model: the weights that are read for it, and what each layer keeps of it, from the header.
+"""The cost of a token, from the header of a model: the weights that are read for it, and what each layer stores of it.
 
-A table in which a token looks up a row is not read; the embedding is, where it is the output too. A layer keeps keys
-and values of every token, or of those in a window, or keys alone in a compressed form (MLA), or a state of one size for
-any number of tokens, or nothing of its own. An architecture that is in no table here counts as if each of its layers
-kept every token. Layers at the end that only guess the next tokens take no part.
+A table in which a token looks up a row does not count as read; the embedding does, where it is the output too. A layer
+stores keys and values of every token, or of those in a sliding window, or compressed keys alone (MLA), or a state whose
+size does not depend on the number of tokens, or nothing. An architecture that is in no table here counts as if each of
+its layers stored every token. MTP layers, which draft the next tokens, take no part.
 Source: load_arch_hparams() in src/models, and llama-hparams.cpp, of llama.cpp, build 11434.
 """
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 #: The most layers that the server takes.
 MOST_LAYERS = 512
-#: By architecture: every how many layers one sees all tokens, whether that is the first or the last of them, and the
-#: window where the file does not say. 0 layers: none sees all. The file may say which layers see a window.
+#: By architecture: of how many layers one sees all tokens (0: none does), whether that is the first of them or the
+#: last, and the sliding window of the other layers where the file states none. The file may state which layers have a
+#: window.
 WINDOWS = {
     "afmoe": (4, False, 0),
     "cohere2": (4, False, 0),
@@ -50,16 +51,16 @@ WINDOWS = {
     "spark2_5": (1, False, 0),
     "step35": (1, False, 0),
 }
-#: Windows that the server sets itself, whatever the file says but 0.
+#: Windows that the server sets itself, unless the file states a window of 0.
 FIXED_WINDOWS = {"llama4": 8192, "smallthinker": 4096}
-#: The only number of layers with which one of them has windows.
+#: Architectures whose models have windows only with this number of layers.
 WINDOWED_LAYERS = {"exaone4": 64}
-#: The first layers with a cache of their own; those behind them read it.
-OWN_CACHE = {"gemma3n": 20}
-#: Every how many layers one keeps tokens and the others a state.
+#: How many layers from the first on have their own cache. The layers behind them read the cache of one of these.
+LAYERS_WITH_OWN_CACHE = {"gemma3n": 20}
+#: Of how many layers one stores tokens; the others keep a state.
 INTERVALS = {"minimax-01": 8, "qwen35": 4, "qwen35moe": 4, "qwen3next": 4, "qwen4exp": 4}
-#: Those whose layers without heads of keys keep a state, and those of which every layer keeps both.
-BY_HEADS = (
+#: Architectures whose layers without key heads keep a state.
+STATE_WITHOUT_KEY_HEADS = (
     "bailingmoe3",
     "glm5-next",
     "granitehybrid",
@@ -72,10 +73,11 @@ BY_HEADS = (
     "nemotron_h_moe",
     "plamo2",
 )
-BOTH = ("falcon-h1",)
+#: Architectures whose layers all keep a state and store tokens.
+STATE_AND_TOKENS = ("falcon-h1",)
 STATES_ONLY = ("arwkv7", "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7")
-#: They read a whole text at once and keep nothing of it.
-NOTHING = (
+#: Architectures that read a whole text at once and store nothing of it.
+ARCHITECTURES_WITHOUT_CACHE = (
     "bert",
     "dream",
     "eurobert",
@@ -90,84 +92,83 @@ NOTHING = (
     "nomic-bert-moe",
     "rnd1",
 )
-#: States are numbers of four bytes.
-STATE = 4
-#: Tables of rows: what a token is, what each layer adds to it, where it stands, of which text it is.
+#: Bytes of a number of a state.
+STATE_NUMBER_BYTES = 4
+#: Tables of which a token looks up one row: by the token itself, for all and for each layer, by its position and its
+#: text.
 EMBEDDING = "token_embd.weight"
-TABLES = ("per_layer_token_embd.weight", "position_embd.weight", "token_types.weight")
+LOOKUP_TABLES = ("per_layer_token_embd.weight", "position_embd.weight", "token_types.weight")
 OUTPUT = "output.weight"
 
 
-class Layers:
-    """What the header of a model says of its layers, or its architecture where the header says nothing."""
+class ModelLayers:
+    """The layers of a model, from its header, or from its architecture where the header states nothing."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.architecture = model.architecture
-        blocks = self._number("block_count")
+        blocks = self._header_number("block_count")
         blocks = blocks if blocks <= MOST_LAYERS else 0
-        ahead = self._number("nextn_predict_layers")
-        #: Layers at the end that guess the next tokens are not used.
-        self.layers = blocks - ahead if ahead < blocks else blocks
+        ahead = self._header_number("nextn_predict_layers")
+        #: The number of layers that a token passes, without the MTP layers at the end.
+        self.count = blocks - ahead if ahead < blocks else blocks
         self._blocks = blocks
-        heads = self._for_each("attention.head_count")
+        heads = self._numbers_by_layer("attention.head_count")
         self._heads = heads
-        self._key_heads = self._for_each("attention.head_count_kv") or heads
-        most = model.largest("attention.head_count")
-        width = self._number("embedding_length") // most if most else 0
-        self._key = self._number("attention.key_length") or width
-        self._value = self._number("attention.value_length") or width
-        self._narrow_key = self._number("attention.key_length_swa") or self._key
-        self._narrow_value = self._number("attention.value_length_swa") or self._value
-        self._states = self._which_states()
-        self._window_pattern = self._which_windows()
+        self._key_heads = self._numbers_by_layer("attention.head_count_kv") or heads
+        most = model.largest_architecture_number("attention.head_count")
+        width = self._header_number("embedding_length") // most if most else 0
+        self._key = self._header_number("attention.key_length") or width
+        self._value = self._header_number("attention.value_length") or width
+        self._narrow_key = self._header_number("attention.key_length_swa") or self._key
+        self._narrow_value = self._header_number("attention.value_length_swa") or self._value
+        self._states = self._find_state_layers()
+        self._window_pattern = self._find_window_layers()
 
-    def _number(self, key: str) -> int:
-        return max(0, self.model.of_architecture(key) or 0)
+    def _header_number(self, key: str) -> int:
+        return max(0, self.model.architecture_number(key) or 0)
 
-    def _for_each(self, key: str) -> list[int]:
-        """Return a number for each layer: the file has one for all of them, or a list. Empty where it has none."""
+    def _numbers_by_layer(self, key: str) -> list[int]:
+        """Return a number for each layer, from a list or one number for all in the file; empty where it has neither."""
         value: Any = self.model.values.get(f"{self.architecture}.{key}")
         if isinstance(value, list):
             return [max(0, int(number)) for number in value[: self._blocks]] + [0] * (self._blocks - len(value))
         return [max(0, int(value))] * self._blocks if isinstance(value, int) else []
 
     @property
-    def says_enough(self) -> bool:
+    def has_known_widths(self) -> bool:
         """Whether the widths of keys and values are known."""
         return bool(self._key and self._value and self._key_heads) or self.architecture in STATES_ONLY
 
-    # Which layers keep what
-
-    def _which_states(self) -> Sequence[bool]:
-        told = self._for_each("attention.recurrent_layers")
+    def _find_state_layers(self) -> Sequence[bool]:
+        told = self._numbers_by_layer("attention.recurrent_layers")
         if told:
             return [bool(number) for number in told]
-        if self.architecture in (*STATES_ONLY, *BOTH):
+        if self.architecture in (*STATES_ONLY, *STATE_AND_TOKENS):
             return [True] * self._blocks
-        interval = self._number("full_attention_interval") or INTERVALS.get(self.architecture, 0)
+        interval = self._header_number("full_attention_interval") or INTERVALS.get(self.architecture, 0)
         if interval and self.architecture in INTERVALS:
             return [bool((layer + 1) % interval) for layer in range(self._blocks)]
-        if self.architecture in BY_HEADS:
-            inner = self._for_each("feed_forward_length") if self.architecture.startswith("nemotron") else []
+        if self.architecture in STATE_WITHOUT_KEY_HEADS:
+            inner = self._numbers_by_layer("feed_forward_length") if self.architecture.startswith("nemotron") else []
             return [not heads and not any(inner[layer : layer + 1]) for layer, heads in enumerate(self._key_heads)]
         return [False] * self._blocks
 
-    def keeps_state(self, layer: int) -> bool:
-        """Return whether a layer has a state."""
+    def has_state(self, layer: int) -> bool:
+        """Return whether a layer keeps a recurrent state."""
         return bool(self._states[layer])
 
-    def reads_tokens(self, layer: int) -> bool:
-        """Return whether a layer reads keys and values, of its own or of another layer."""
-        return not self._states[layer] or self.architecture in BOTH
+    def reads_kv_cache(self, layer: int) -> bool:
+        """Return whether a layer reads keys and values of earlier tokens, which may be those of another layer."""
+        return not self._states[layer] or self.architecture in STATE_AND_TOKENS
 
-    def keeps_tokens(self, layer: int) -> bool:
-        """Return whether a layer has keys and values of its own."""
-        shared = self._number("attention.shared_kv_layers")
-        own = OWN_CACHE.get(self.architecture, self._blocks - shared)
-        return layer < own and self.reads_tokens(layer)
+    def has_own_kv_cache(self, layer: int) -> bool:
+        """Return whether a layer stores keys and values itself."""
+        shared = self._header_number("attention.shared_kv_layers")
+        own = LAYERS_WITH_OWN_CACHE.get(self.architecture, self._blocks - shared)
+        return layer < own and self.reads_kv_cache(layer)
 
-    def _which_windows(self) -> Sequence[bool]:
+    def _find_window_layers(self) -> Sequence[bool]:
         every, first, dummy = WINDOWS.get(self.architecture, (1, False, 0))
         told: Any = self.model.values.get(f"{self.architecture}.attention.sliding_window_pattern")
         if isinstance(told, list):
@@ -176,75 +177,75 @@ class Layers:
         return [not every or layer % every != (0 if first else every - 1) for layer in range(self._blocks)]
 
     @property
-    def window(self) -> int:
-        """How many tokens those layers see that see a window; 0 where all see every token."""
-        if self.architecture not in WINDOWS or WINDOWED_LAYERS.get(self.architecture, self.layers) != self.layers:
+    def window_tokens(self) -> int:
+        """The sliding window in tokens; 0 where all layers see every token."""
+        if self.architecture not in WINDOWS or WINDOWED_LAYERS.get(self.architecture, self.count) != self.count:
             return 0
-        told = self.model.of_architecture("attention.sliding_window")
+        told = self.model.architecture_number("attention.sliding_window")
         if told == 0 or (told is None and not WINDOWS[self.architecture][2]):
             return 0
         return FIXED_WINDOWS.get(self.architecture, told or WINDOWS[self.architecture][2])
 
-    def sees_window(self, layer: int) -> bool:
-        """Return whether a layer sees a window, where the model has one."""
+    def is_windowed(self, layer: int) -> bool:
+        """Return whether a layer sees a sliding window only, where the model has a window."""
         return bool(self._window_pattern[layer])
 
-    # How much
+    def key_width(self, layer: int) -> int:
+        """Return how many numbers a layer stores as keys of a token."""
+        return self._key_heads[layer] * self._head_widths(layer)[0]
 
-    def keys(self, layer: int) -> int:
-        """Return how many numbers the keys of a token have."""
-        return self._key_heads[layer] * self._widths(layer)[0]
+    def value_width(self, layer: int) -> int:
+        """Return how many numbers a layer stores as values of a token."""
+        return self._key_heads[layer] * self._head_widths(layer)[1]
 
-    def values(self, layer: int) -> int:
-        """Return how many numbers the values of a token have."""
-        return self._key_heads[layer] * self._widths(layer)[1]
-
-    def queries(self, layer: int) -> int:
-        """Return with how many numbers of a token all heads multiply, keys and values."""
+    def attention_width(self, layer: int) -> int:
+        """Return how many multiplications the attention of a layer takes for each token that it reads."""
         heads = self._heads or self._key_heads
-        return heads[layer] * sum(self._widths(layer)) if self._key_heads[layer] else 0
+        return heads[layer] * sum(self._head_widths(layer)) if self._key_heads[layer] else 0
 
-    def _widths(self, layer: int) -> tuple[int, int]:
-        if self.window and self.sees_window(layer):
+    def _head_widths(self, layer: int) -> tuple[int, int]:
+        if self.window_tokens and self.is_windowed(layer):
             return self._narrow_key, self._narrow_value
         return self._key, self._value
 
     @property
-    def compressed(self) -> bool:
-        """Whether the keys hold the values too (MLA)."""
-        return bool(self._number("attention.key_length_mla") and self._number("attention.value_length_mla"))
+    def has_compressed_keys(self) -> bool:
+        """Whether the keys contain the values in a compressed form (MLA)."""
+        return bool(
+            self._header_number("attention.key_length_mla") and self._header_number("attention.value_length_mla")
+        )
 
     @property
-    def indexer(self) -> int:
+    def indexer_width(self) -> int:
         """The width of the keys by which a layer chooses the tokens that it reads."""
-        return self._number("attention.indexer.key_length")
+        return self._header_number("attention.indexer.key_length")
 
     @property
-    def state(self) -> int:
-        """How many numbers the state of a layer has, with those of its convolution."""
-        embedding, head = self._number("embedding_length"), self._number("wkv.head_size")
+    def state_width(self) -> int:
+        """How many numbers the state of a layer has, including those of its convolution."""
+        embedding, head = self._header_number("embedding_length"), self._header_number("wkv.head_size")
         if head:
-            shifts = self.model.of_architecture("token_shift_count")
+            shifts = self.model.architecture_number("token_shift_count")
             return embedding * (2 if shifts is None else shifts) + embedding * head
-        before = max(0, self._number("ssm.conv_kernel") - 1)
-        delta = self._number("kda.head_dim")
+        before = max(0, self._header_number("ssm.conv_kernel") - 1)
+        delta = self._header_number("kda.head_dim")
         if delta:
             heads = self._heads[0] if self._heads else 0
             return 3 * (before or 3) * heads * delta + delta * delta * heads
-        if self._number("shortconv.l_cache"):
-            return embedding * (self._number("shortconv.l_cache") - 1)
-        inner, size = self._number("ssm.inner_size"), self._number("ssm.state_size")
-        convolution = before * (inner + 2 * self._number("ssm.group_count") * size)
+        if self._header_number("shortconv.l_cache"):
+            return embedding * (self._header_number("shortconv.l_cache") - 1)
+        inner, size = self._header_number("ssm.inner_size"), self._header_number("ssm.state_size")
+        convolution = before * (inner + 2 * self._header_number("ssm.group_count") * size)
         if self.architecture == "minimax-01":
             return convolution + self._key * self._key * (self._heads[0] if self._heads else 0)
         return convolution + size * inner
 
 
-class Work:
-    """What one token of a model reads, in bytes, and how many parameters it goes through.
+class TokenWork:
+    """The weights that tokens read, in bytes, and the parameters that a token is computed with.
 
-    ``dense`` is what each token reads, ``output`` the part of it that belongs to no layer, and ``expert`` what all
-    routed experts take, of which a token uses ``used`` of ``experts``.
+    ``dense`` are the bytes that each token reads, ``output`` those of them that belong to no layer, and ``expert`` the
+    bytes of all routed experts, of which a token uses ``used`` of ``experts``.
     """
 
     __slots__ = ("dense", "dense_parameters", "expert", "expert_parameters", "experts", "output", "used")
@@ -268,20 +269,22 @@ class Work:
         self.output = output
 
     @classmethod
-    def of(cls, model: Model, used: int | None = None) -> Work:
-        """Return the work of a model; ``used`` experts for each token, None for as many as it says itself."""
-        return cls._of(model, _read(model), used)
+    def of_model(cls, model: Model, used: int | None = None) -> TokenWork:
+        """Return the work of a model; ``used`` is the number of experts for each token, None for that of the header."""
+        return cls._of_tensors(model, _list_tensors_read(model), used)
 
     @classmethod
-    def ahead(cls, model: Model) -> Work:
-        """Return the work of the layers at the end of a model that guess the next tokens, with its output."""
-        layers = Layers(model).layers
-        return cls._of(model, [one for one in model.tensors if one.name == OUTPUT or _layer(one) >= layers])
+    def of_mtp_layers(cls, model: Model) -> TokenWork:
+        """Return the work of the MTP layers at the end of a model, which draft the next tokens, with its output."""
+        layers = ModelLayers(model).count
+        return cls._of_tensors(
+            model, [one for one in model.tensors if one.name == OUTPUT or _layer_number(one) >= layers]
+        )
 
     @classmethod
-    def _of(cls, model: Model, tensors: list[Tensor], used: int | None = None) -> Work:
-        work = cls(0, 0, experts=model.experts)
-        work.used = used or model.of_architecture("expert_used_count") or model.experts
+    def _of_tensors(cls, model: Model, tensors: list[Tensor], used: int | None = None) -> TokenWork:
+        work = cls(0, 0, experts=model.expert_count)
+        work.used = used or model.architecture_number("expert_used_count") or model.expert_count
         for tensor in tensors:
             if "_exps." in tensor.name:
                 work.expert += tensor.bytes
@@ -292,31 +295,31 @@ class Work:
             work.output += 0 if tensor.name.startswith("blk.") else tensor.bytes
         return work
 
-    def bytes(self, tokens: float) -> float:
-        """Return the bytes that a batch reads: more tokens use more different experts."""
-        return sum(self.parts(tokens).values())
+    def batch_bytes(self, tokens: float) -> float:
+        """Return the bytes that a batch of tokens reads: more tokens use more different experts."""
+        return sum(self.batch_bytes_by_part(tokens).values())
 
-    def parts(self, tokens: float) -> dict[str, float]:
+    def batch_bytes_by_part(self, tokens: float) -> dict[str, float]:
         """Return the bytes that a batch reads, by name: ``layers`` with shared experts, ``experts``, ``output``."""
         unused = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
         return {"layers": self.dense - self.output, "experts": self.expert * (1 - unused), "output": self.output}
 
     @property
-    def parameters(self) -> float:
-        """How many parameters each token goes through."""
+    def parameters_per_token(self) -> float:
+        """The number of parameters with which a token is computed."""
         return self.dense_parameters + (self.expert_parameters * self.used / self.experts if self.experts else 0)
 
 
-def _read(model: Model) -> list[Tensor]:
-    """Return the tensors that decoding reads."""
+def _list_tensors_read(model: Model) -> list[Tensor]:
+    """Return the tensors that decoding a token reads whole."""
     tensors = model.tensors
-    tables = (*TABLES, EMBEDDING) if any(tensor.name == OUTPUT for tensor in tensors) else TABLES
-    layers = Layers(model).layers
-    return [one for one in tensors if one.name not in tables and not (layers and _layer(one) >= layers)]
+    tables = (*LOOKUP_TABLES, EMBEDDING) if any(tensor.name == OUTPUT for tensor in tensors) else LOOKUP_TABLES
+    layers = ModelLayers(model).count
+    return [one for one in tensors if one.name not in tables and not (layers and _layer_number(one) >= layers)]
 
 
-def _layer(tensor: Tensor) -> int:
-    """Return the layer of a tensor, -1 for one of none."""
+def _layer_number(tensor: Tensor) -> int:
+    """Return the number of the layer of a tensor, -1 for a tensor that belongs to no layer."""
     first, dummy, rest = tensor.name.partition(".")
     number = rest.partition(".")[0]
     return int(number) if first == "blk" and number.isdecimal() else -1

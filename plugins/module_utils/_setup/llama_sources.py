@@ -15,7 +15,7 @@ import re
 
 from .._errors import Absent
 from .._io import command
-from .._models.fetch import find_refusal
+from .._models.fetch import unavailable_reason
 from .prerequisites import list_missing_packages, read_system
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> lis
     if sources["install"] == "source":
         refusals += _source_refusals(sources)
     for number, model in enumerate(sources["models"]):
-        refusal = find_refusal(_model_file_options(model, sources), store) if model["url"] else None
+        refusal = unavailable_reason(_model_file_options(model, sources), store) if model["url"] else None
         if refusal:
             refusals.append(_add_inventory_place(f"llama_models[{number}]", model["path"], refusal))
     return refusals

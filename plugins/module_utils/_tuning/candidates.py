@@ -52,9 +52,11 @@ class Candidates:
         self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
         self.own = Variant(None, target.arguments)
         self.service, self._files = self._planned({})
-        self._server: Capabilities = probe.capabilities(self.service.options.binary, of_trial(self.service.options, []))
+        self._server: Capabilities = probe.probe_capabilities(
+            self.service.options.binary, of_trial(self.service.options, [])
+        )
         self._known = {self._files[self._path]: "the default"}
-        said = server_arguments.arguments(self.service.parameters, self._server)
+        said = server_arguments.build_arguments(self.service.parameters, self._server)
         #: What stands before the arguments of the process: its program, of a script that of the interpreter too.
         self._before = target.arguments[: -len(said)]
         if restarts(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
@@ -87,7 +89,7 @@ class Candidates:
         return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
 
     def _arguments(self, service: InstancePlan) -> list[str]:
-        return [*self._before, *server_arguments.arguments(service.parameters, self._server)]
+        return [*self._before, *server_arguments.build_arguments(service.parameters, self._server)]
 
 
 def drop_in(before: str, after: str) -> str | None:

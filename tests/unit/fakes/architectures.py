@@ -172,7 +172,7 @@ def write(path: Path, name: str, rows: int = IQ1_S) -> Path:
         ggufs.entry("tokenizer.ggml.model", "8", b"llama"),
         ggufs.entry("tokenizer.ggml.tokens", "A8", words),
         ggufs.entry("tokenizer.ggml.scores", "Af", [0.0] * WORDS),
-        ggufs.entry("tokenizer.ggml.token_type", "Ai", [*zero_model.KINDS, *unused]),
+        ggufs.entry("tokenizer.ggml.token_type", "Ai", [*zero_model.TOKEN_KINDS, *unused]),
         ggufs.entry("tokenizer.ggml.bos_token_id", "I", 1),
         ggufs.entry("tokenizer.ggml.eos_token_id", "I", 2),
     ]

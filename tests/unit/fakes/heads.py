@@ -23,7 +23,7 @@ TOKENIZER = [
     ggufs.entry("tokenizer.ggml.model", "8", b"llama"),
     ggufs.entry("tokenizer.ggml.tokens", "A8", zero_model.TOKENS),
     ggufs.entry("tokenizer.ggml.scores", "Af", [0.0] * len(zero_model.TOKENS)),
-    ggufs.entry("tokenizer.ggml.token_type", "Ai", zero_model.KINDS),
+    ggufs.entry("tokenizer.ggml.token_type", "Ai", zero_model.TOKEN_KINDS),
     *(
         ggufs.entry(f"tokenizer.ggml.{name}_token_id", "I", number)
         for number, name in enumerate(("unknown", "bos", "eos"))

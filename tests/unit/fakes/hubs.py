@@ -82,7 +82,7 @@ class Hub:
             "timeout": 5,
             **more,
         }
-        return model_fetch.ensure(options, Store(str(self.folder / "host"), read_only=check), check)
+        return model_fetch.ensure_model_files(options, Store(str(self.folder / "host"), read_only=check), check)
 
     def refused(self, **more: Any) -> str:
         with pytest.raises(TuningError) as refusal:

@@ -102,7 +102,7 @@ class Fetcher:
             "timeout": 5,
             **more,
         }
-        return fetch.ensure(options, Store(str(self.folder / "host"), read_only=check), check)
+        return fetch.ensure_model_files(options, Store(str(self.folder / "host"), read_only=check), check)
 
     def refused(self, **more: Any) -> str:
         with pytest.raises(TuningError) as refusal:

@@ -15,7 +15,7 @@ from ..._notation.sizes import format_bytes_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..._models.memory_traffic import Traffic
+    from ..._models.memory_traffic import StepTraffic
     from .bandwidth import Bandwidth
 
 #: Bytes that the hardware counted, as a part of those that were computed. Below, caches serve some; above, pages are
@@ -33,8 +33,8 @@ class Ceiling:
 
     __slots__ = ("bytes", "gbps", "measured", "memory_ms", "predicted_ms", "problem", "remarks", "step_ms")
 
-    def __init__(self, traffic: Traffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
-        self.bytes = traffic.bytes
+    def __init__(self, traffic: StepTraffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
+        self.bytes = traffic.total_bytes
         self.gbps = bandwidth.gbps
         self.measured = bandwidth.measured
         self.step_ms = step_ms
@@ -70,7 +70,7 @@ class Ceiling:
 
 
 def ceiling(
-    traffic: Traffic,
+    traffic: StepTraffic,
     bandwidth: Bandwidth,
     step_ms: float,
     cache: int,

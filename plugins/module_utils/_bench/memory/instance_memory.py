@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..._errors import TuningError
 from ..._models import model as gguf_model
-from ..._models.memory_traffic import Draft, Traffic, step
+from ..._models.memory_traffic import DraftModel, StepTraffic, compute_step_traffic
 from ..rounds import schedule
 from ..statistics import figures
 from . import bandwidth as bandwidths
@@ -64,16 +64,16 @@ def steps(target: Target, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     file = target.model()
     if file is None:
         return []
-    model = gguf_model.read(file)
+    model = gguf_model.read_model(file)
     drafting = target.argument("--model-draft", "-md", "--spec-draft-model")
-    draft = gguf_model.read(drafting) if drafting else None
+    draft = gguf_model.read_model(drafting) if drafting else None
     types = (target.argument("--cache-type-k", "-ctk") or "f16", target.argument("--cache-type-v", "-ctv") or "f16")
     rows = []
     for kind, those in _of_one_stream(samples).items():
         context = round(sum(one["prompt_n"] + one["predicted_n"] / 2 for one in those) / len(those))
         guessed = sum(one["drafted"] for one in those) / figures.steps_of(those)
-        guesses = Draft(draft, guessed) if draft else None
-        traffic = step(model, context, types, draft=guesses, guessed=guessed)
+        guesses = DraftModel(draft, guessed) if draft else None
+        traffic = compute_step_traffic(model, context, types, draft=guesses, guessed=guessed)
         if traffic is not None:
             parts = {name: round(size) for name, size in traffic.parts.items()}
             rows.append({"kind": kind, "context": context, "guessed": round(guessed, 3), "parts": parts})
@@ -90,7 +90,7 @@ def ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str
     found = {}
     for row in document["steps"]:
         if row["kind"] in there:
-            traffic = Traffic(dict(row["parts"]), 0, 1 + row["guessed"])
+            traffic = StepTraffic(dict(row["parts"]), 0, 1 + row["guessed"])
             milliseconds = figures.ms_per_step(there[row["kind"]])
             found[row["kind"]] = ceiling(traffic, told, milliseconds, document["cache"])
     return found

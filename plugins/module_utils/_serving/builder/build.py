@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""llama.cpp, built on the host for its own CPU, once for each combination of what goes into it.
+"""Builds llama.cpp on the host for its own CPU, once for each combination of sources, options, compiler and CPU.
 
-A build is in FOLDER/KEY. It is made beside, tried there, and then gets its name, so that whoever uses one has it whole.
+A build is in FOLDER/KEY. It is made in FOLDER/KEY.part, tried there, and renamed, so that a folder KEY is always whole.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.numbers import require_whole
 from ..._notation.sizes import parse_bytes
-from ..llama_cpp.error_line import sentence
-from .cmake import Cmake, is_on, rendered
-from .compiler_age import too_old
-from .source_archive import Archive, tree_in, unpack
+from ..llama_cpp.error_line import find_error_line
+from .cmake import Cmake, format_cmake_options, is_true_value
+from .compiler_age import old_compiler_message
+from .source_archive import Archive, find_source_tree, unpack_archive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,56 +40,57 @@ if TYPE_CHECKING:
 
     from ..._io.store import Store
 
-#: What we ask of each build. Only the targets below are built, so that most of what could be left out needs no option.
-#: Without shared libraries the two programs are all it takes.
+#: The cmake options of each build. Only the targets below are built, so that most of llama.cpp is left out without an
+#: option. Without shared libraries a build consists of its programs.
 DEFAULTS = {
     "BUILD_SHARED_LIBS": "OFF",
-    # Whoever wants the libraries has them beside the programs, in a folder that gets another name at the end.
+    # Where a user switches shared libraries on, programs find them by a path relative to their folder, which is
+    # renamed.
     "CMAKE_BUILD_RPATH_USE_ORIGIN": "ON",
     "CMAKE_BUILD_TYPE": "Release",
     "GGML_CCACHE": "OFF",
     "GGML_NATIVE": "ON",
     "GGML_RPC": "ON",
     "LLAMA_BUILD_TESTS": "OFF",
-    # A build asks no network, and a server on a loopback or behind a proxy needs no encryption of its own.
+    # A build uses no network, and a server on the loopback or behind a proxy needs no encryption.
     "LLAMA_CURL": "OFF",
     "LLAMA_OPENSSL": "OFF",
     "LLAMA_USE_PREBUILT_UI": "OFF",
 }
 SERVER = "llama-server"
-#: Makes smaller files of models.
+#: The program that makes smaller files of models.
 QUANTIZE = "llama-quantize"
-#: The target of the RPC server by its names, now and in older builds.
+#: The names of the target of the RPC server, in current and in older sources.
 RPC = ("ggml-rpc-server", "rpc-server")
 RECORD = "build.json"
 PREFIX = "llama_build:"
-#: What sources and objects take until the build is whole; measured 0.2 GiB with b11434.
-NEEDED = 1 << 30
+#: The bytes that sources and objects take during a build; 0.2 GiB was measured with b11434.
+BUILD_BYTES = 1 << 30
 SECONDS = 60
 CPUS = "/sys/devices/system/cpu"
-#: Instructions that compilers choose among, by their names in /proc/cpuinfo. The kernel lists what it found or works
-#: around beside them, and a later kernel lists more of the same CPU.
+#: Instructions that compilers use, by their names in /proc/cpuinfo. The other flags there depend on the kernel's
+#: release and settings, and would make a new build after an update of the kernel.
 INSTRUCTIONS = re.compile(
     r"(?:pni|s?sse\d\w*|sse|avx\w*|amx\w*|fma\d?|f16c|bmi\d|abm|popcnt|movbe|v?aes|v?pclmulqdq|gfni|sha\w*|adx|xop|tbm)"
 )
 
 
-def ensure(
+def ensure_build(
     options: Mapping[str, Any], dummy: Store | None, check: bool = False, fs: KernelFS | None = None
 ) -> dict[str, Any]:
-    """Have the build that the options ask for, and return a module's result; with check, only say."""
+    """Make the requested build unless it exists, and return a module's result; in check mode nothing is built."""
     build = Build(options, fs or KernelFS(read_only=True))
-    build.refuse_shared_folder()
+    build.require_root_only_folder()
     address = f"{PREFIX}{build.folder}"
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
-    if not build.whole():
+    if not build.is_complete():
         before[address], after[address] = None, ALGORITHM + build.archive.wanted
-        build.archive.prove()
-        build.check_space(0)
+        build.archive.verify_local_file()
+        build.require_disk_space(0)
         if not check:
-            build.make()
-    for folder in build.unused() if options.get("prune") else []:
+            build.build_in_folder()
+    for folder in build.list_unused_builds() if options.get("prune") else []:
         before[PREFIX + folder], after[PREFIX + folder] = "a build", None
         if not check:
             shutil.rmtree(folder)
@@ -97,12 +98,12 @@ def ensure(
         "changed": bool(after),
         "diff": {"before": before, "after": after},
         "remarks": build.remarks + build.archive.remarks,
-        **build.facts(),
+        **build.result_facts(),
     }
 
 
 class Build:
-    """One build: what goes into it, and where it is."""
+    """One build: its inputs, its key, which is a digest of them, and its folder."""
 
     def __init__(self, asked: Mapping[str, Any], fs: KernelFS) -> None:
         wanted = parse_checksum(asked["checksum"])
@@ -110,64 +111,66 @@ class Build:
             raise BadRequest("checksum: say which archive it shall be, as sha256:HEX.")
         self.archive = Archive(asked["archive"], wanted)
         self.engine: str = asked.get("engine") or "llama.cpp"
-        self.options = {**DEFAULTS, **rendered(asked.get("cmake_options") or {})}
+        self.options = {**DEFAULTS, **format_cmake_options(asked.get("cmake_options") or {})}
         self.reserve = parse_bytes(asked.get("reserve") or "1GiB", "reserve")
         jobs = asked.get("jobs")
-        self.jobs = _free_cpus(fs) if jobs is None else require_whole(jobs, "jobs")
+        self.jobs = _count_build_cpus(fs) if jobs is None else require_whole(jobs, "jobs")
         if not self.jobs:
             raise BadRequest("jobs: '0' is too few; say how many compilers may run at once, from 1 up.")
         self.cmake = Cmake(self.options)
-        native, first = is_on(self.options["GGML_NATIVE"]), _first_cpu(fs)
-        self.made_of = {
+        native, first = is_true_value(self.options["GGML_NATIVE"]), _read_first_cpu(fs)
+        self.inputs = {
             "checksum": ALGORITHM + wanted,
             "engine": self.engine,
             "options": self.options,
             "compiler": self.cmake.compiler,
-            "cpu": _cpu(first) if native else None,
+            "cpu": _native_cpu_identity(first) if native else None,
             "programs": [SERVER, QUANTIZE],
         }
-        self.key = hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()[:12]
-        self.home = os.path.abspath(asked.get("folder") or "/opt/llama")
-        self.folder = os.path.join(self.home, self.key)
+        self.key = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode()).hexdigest()[:12]
+        self.root_folder = os.path.abspath(asked.get("folder") or "/opt/llama")
+        self.folder = os.path.join(self.root_folder, self.key)
         self.part = f"{self.folder}.part"
         self.log = f"{self.folder}.log"
-        self.remarks = _too_old(first, self.cmake.compiler) if native else []
+        self.remarks = _compiler_age_remarks(first, self.cmake.compiler) if native else []
 
-    def whole(self) -> bool:
-        """Return whether the build is there already."""
+    def is_complete(self) -> bool:
+        """Return whether the build exists and is complete."""
         return all(os.path.isfile(os.path.join(self.folder, name)) for name in (RECORD, f"bin/{SERVER}"))
 
-    def refuse_shared_folder(self) -> None:
-        """Raise BadRequest where somebody else than root could put another program in the place of a built one."""
-        shared = find_shared_folder(self.home)
+    def require_root_only_folder(self) -> None:
+        """Raise BadRequest where somebody else than root could replace a program of a build."""
+        shared = find_shared_folder(self.root_folder)
         if shared:
             raise BadRequest(
                 f"folder: others than root may write into {shared}, and services would run what they put there. Choose "
                 f"another folder, such as /opt/llama, or 'chown root {shared}; chmod go-w {shared}'."
             )
 
-    def unused(self) -> list[str]:
+    def list_unused_builds(self) -> list[str]:
         """Return the folders of other builds that no unit of the host names."""
-        if not os.path.isdir(self.home):
+        if not os.path.isdir(self.root_folder):
             return []
-        builds = [entry.path for entry in os.scandir(self.home) if os.path.isfile(os.path.join(entry.path, RECORD))]
-        # With what was dropped in beside them.
+        builds = [
+            entry.path for entry in os.scandir(self.root_folder) if os.path.isfile(os.path.join(entry.path, RECORD))
+        ]
+        # The walk includes the folders of drop-ins.
         files = [os.path.join(place, name) for place, dummy, names in os.walk(UNIT_FOLDER) for name in names]
         texts = [textfile.read_text(file) or "" for file in files if os.path.isfile(file)]
         return sorted(
             folder for folder in builds if folder != self.folder and not any(f"{folder}/" in text for text in texts)
         )
 
-    def check_space(self, coming: int | None) -> None:
-        """Refuse what the disk does not hold; a server need not tell the size of an archive."""
-        require_disk_space(self.folder, NEEDED + (coming or 0), self.reserve)
+    def require_disk_space(self, coming: int | None) -> None:
+        """Raise an error where the disk lacks space for a build and an archive of ``coming`` bytes, None if unknown."""
+        require_disk_space(self.folder, BUILD_BYTES + (coming or 0), self.reserve)
 
-    def facts(self) -> dict[str, Any]:
-        """Return where all of it is, or would be in a check."""
+    def result_facts(self) -> dict[str, Any]:
+        """Return the key, folder, programs, version and options of the build for the module's result."""
         record = textfile.read_text(os.path.join(self.folder, RECORD))
         binaries = [os.path.join(self.folder, "bin", name) for name in RPC]
         found = [path for path in binaries if os.path.isfile(path)]
-        if record is None and is_on(self.options["GGML_RPC"]):
+        if record is None and is_true_value(self.options["GGML_RPC"]):
             found = binaries[self.engine == "ik_llama.cpp" :]
         return {
             "key": self.key,
@@ -180,107 +183,105 @@ class Build:
             "cmake_options": self.options,
         }
 
-    # Building
-
-    def make(self) -> None:
-        """Build it, alone in the folder of all builds."""
-        new = not os.path.isdir(self.home)
-        # A service with a user of its own runs it, however strict root is.
+    def build_in_folder(self) -> None:
+        """Make the build, with a lock so that no other build runs in the folder."""
+        new = not os.path.isdir(self.root_folder)
+        # Services run the programs as other users, so the umask of root must not close the files to them.
         umask = os.umask(0o022)
         try:
-            os.makedirs(self.home, exist_ok=True)
-            with hold_file_lock(self.home, self.home):
-                if not self.whole():
-                    self._make()
+            os.makedirs(self.root_folder, exist_ok=True)
+            with hold_file_lock(self.root_folder, self.root_folder):
+                if not self.is_complete():
+                    self._build_in_part()
         except OSError as error:
-            raise TuningError(f"{error.filename or self.home} cannot be written: {error.strerror}.") from None
+            raise TuningError(f"{error.filename or self.root_folder} cannot be written: {error.strerror}.") from None
         finally:
             os.umask(umask)
             if new:
                 with suppress(OSError):
-                    os.rmdir(self.home)
+                    os.rmdir(self.root_folder)
 
-    def _make(self) -> None:
+    def _build_in_part(self) -> None:
         if os.path.isdir(self.part):
-            # The compilers of a run that was killed may live on; they hold this lock until the last one has ended.
+            # The compilers of a killed run may still be running; they hold this lock until the last of them ends.
             with hold_file_lock(self.part, self.part, timeout=0):
                 shutil.rmtree(self.part)
         textfile.remove_file(self.log)
-        path = self.archive.bring(self.home, self.check_space)
+        path = self.archive.fetch(self.root_folder, self.require_disk_space)
         try:
             for place in ("source", "build"):
                 os.makedirs(os.path.join(self.part, place))
             source, objects = os.path.join(self.part, "source"), os.path.join(self.part, "build")
-            unpack(path, self.archive.place, source)
-            tree = tree_in(source, self.archive.place, self.engine)
-            self.cmake.begin(self.part, self.log)
+            unpack_archive(path, self.archive.place, source)
+            tree = find_source_tree(source, self.archive.place, self.engine)
+            self.cmake.set_lock_and_log(self.part, self.log)
             self.cmake.configure(tree, objects, self.options)
-            targets = self.cmake.targets(objects)
-            programs = [SERVER, *([QUANTIZE] if QUANTIZE in targets else []), *self._rpc_target(targets)]
-            self.cmake.build(objects, programs, self.jobs)
+            targets = self.cmake.list_targets(objects)
+            programs = [SERVER, *([QUANTIZE] if QUANTIZE in targets else []), *self._choose_rpc_targets(targets)]
+            self.cmake.build_targets(objects, programs, self.jobs)
             os.rename(os.path.join(objects, "bin"), os.path.join(self.part, "bin"))
             shutil.rmtree(source)
             shutil.rmtree(objects)
-            self._finish()
+            self._install_part()
         finally:
             shutil.rmtree(self.part, ignore_errors=True)
-            self.archive.drop(self.home)
+            self.archive.remove_download(self.root_folder)
 
-    def _rpc_target(self, targets: Sequence[str]) -> list[str]:
-        if not is_on(self.options["GGML_RPC"]):
+    def _choose_rpc_targets(self, targets: Sequence[str]) -> list[str]:
+        if not is_true_value(self.options["GGML_RPC"]):
             return []
         found = [name for name in RPC if name in targets][:1]
         if not found:
             self.remarks.append(f"{self.archive.place} has no RPC server: none of its targets is {' or '.join(RPC)}.")
         return found
 
-    def _finish(self) -> None:
-        """Try what was built without all that it was built from, and give it its name."""
+    def _install_part(self) -> None:
+        """Verify that the built server runs without its sources, write its record, and rename the folder."""
         for entry in os.scandir(os.path.join(self.part, "bin")):
             textfile.flush_path(entry.path)
         done = try_command([os.path.join(self.part, "bin", SERVER), "--version"], SECONDS)
         if done.code != 0:
             raise TuningError(
                 f"What was built does not run: '{SERVER} --version' ends with exit code {done.code}. It says: "
-                f"{sentence(done.out, done.err)} What was said before is in {self.log}."
+                f"{find_error_line(done.out, done.err)} What was said before is in {self.log}."
             )
         said = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
         version = next((line for line in said if line.startswith("version")), said[0] if said else "")
-        record = json.dumps({**self.made_of, "version": version}, indent=1, sort_keys=True)
+        record = json.dumps({**self.inputs, "version": version}, indent=1, sort_keys=True)
         textfile.write_file(os.path.join(self.part, RECORD), f"{record}\n")
         if os.path.isdir(self.folder):
-            # A program was taken out of it by somebody.
+            # The folder is incomplete: somebody removed a program from it.
             shutil.rmtree(self.folder)
         os.rename(self.part, self.folder)
         textfile.flush_parent_folder(self.folder)
         textfile.remove_file(self.log)
 
 
-def _first_cpu(fs: KernelFS) -> dict[str, str]:
-    """Return what the kernel tells of the first CPU."""
+def _read_first_cpu(fs: KernelFS) -> dict[str, str]:
+    """Return the lines of /proc/cpuinfo on the first CPU, by name."""
     rows = (line.partition(":") for line in fs.read("/proc/cpuinfo").split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, dummy, value in rows}
 
 
-def _cpu(first: Mapping[str, str]) -> dict[str, str]:
-    """Return what -march=native decides by."""
+def _native_cpu_identity(first: Mapping[str, str]) -> dict[str, str]:
+    """Return the model and the instructions of a CPU, by which -march=native decides."""
     flags = sorted(flag for flag in first.get("flags", "").split() if INSTRUCTIONS.fullmatch(flag))
     return {"model": " ".join(first.get("model name", "").split()), "flags": " ".join(flags)}
 
 
-def _too_old(first: Mapping[str, str], compiler: str) -> list[str]:
-    """Return the remark on a compiler that does not know the CPU."""
+def _compiler_age_remarks(first: Mapping[str, str], compiler: str) -> list[str]:
+    """Return a remark where the compiler is older than the CPU, else an empty list."""
     family, model = (first.get(name, "") for name in ("cpu family", "model"))
     if not (family.isdecimal() and model.isdecimal()):
         return []
-    said = too_old(compiler, first.get("vendor_id", ""), int(family), int(model))
+    said = old_compiler_message(compiler, first.get("vendor_id", ""), int(family), int(model))
     return [said] if said else []
 
 
-def _free_cpus(fs: KernelFS) -> int:
-    """Return how many CPUs are left to compilers: an isolated one takes none, or all, and disturbs what it is for.
+def _count_build_cpus(fs: KernelFS) -> int:
+    """Return how many CPUs are neither isolated nor in a partition, and at least 1.
 
-    Those of a partition take none.
+    The kernel balances no compilers to isolated CPUs, and all compilers on one of them would disturb its task.
     """
     online, isolated = (parse_cpulist(fs.read_if_present(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
     return max(1, len(set(online).difference(isolated, partitions.read_partition_in_force(fs)[1])))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""cmake and a compiler of C++: whether they are there, what they are asked, and what they say when it fails."""
+"""Runs cmake with a C++ compiler: requires both on the host, builds targets, and finds the error in their output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: By program, the package of Debian and Ubuntu that brings it. Of a compiler there may be another one.
+#: By program, its package on Debian and Ubuntu. An option may name another compiler.
 PACKAGES = {"cmake": "cmake", "c++": "g++", "make": "make"}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 OFF = ("", "0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND")
-#: $0: a folder that is locked until the last process of the step has ended; $1: the log; then the command. Nobody
-#: else's variables, such as CXXFLAGS, take part in a build.
+#: $0 is a folder that is locked until the last process of the step has ended, $1 the log; the command follows.
+#: Variables of the environment, such as CXXFLAGS, do not reach a build.
 STEP = f"""
 lock=$0 log=$1
 shift
@@ -30,8 +30,8 @@ exec nice flock "$lock" env -i PATH={command.PATH} LC_ALL=C "$@" >>"$log" 2>&1
 """
 
 
-def rendered(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options as cmake takes them. BadRequest for a name or a value that is none."""
+def format_cmake_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return cmake options as texts; BadRequest for a name or a value that cmake does not take."""
     texts = {}
     for name, value in options.items():
         if not NAME.fullmatch(str(name)):
@@ -45,13 +45,13 @@ def rendered(options: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def is_on(text: str) -> bool:
-    """Return whether cmake takes a value as true."""
+def is_true_value(text: str) -> bool:
+    """Return whether cmake treats the text of an option as true."""
     return text.upper() not in OFF and not text.upper().endswith("-NOTFOUND")
 
 
 class Cmake:
-    """The steps of a build. What they say goes to a log, where it can be watched."""
+    """The steps of a build with cmake. Their output goes to a log, which can be watched."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         programs = {**dict.fromkeys(PACKAGES), "c++": options.get("CMAKE_CXX_COMPILER")}
@@ -65,32 +65,34 @@ class Cmake:
         self.compiler = command.run_command([programs["c++"] or "c++", "--version"]).partition("\n")[0].strip()
         self._lock = self._log = ""
 
-    def begin(self, lock: str, log: str) -> None:
-        """Say where the build is and what takes its log."""
+    def set_lock_and_log(self, lock: str, log: str) -> None:
+        """Set the folder that the steps lock, and the file for their output."""
         self._lock, self._log = lock, log
 
     def configure(self, source: str, build: str, options: Mapping[str, str]) -> None:
-        """Let cmake look at the sources and the host."""
-        self._step("Configuring", ["-S", source, "-B", build, *(f"-D{name}={text}" for name, text in options.items())])
+        """Run the configure step of cmake for these sources."""
+        self._run_step(
+            "Configuring", ["-S", source, "-B", build, *(f"-D{name}={text}" for name, text in options.items())]
+        )
 
-    def targets(self, build: str) -> list[str]:
-        """Return all words of the list of targets."""
+    def list_targets(self, build: str) -> list[str]:
+        """Return the words of cmake's list of targets, which include the names of all targets."""
         return command.run_command(["cmake", "--build", build, "--target", "help"]).replace(":", " ").split()
 
-    def build(self, build: str, targets: Sequence[str], jobs: int) -> None:
-        """Compile."""
-        self._step("Building", ["--build", build, "--target", *targets, "-j", str(jobs)])
+    def build_targets(self, build: str, targets: Sequence[str], jobs: int) -> None:
+        """Build targets with so many compilers at once."""
+        self._run_step("Building", ["--build", build, "--target", *targets, "-j", str(jobs)])
 
-    def _step(self, what: str, arguments: Sequence[str]) -> None:
+    def _run_step(self, what: str, arguments: Sequence[str]) -> None:
         done = command.try_command(["sh", "-c", STEP, self._lock, self._log, "cmake", *arguments])
         if done.code != 0:
             said = textfile.read_text(self._log) or done.err
-            reason = first_error(said).replace(f"{self._lock}/", "")
+            reason = find_first_error(said).replace(f"{self._lock}/", "")
             raise TuningError(f"{what} llama.cpp failed: {reason} All that was said is in {self._log}.", log=self._log)
 
 
-def first_error(log: str) -> str:
-    """Return the first error in what compilers and cmake say, or their last line where none is named."""
+def find_first_error(log: str) -> str:
+    """Return the first error in the output of compilers and cmake, or the last line of an output without an error."""
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["nothing was said"]
     first = lines[-1]
     for number, line in enumerate(lines):

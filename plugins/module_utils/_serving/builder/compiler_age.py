@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a compiler knows the CPU that it builds for; one that does not takes it for the one before, in silence.
+"""Finds out whether a compiler is older than the CPU. An older compiler silently builds for an earlier CPU.
 
 Source: the lists of changes of GCC 10.3, 12.3 and 14, and of clang 12, 16 and 19, for -march=znver3 to znver5.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 
-#: By family and range of models of AMD, the name for -march and the first GCC and clang that have it.
-SINCE = (
+#: By AMD family and range of models: the name of the CPU for -march, and the first GCC and clang that have it.
+FIRST_COMPILERS = (
     (25, 0x00, 0x0F, "znver3", (10, 3), (12, 0)),
     (25, 0x10, 0x1F, "znver4", (12, 3), (16, 0)),
     (25, 0xA0, 0xAF, "znver4", (12, 3), (16, 0)),
@@ -21,11 +21,11 @@ SINCE = (
 CLANG, GCC = re.compile(r"clang version (\d+)\.(\d+)"), re.compile(r"\) (\d+)\.(\d+)")
 
 
-def too_old(compiler: str, vendor: str, family: int, model: int) -> str:
-    """Return a sentence where the compiler, as it names itself, is older than the CPU; else an empty text."""
+def old_compiler_message(compiler: str, vendor: str, family: int, model: int) -> str:
+    """Return a message where a compiler, by its version text, is older than the CPU; else an empty text."""
     clang, gcc = CLANG.search(compiler), GCC.search(compiler)
     version = clang or gcc
-    for of_family, low, high, march, first_gcc, first_clang in SINCE:
+    for of_family, low, high, march, first_gcc, first_clang in FIRST_COMPILERS:
         if version and vendor == "AuthenticAMD" and family == of_family and low <= model <= high:
             first = first_clang if clang else first_gcc
             if (int(version[1]), int(version[2])) < first:

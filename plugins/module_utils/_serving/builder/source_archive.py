@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The sources of a llama.cpp: an archive that is proven by its checksum, unpacked, and searched for the tree to build.
+"""The archive with the sources of llama.cpp: verified by its checksum, unpacked, and searched for the source tree.
 
-Archives of releases, of commits and of Python packages each have the tree at another depth.
+Archives of releases, of commits and of Python packages have the source tree at different depths.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-#: Where the server is in a tree, now and in older ones; something else that is built with cmake has neither.
+#: The folder of the server in current and in older sources, by which a source tree of llama.cpp is recognized.
 SERVER = ("tools/server", "examples/server")
-#: What only ik_llama.cpp has.
+#: A folder that only the sources of ik_llama.cpp have.
 IK = "ggml/src/iqk"
-TORN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+UNPACK_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
 
 
 class Archive:
-    """The archive that was asked for, at a URL or in a file of the host, and the digest that it must have."""
+    """The requested archive: ``place`` is a URL or a path of the host, ``wanted`` the digest that it must have."""
 
     def __init__(self, place: str, wanted: str) -> None:
         self.place = place
@@ -46,8 +46,11 @@ class Archive:
         elif not os.path.isabs(place):
             raise BadRequest(f"archive: '{place}' is no URL and no whole path of a file on the host; say one of them.")
 
-    def prove(self) -> None:
-        """Refuse a file of the host that is another one. What is fetched is proven when it is there."""
+    def verify_local_file(self) -> None:
+        """Raise BadRequest where the archive is a file of the host that is missing or has another digest.
+
+        The digest of a download is compared once it is fetched.
+        """
         if self.remote:
             return
         if not os.path.isfile(self.place):
@@ -56,53 +59,53 @@ class Archive:
         if digest != self.wanted:
             raise BadRequest(mismatch_message(self.place, digest, self.wanted))
 
-    def bring(self, folder: str, check_space: Callable[[int | None], None]) -> str:
-        """Return the file; one that is fetched lies in the folder until it is dropped."""
+    def fetch(self, folder: str, check_space: Callable[[int | None], None]) -> str:
+        """Return the path of the verified archive, which is downloaded to this folder where it is at a URL."""
         if not self.remote:
             return self.place
-        download = Download(self.place, self._fetched(folder))
+        download = Download(self.place, self._download_path(folder))
         download.require_space = check_space
         try:
             digest = download.fetch_with_digest(self.wanted)
         finally:
             self.remarks += download.remarks
         if digest != self.wanted:
-            self.drop(folder)
+            self.remove_download(folder)
             raise BadRequest(f"{server_mismatch_message(self.place, digest, self.wanted)} What was fetched is removed.")
         return download.part
 
-    def drop(self, folder: str) -> None:
-        """Remove what was fetched."""
+    def remove_download(self, folder: str) -> None:
+        """Remove the downloaded archive; a file of the host stays."""
         if self.remote:
-            textfile.remove_file(self._fetched(folder))
+            textfile.remove_file(self._download_path(folder))
 
-    def _fetched(self, folder: str) -> str:
+    def _download_path(self, folder: str) -> str:
         return os.path.join(folder, f"{self.wanted[:12]}.archive.part")
 
 
-def unpack(path: str, name: str, target: str) -> None:
-    """Unpack an archive into a folder. BadRequest for what is none, is torn, or would write elsewhere."""
+def unpack_archive(path: str, name: str, target: str) -> None:
+    """Unpack an archive into a folder; BadRequest for no archive, a damaged one, or one that leaves the folder."""
     try:
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
-                _check_names(name, ((member.name, _aim(name, member)) for member in tar))
-                # The filter does the same once more. The first versions of Python 3.9 to 3.11 have none.
+                _validate_member_names(name, ((member.name, _link_target(name, member)) for member in tar))
+                # The filter of tarfile repeats the validation. The first versions of Python 3.9 to 3.11 have no filter.
                 more: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
                 tar.extractall(target, **more)
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as packed:
-                _check_names(name, ((member, None) for member in packed.namelist()))
+                _validate_member_names(name, ((member, None) for member in packed.namelist()))
                 packed.extractall(target)
         else:
             raise BadRequest(f"{name} is no archive; a tar.gz, tar.xz, tar.bz2 or zip with the sources is needed.")
-    except TORN as error:
+    except UNPACK_ERRORS as error:
         raise BadRequest(f"{name} cannot be unpacked: {error}.") from None
     except OSError as error:
         raise TuningError(f"{name} cannot be unpacked: {error.strerror or error}.") from None
 
 
-def _aim(name: str, member: tarfile.TarInfo) -> str | None:
-    """Return where a link leads, seen from the top of the archive; None for what is no link."""
+def _link_target(name: str, member: tarfile.TarInfo) -> str | None:
+    """Return the target of a link, relative to the top of the archive; None for a member that is no link."""
     if member.issym():
         return os.path.join(os.path.dirname(member.name), member.linkname)
     if member.islnk():
@@ -112,27 +115,30 @@ def _aim(name: str, member: tarfile.TarInfo) -> str | None:
     raise BadRequest(f"{name} holds '{member.name}', which is no file, folder or link; it is not unpacked.")
 
 
-def _check_names(name: str, members: Iterable[tuple[str, str | None]]) -> None:
-    """Refuse an archive with a member that leaves its folder, by its own name or through a link."""
+def _validate_member_names(name: str, members: Iterable[tuple[str, str | None]]) -> None:
+    """Raise BadRequest for an archive with a member that leaves its folder, by its name or through a link.
+
+    ``members`` are the name of each member, and the target of a link or None.
+    """
     links: set[str] = set()
     for path, aim in members:
         path = os.path.normpath(path)
         above = [path[:at] for at, letter in enumerate(path) if letter == "/"]
-        if _leaves(path) or (aim is not None and _leaves(aim)) or not links.isdisjoint(above):
+        if _leads_outside(path) or (aim is not None and _leads_outside(aim)) or not links.isdisjoint(above):
             raise BadRequest(f"{name} holds '{path}', which leads out of its folder; it is not unpacked.")
         if aim is not None:
             links.add(path)
 
 
-def _leaves(path: str) -> bool:
+def _leads_outside(path: str) -> bool:
     return os.path.isabs(path) or os.path.normpath(path).split("/")[0] == ".."
 
 
-def tree_in(folder: str, name: str, engine: str) -> str:
-    """Return the topmost llama.cpp in what was unpacked. BadRequest where there is none, or not the one."""
+def find_source_tree(folder: str, name: str, engine: str) -> str:
+    """Return the topmost source tree of llama.cpp in a folder; BadRequest for none, several, or another engine's."""
     level = [folder]
     while level:
-        found = [path for path in level if _is_tree(path)]
+        found = [path for path in level if _is_source_tree(path)]
         if len(found) > 1:
             both = " and ".join(sorted(os.path.relpath(path, folder) for path in found))
             raise BadRequest(f"{name} holds more than one llama.cpp: {both}. Pack the one to build alone.")
@@ -145,7 +151,7 @@ def tree_in(folder: str, name: str, engine: str) -> str:
     raise BadRequest(f"{name} holds no llama.cpp: no folder in it has a CMakeLists.txt and {' or '.join(SERVER)}.")
 
 
-def _is_tree(path: str) -> bool:
+def _is_source_tree(path: str) -> bool:
     return os.path.isfile(os.path.join(path, "CMakeLists.txt")) and any(
         os.path.isdir(os.path.join(path, place)) for place in SERVER
     )

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..._errors import TuningError
 from ..._kernel import memory_calls, page_cache
 from ..._kernel.hugepages import SMALL
-from ..._models.weight_locality import look, matrices, pages_by_node, parts_at
+from ..._models.weight_locality import list_matrices, list_pages_by_node, measure_locality, read_file_headers
 from ..._notation.sizes import format_bytes_short
 from . import cache
 
@@ -64,21 +64,21 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
     Where a node has too little memory for its rows, all of it stays where it is: a server that reads across nodes is
     better than none, and its check says so. Raises TuningError when a file cannot be read.
     """
-    parts = parts_at(path)
-    before = look(parts, threads, nodes)
+    parts = read_file_headers(path)
+    before = measure_locality(parts, threads, nodes)
     if not before.by_tensor:
         return f"{path} has no tensor that is large enough to be cut for {threads} threads."
-    if before.right and before.all.complete:
+    if before.is_local_enough and before.all.is_complete:
         return f"{path} is where its threads read it already: {before}."
-    plans = {part.path: pages_by_node(matrices(part, threads, nodes), nodes) for part in parts}
+    plans = {part.path: list_pages_by_node(list_matrices(part, threads, nodes), nodes) for part in parts}
     lacking = _lacking(fs, list(plans.values()))
     if lacking:
         return f"{path} stays where it is: {lacking}"
     for file, runs in plans.items():
-        if not before.all.right:
+        if not before.all.is_local_enough:
             cache.drop(file)
         _read(file, runs, tell)
-    return f"{path}: {look(parts, threads, nodes)}."
+    return f"{path}: {measure_locality(parts, threads, nodes)}."
 
 
 def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:

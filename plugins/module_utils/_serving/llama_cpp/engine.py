@@ -52,7 +52,7 @@ class LlamaEngine(Engine):
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
         """Return what the binary can do, which it is asked behind the walls of its unit."""
-        return probe.capabilities(options.binary, walls.of_trial(options, []))
+        return probe.probe_capabilities(options.binary, walls.of_trial(options, []))
 
     def model_files(self, options: Options) -> list[str]:
         """Return the files that have a header of GGUF, the first one of a model in several files."""
@@ -63,7 +63,7 @@ class LlamaEngine(Engine):
         """Raise BadRequest for a file that is no model or cannot be read; ``pending`` files may be missing."""
         for path in self.model_files(options):
             if path not in pending:
-                gguf_model.read(path)
+                gguf_model.read_model(path)
         _read_other_files(options)
         if options.api_key_file:
             keys.read_keys(options.api_key_file)
@@ -77,10 +77,10 @@ class LlamaEngine(Engine):
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
         """Return the planned instance, with the files that it reads."""
-        model, *more = [gguf_model.read(path) for path in options.paths]
-        draft = gguf_model.read(options.draft_model) if options.drafts and options.draft_model else None
-        projector = gguf_model.read(options.projector) if options.projector else None
-        adapters = [gguf_model.read(path) for path in options.adapters]
+        model, *more = [gguf_model.read_model(path) for path in options.paths]
+        draft = gguf_model.read_model(options.draft_model) if options.drafts and options.draft_model else None
+        projector = gguf_model.read_model(options.projector) if options.projector else None
+        adapters = [gguf_model.read_model(path) for path in options.adapters]
         weights = [weight for weight in (model, draft, *more) if weight]
         free = free_memory_beside(host, options, weights, held, before)
         service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
@@ -89,21 +89,21 @@ class LlamaEngine(Engine):
 
     def arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
         """Return the arguments of llama-server."""
-        return server_arguments.arguments(service.parameters, capabilities)
+        return server_arguments.build_arguments(service.parameters, capabilities)
 
     def program_files(self, service: InstancePlan, capabilities: Capabilities) -> dict[str, list[int]]:
         """Return the files of the server, and of the program of a draft in a process of its own."""
         options = service.options
-        server_arguments.refuse_variables(options.extra_environment, service.parameters, capabilities)
+        server_arguments.validate_variables(options.extra_environment, service.parameters, capabilities)
         programs = dict(capabilities.files)
         if service.rpc:
             binary = units.rpc_binary(options)
-            programs.update(probe.program_files(binary, walls.of_trial(options, [binary])))
+            programs.update(probe.list_program_files(binary, walls.of_trial(options, [binary])))
         return programs
 
     def keys_changed_at(self, options: Options, capabilities: Capabilities) -> int | None:
         """Return when the file of API keys changed, in ns. BadRequest where a comment in it would be a key."""
-        return keys_changed_at(options, capabilities.knows_comments, capabilities.name)
+        return keys_changed_at(options, capabilities.allows_key_comments, capabilities.title)
 
     def unit_files(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
@@ -123,9 +123,9 @@ class LlamaEngine(Engine):
             reach(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
         behind = walls.of_trial(options, service.files)
         refuse_unreadable(options, list(service.files), service.staged, behind)
-        probe.dry_run(options.binary, arguments, behind)
+        probe.require_accepted_arguments(options.binary, arguments, behind)
         if options.binary not in self._token_remarks:
-            self._token_remarks[options.binary] = probe.one_token(options.binary, capabilities, behind)
+            self._token_remarks[options.binary] = probe.compute_one_token(options.binary, capabilities, behind)
         return self._token_remarks[options.binary]
 
 

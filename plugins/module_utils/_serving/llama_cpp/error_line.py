@@ -2,20 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the line with which a program of llama.cpp, or a compiler, says why it stops."""
+"""Finds the line of an output in which a program of llama.cpp, or a compiler, states its error."""
 
 from __future__ import annotations
 
 import re
 
-#: The time and the level before a line of the log.
-STAMP = re.compile(r"^\d[\d.]* [A-Z] ")
+#: The time and the level at the begin of a line of a server's log.
+LOG_PREFIX = re.compile(r"^\d[\d.]* [A-Z] ")
 
 
-def sentence(out: str, err: str) -> str:
-    """Return the line with which a server says why it stops, without the manual of the argument that follows."""
+def find_error_line(out: str, err: str) -> str:
+    """Return the last line of an output that states an error, else its last line, without a usage text at its end."""
     texts = (re.split(r"\n\s*usage:", f"\n{text}", maxsplit=1)[0] for text in (out, err))
-    lines = [STAMP.sub("", line.strip()) for text in texts for line in text.splitlines() if line.strip()]
+    lines = [LOG_PREFIX.sub("", line.strip()) for text in texts for line in text.splitlines() if line.strip()]
     for kind in ("^error", "error|invalid|failed|unknown", ""):
         found = [line for line in lines if re.search(kind, line, re.IGNORECASE)]
         if found:

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The arguments of a llama-server of ik_llama.cpp. It shares no flags with llama.cpp but by chance: it has a table of
-its own, and says what it cannot have with the nearest thing that it has.
+"""Builds the arguments of a llama-server of ik_llama.cpp from server parameters and the flags of its --help.
 
-Read in the sources with ik-llama-cpp-python 0.1.5 and in those of August 2026, which take all settings of a kind of
-speculation within --spec-type and refuse the flags of before.
+The table is from the sources with ik-llama-cpp-python 0.1.5 and from those of August 2026, which take all settings of a
+kind of speculation within --spec-type and refuse the flags of before.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..options.speculation_kinds import DRAFTING_KINDS
 from . import reserved_flags
-from .flags import CHOOSING, SHORTEST_MOD, X, spelled
-from .server_parameters import NGRAM, check, of_kinds, to_say
+from .flags import SAMPLING_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
+from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
     from .flags import Candidate
 
 FLAGS: dict[str, tuple[Candidate, ...]] = {
-    "model": (("--model", X),),
-    "host": (("--host", X),),
-    "port": (("--port", X),),
-    "context": (("--ctx-size", X),),
-    "slots": (("--parallel", X),),
+    "model": (("--model", VALUE),),
+    "host": (("--host", VALUE),),
+    "port": (("--port", VALUE),),
+    "context": (("--ctx-size", VALUE),),
+    "slots": (("--parallel", VALUE),),
     "task=embedding": (("--embedding",),),
-    "projector": (("--mmproj", X),),
-    "chat_template": (("--jinja", "--chat-template-file", X),),
-    "prompt_cache": (("--cache-ram", X), ()),
-    "checkpoints": (("--ctx-checkpoints", X), ()),
-    "threads": (("--threads", X),),
-    "threads_batch": (("--threads-batch", X),),
-    "numa": (("--numa", X),),
+    "projector": (("--mmproj", VALUE),),
+    "chat_template": (("--jinja", "--chat-template-file", VALUE),),
+    "prompt_cache": (("--cache-ram", VALUE), ()),
+    "checkpoints": (("--ctx-checkpoints", VALUE), ()),
+    "threads": (("--threads", VALUE),),
+    "threads_batch": (("--threads-batch", VALUE),),
+    "numa": (("--numa", VALUE),),
     "load=mmap": ((),),
     "load=none": (("--no-mmap",),),
     "load=mlock": (("--no-mmap", "--mlock"),),
@@ -47,38 +46,38 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "flash_attention=on": (("--flash-attn", "on"),),
     "flash_attention=off": (("--flash-attn", "off"),),
     "flash_attention=auto": (("--flash-attn", "auto"),),
-    "cache_type_k": (("--cache-type-k", X),),
-    "cache_type_v": (("--cache-type-v", X),),
-    "batch": (("--batch-size", X),),
-    "ubatch": (("--ubatch-size", X),),
-    **CHOOSING,
-    "draft_model": (("--model-draft", X),),
-    "draft_threads": (("--threads-draft", X),),
-    "draft_threads_batch": (("--threads-batch-draft", X),),
-    "draft_max": (("--draft-max", X),),
-    "draft_min": (("--draft-min", X),),
-    "draft_p_min": (("--draft-p-min", X),),
-    "draft_cache_type_k": (("--cache-type-k-draft", X),),
-    "draft_cache_type_v": (("--cache-type-v-draft", X),),
-    "speculation": (("--spec-type", X),),
-    "ngram_lookup/ngram-simple": (("--spec-ngram-size-n", X),),
-    "ngram_lookup/ngram-map-k": (("--spec-ngram-size-n", X),),
-    "ngram_lookup/ngram-mod": (("--spec-ngram-size-n", X),),
-    "ngram_max/ngram-simple": (("--spec-ngram-size-m", X, "--draft-max", X),),
-    "ngram_max/ngram-map-k": (("--spec-ngram-size-m", X, "--draft-max", X),),
-    "ngram_max/ngram-mod": (("--draft-max", X),),
-    "ngram_min_hits/ngram-simple": (("--spec-ngram-min-hits", X),),
-    "ngram_min_hits/ngram-map-k": (("--spec-ngram-min-hits", X),),
+    "cache_type_k": (("--cache-type-k", VALUE),),
+    "cache_type_v": (("--cache-type-v", VALUE),),
+    "batch": (("--batch-size", VALUE),),
+    "ubatch": (("--ubatch-size", VALUE),),
+    **SAMPLING_FLAGS,
+    "draft_model": (("--model-draft", VALUE),),
+    "draft_threads": (("--threads-draft", VALUE),),
+    "draft_threads_batch": (("--threads-batch-draft", VALUE),),
+    "draft_max": (("--draft-max", VALUE),),
+    "draft_min": (("--draft-min", VALUE),),
+    "draft_p_min": (("--draft-p-min", VALUE),),
+    "draft_cache_type_k": (("--cache-type-k-draft", VALUE),),
+    "draft_cache_type_v": (("--cache-type-v-draft", VALUE),),
+    "speculation": (("--spec-type", VALUE),),
+    "ngram_lookup/ngram-simple": (("--spec-ngram-size-n", VALUE),),
+    "ngram_lookup/ngram-map-k": (("--spec-ngram-size-n", VALUE),),
+    "ngram_lookup/ngram-mod": (("--spec-ngram-size-n", VALUE),),
+    "ngram_max/ngram-simple": (("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),),
+    "ngram_max/ngram-map-k": (("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),),
+    "ngram_max/ngram-mod": (("--draft-max", VALUE),),
+    "ngram_min_hits/ngram-simple": (("--spec-ngram-min-hits", VALUE),),
+    "ngram_min_hits/ngram-map-k": (("--spec-ngram-min-hits", VALUE),),
     "ngram_min_hits/ngram-mod=1": ((),),
-    "rpc": (("--rpc", X, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),),
+    "rpc": (("--rpc", VALUE, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),),
     "fused_moe=True": (("--fused-moe",), ()),
     "fused_moe=False": (("--no-fused-moe",), ()),
     "metrics": (("--metrics",),),
     "slots_endpoint": ((),),
-    "api_key_file": (("--api-key-file", X),),
+    "api_key_file": (("--api-key-file", VALUE),),
 }
-#: The settings within --spec-type of August 2026: of the draft, and of each kind of n-grams.
-SETTINGS = {
+#: The settings of each kind of speculation within --spec-type, as in August 2026.
+STAGE_SETTINGS = {
     **{f"draft_max/{kind}": "n_max={}" for kind in DRAFTING_KINDS},
     **{f"draft_min/{kind}": "n_min={}" for kind in DRAFTING_KINDS},
     **{f"draft_p_min/{kind}": "p_min={}" for kind in DRAFTING_KINDS},
@@ -87,17 +86,18 @@ SETTINGS = {
     "ngram_lookup/ngram-mod": "ngram_size_n={}",
     "ngram_max/ngram-simple": "ngram_size_m={0},n_max={0}",
     "ngram_max/ngram-map-k": "ngram_size_m={0},n_max={0}",
-    "ngram_max/ngram-mod": f"n_max={{}},n_min={SHORTEST_MOD}",
+    "ngram_max/ngram-mod": f"n_max={{}},n_min={SHORTEST_NGRAM_MOD_DRAFT}",
     "ngram_min_hits/ngram-simple": "ngram_min_hits={}",
     "ngram_min_hits/ngram-map-k": "ngram_min_hits={}",
     "ngram_min_hits/ngram-mod=1": "",
     "suffix_corpus/suffix": "suffix_corpus={}",
 }
-IN_STAGES = ("draft_max", "draft_min", "draft_p_min", *NGRAM, "suffix_corpus")
-STAGES = 2
-#: What its --help does not list, or shows without the value that it takes; all builds know them. The two numbers are
-#: the fewest experts, and how likely the others must be against the first to be used too: at 1 none of them is.
-UNSHOWN = {
+STAGE_PARAMETERS = ("draft_max", "draft_min", "draft_p_min", *NGRAM_PARAMETERS, "suffix_corpus")
+MOST_STAGES = 2
+#: Flags that all builds have, although --help does not list them, or leaves out their values. The two numbers of the
+#: experts are how many are used at least, and how likely another expert must be against the first to be used, too: with
+#: 1 none is.
+FLAGS_WITHOUT_HELP = {
     "alias": ("--alias", "{}"),
     "experts": ("--smart-expert-reduction", "{0[1]},1"),
     "mla": ("--mla-use", "{}"),
@@ -105,72 +105,78 @@ UNSHOWN = {
 }
 
 
-def arguments(wants: Mapping[str, Any], capabilities: Capabilities) -> list[str]:
-    """Return the arguments for this binary. BadRequest for what it cannot have, with the nearest thing that it has."""
-    kinds = check(wants)
-    _refuse(wants, capabilities)
-    in_stages = bool(kinds) and "draft" in capabilities.values("--spec-type")
+def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -> list[str]:
+    """Return the arguments for this binary; BadRequest for parameters that it cannot have, with an alternative."""
+    kinds = validate_parameters(parameters)
+    _require_supported(parameters, capabilities)
+    in_stages = bool(kinds) and "draft" in capabilities.offered_values("--spec-type")
     words: list[str] = []
-    for want, value in to_say(wants):
-        if want in UNSHOWN:
-            flag, template = UNSHOWN[want]
+    for name, value in list_set_parameters(parameters):
+        if name in FLAGS_WITHOUT_HELP:
+            flag, template = FLAGS_WITHOUT_HELP[name]
             words += [flag, template.format(value)]
-        elif in_stages and want in IN_STAGES:
+        elif in_stages and name in STAGE_PARAMETERS:
             continue
-        elif want in NGRAM:
-            for row in of_kinds(want, value, kinds, FLAGS):
-                words += spelled(row, value, FLAGS, capabilities)
+        elif name in NGRAM_PARAMETERS:
+            for row in list_rows_for_kinds(name, value, kinds, FLAGS):
+                words += choose_arguments(row, value, FLAGS, capabilities)
         else:
-            words += spelled(want, value, FLAGS, capabilities)
-    said = _stages(wants, kinds, capabilities) if in_stages else _one_kind(kinds, capabilities)
-    unshown = {want: ((flag,),) for want, (flag, dummy) in UNSHOWN.items()}
-    return [*words, *said, *reserved_flags.checked(wants.get("extra", []), wants, {**FLAGS, **unshown}, capabilities)]
+            words += choose_arguments(name, value, FLAGS, capabilities)
+    said = (
+        _stage_arguments(parameters, kinds, capabilities) if in_stages else _single_kind_arguments(kinds, capabilities)
+    )
+    unshown = {name: ((flag,),) for name, (flag, dummy) in FLAGS_WITHOUT_HELP.items()}
+    return [
+        *words,
+        *said,
+        *reserved_flags.validate_arguments(parameters.get("extra", []), parameters, {**FLAGS, **unshown}, capabilities),
+    ]
 
 
-def _refuse(wants: Mapping[str, Any], capabilities: Capabilities) -> None:
-    if wants.get("models"):
-        raise BadRequest(f"{capabilities.name} is no router: it serves one model. Make an instance for each.")
-    if wants.get("cpus"):
+def _require_supported(parameters: Mapping[str, Any], capabilities: Capabilities) -> None:
+    if parameters.get("models"):
+        raise BadRequest(f"{capabilities.title} is no router: it serves one model. Make an instance for each.")
+    if parameters.get("cpus"):
         raise BadRequest(
-            f"{capabilities.name} cannot bind threads to CPUs by an argument. Set GOMP_CPU_AFFINITY in its environment "
-            "when it was built with OpenMP, or give the unit exactly these CPUs."
+            f"{capabilities.title} cannot bind threads to CPUs by an argument. Set GOMP_CPU_AFFINITY in its "
+            "environment when it was built with OpenMP, or give the unit exactly these CPUs."
         )
-    if wants.get("repack") and wants.get("load") == "mmap":
+    if parameters.get("repack") and parameters.get("load") == "mmap":
         raise BadRequest(
-            f"{capabilities.name} repacks weights only when it reads them into memory, not when it maps the file. "
+            f"{capabilities.title} repacks weights only when it reads them into memory, not when it maps the file. "
             "Leave repack out, or take load none."
         )
 
 
-def _one_kind(kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return --spec-type of the older builds: for n-grams only, and not beside a draft."""
+def _single_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
+    """Return --spec-type for older builds, which take one kind of speculation and infer drafting from a model."""
     if len(kinds) > 1:
         raise BadRequest(
-            f"{capabilities.name} has one kind of speculation at a time, and {', '.join(kinds)} are wanted. Take one "
+            f"{capabilities.title} has one kind of speculation at a time, and {', '.join(kinds)} are wanted. Take one "
             "of them, or a build of August 2026 or later, which takes two."
         )
     if not kinds or kinds == ["draft"]:
         return []
-    return spelled("speculation", kinds[0], FLAGS, capabilities)
+    return choose_arguments("speculation", kinds[0], FLAGS, capabilities)
 
 
-def _stages(wants: Mapping[str, Any], kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return one --spec-type for each kind, with its settings inside."""
-    there = capabilities.values("--spec-type")
+def _stage_arguments(parameters: Mapping[str, Any], kinds: list[str], capabilities: Capabilities) -> list[str]:
+    """Return one --spec-type for each kind of speculation, with its settings inside."""
+    there = capabilities.offered_values("--spec-type")
     for kind in kinds:
         if kind not in there:
-            raise BadRequest(f"{capabilities.name} has no speculation {kind}; it has {', '.join(there)}.")
-    if len(kinds) > STAGES:
+            raise BadRequest(f"{capabilities.title} has no speculation {kind}; it has {', '.join(there)}.")
+    if len(kinds) > MOST_STAGES:
         raise BadRequest(
-            f"ik_llama.cpp chains at most {STAGES} kinds of speculation, and {', '.join(kinds)} are wanted. Leave "
-            f"{', '.join(kinds[STAGES:])} out."
+            f"ik_llama.cpp chains at most {MOST_STAGES} kinds of speculation, and {', '.join(kinds)} are wanted. Leave "
+            f"{', '.join(kinds[MOST_STAGES:])} out."
         )
     said: dict[str, list[str]] = {kind: [] for kind in kinds}
-    for want in IN_STAGES:
-        value = wants.get(want)
+    for name in STAGE_PARAMETERS:
+        value = parameters.get(name)
         if value is not None:
-            for row in of_kinds(want, value, kinds, SETTINGS):
-                said[row.partition("/")[2]].append(SETTINGS.get(row, "").format(_escaped(value)))
+            for row in list_rows_for_kinds(name, value, kinds, STAGE_SETTINGS):
+                said[row.partition("/")[2]].append(STAGE_SETTINGS.get(row, "").format(_escape_commas(value)))
     words = []
     for kind in kinds:
         settings = ",".join(text for text in said[kind] if text)
@@ -178,6 +184,6 @@ def _stages(wants: Mapping[str, Any], kinds: list[str], capabilities: Capabiliti
     return words
 
 
-def _escaped(value: object) -> str:
-    """Return a setting as it stands within --spec-type, where a comma ends one."""
+def _escape_commas(value: object) -> str:
+    """Return a value as it stands within --spec-type, where an unescaped comma ends a setting."""
     return str(value).replace("\\", "\\\\").replace(",", "\\,")

@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A llama-server asked before a unit relies on it: what it can do, whether it takes the very arguments, and whether
-this CPU can run it.
+"""Probes a llama-server before a unit relies on it: its capabilities, its arguments, and this CPU.
 
-None of it is guessed from a version. --help works on a binary that dies of an unknown instruction at the first token,
-and a server takes its arguments one after another, so that --version behind them ends it when all are accepted.
-Whatever is asked of it, it is asked behind the walls of its unit (sandbox.py).
+None of it is derived from a version. --help works on a binary that ends with an unknown instruction at the first token.
+A server parses its arguments in order, so that --version behind them ends it when all were accepted. All probes run in
+the sandbox of the unit (sandbox.py).
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ..._io import sandbox
 from ..._models import zero_model
 from ..unit.beside import find_free_port
 from . import arguments as server_arguments
-from .capabilities import parse
-from .error_line import sentence
+from .capabilities import parse_capabilities
+from .error_line import find_error_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,103 +33,103 @@ if TYPE_CHECKING:
     from .capabilities import Capabilities
 
 SECONDS = 60
-#: What the server looks up while it reads its arguments: a credential that only the unit has, and another process that
-#: only runs with it. Newer builds abort when they do not reach it.
-KEY_FILE, OTHER = "--api-key-file", "--rpc"
-DEVICE, LATER_DEVICE = ("--spec-draft-device", "--device-draft"), "RPC0"
+#: Flags whose values exist only while the unit runs, and which the server looks up when it parses its arguments: a
+#: credential, and the address of another process. Newer builds abort when they do not reach that process.
+KEY_FILE, RPC_FLAG = "--api-key-file", "--rpc"
+DRAFT_DEVICE_FLAGS, RPC_DEVICE = ("--spec-draft-device", "--device-draft"), "RPC0"
 OPENMP = re.compile(r"\blib(?:g|i)?omp\d*\.so")
-#: Where ldd found a library, and those that belong to a server wherever they are; all others are the distribution's.
+#: A library in the output of ldd, and the libraries of a server; all others belong to the distribution.
 LIBRARY = re.compile(r"=> (/\S.*) \(0x")
-OWN = re.compile(r"lib(?:llama|ggml|mtmd)")
-#: What a server loads by itself; a build with a library for each kind of CPU computes with one of them.
+OWN_LIBRARY = re.compile(r"lib(?:llama|ggml|mtmd)")
+#: Libraries that a server loads at run time, and those with which it computes on a kind of CPU.
 BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*\.so")
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-#: What a help has in it. That of ik_llama.cpp ends with exit code 1.
-ASKED = "--ctx-size"
-#: 132 is what a shell makes of the signal.
-ILLEGAL = (-signal.SIGILL, 128 + signal.SIGILL)
+#: A flag that stands in every help text. --help of ik_llama.cpp ends with exit code 1, so that the text decides.
+FLAG_IN_EVERY_HELP = "--ctx-size"
+#: The exit codes of a program that SIGILL ended, by itself and through a shell.
+ILLEGAL_INSTRUCTION = (-signal.SIGILL, 128 + signal.SIGILL)
 
 
-def capabilities(binary: str, walls: Hardening) -> Capabilities:
-    """Return what a binary can do, and of which files it consists. BadRequest when it is no server, or cannot start."""
-    refuse_missing(binary)
+def probe_capabilities(binary: str, walls: Hardening) -> Capabilities:
+    """Return what a server binary can do, and its files; BadRequest for another program, or one that cannot start."""
+    require_program(binary)
     answers = {word: sandbox.run_in_sandbox(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
     for word, done in answers.items():
-        if done.code in ILLEGAL:
-            raise _other_cpu(binary)
-        if done.code != 0 and not (word == "--help" and ASKED in done.out):
+        if done.code in ILLEGAL_INSTRUCTION:
+            raise _wrong_cpu_error(binary)
+        if done.code != 0 and not (word == "--help" and FLAG_IN_EVERY_HELP in done.out):
             raise BadRequest(
-                f"{binary} does not answer to {word}, exit code {done.code}: {sentence(done.out, done.err)}"
+                f"{binary} does not answer to {word}, exit code {done.code}: {find_error_line(done.out, done.err)}"
             )
     version = answers["--version"]
-    libraries = _ldd(binary, walls)
-    found = parse(answers["--help"].out, version.err + version.out, binary, bool(OPENMP.search(libraries)))
-    found.files = _identities(binary, libraries)
+    libraries = _run_ldd(binary, walls)
+    found = parse_capabilities(answers["--help"].out, version.err + version.out, binary, bool(OPENMP.search(libraries)))
+    found.files = _sizes_and_times(binary, libraries)
     return found
 
 
-def program_files(binary: str, walls: Hardening) -> dict[str, list[int]]:
-    """Return the files that another program of llama.cpp consists of, as those of a server are told."""
-    return program(binary, walls)[0]
+def list_program_files(binary: str, walls: Hardening) -> dict[str, list[int]]:
+    """Return size and modification time of another program of llama.cpp and of its libraries, by path."""
+    return probe_program(binary, walls)[0]
 
 
-def program(binary: str, walls: Hardening) -> tuple[dict[str, list[int]], bool]:
-    """Return the files of another program of llama.cpp, and whether it was built with OpenMP."""
-    refuse_missing(binary)
-    libraries = _ldd(binary, walls)
-    return _identities(binary, libraries), bool(OPENMP.search(libraries))
+def probe_program(binary: str, walls: Hardening) -> tuple[dict[str, list[int]], bool]:
+    """Return the files of another program of llama.cpp by path, and whether it was built with OpenMP."""
+    require_program(binary)
+    libraries = _run_ldd(binary, walls)
+    return _sizes_and_times(binary, libraries), bool(OPENMP.search(libraries))
 
 
-def refuse_missing(binary: str) -> None:
-    """Raise Absent when there is no such file, which a shell would say less clearly."""
+def require_program(binary: str) -> None:
+    """Raise Absent, with a clear sentence, when there is no such file."""
     if not os.path.isfile(binary):
         raise Absent(f"there is no {binary}. Install it, or correct its path.")
 
 
-def _ldd(binary: str, walls: Hardening) -> str:
-    """Return what ldd says of a binary and of the libraries beside it that compute. It says nothing of a static one.
+def _run_ldd(binary: str, walls: Hardening) -> str:
+    """Return the output of ldd for a binary and the CPU libraries in its folder; it is empty for a static binary.
 
-    ldd runs the loader that the program names, so that it is no safer than the program.
+    ldd runs the loader that the program names, so that it needs the sandbox as the program does.
     """
-    return sandbox.run_in_sandbox(walls, ["ldd", binary, *_beside(binary, CPU_BACKEND)], SECONDS).out
+    return sandbox.run_in_sandbox(walls, ["ldd", binary, *_list_files_in_folder(binary, CPU_BACKEND)], SECONDS).out
 
 
-def _beside(binary: str, pattern: re.Pattern[str]) -> list[str]:
+def _list_files_in_folder(binary: str, pattern: re.Pattern[str]) -> list[str]:
     folder = os.path.dirname(os.path.realpath(binary))
     return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if pattern.match(name)]
 
 
-def _identities(binary: str, libraries: str) -> dict[str, list[int]]:
-    """Return by path the size and the time of the last change, in nanoseconds, of a program and its own libraries."""
+def _sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
+    """Return size and modification time in nanoseconds of a program and of its libraries, by path."""
     linked = [os.path.realpath(path) for path in LIBRARY.findall(libraries)]
-    own = [path for path in linked if OWN.match(os.path.basename(path)) or not path.startswith(SYSTEM)]
-    paths = {os.path.realpath(path) for path in (binary, *own, *_beside(binary, BACKEND))}
+    own = [path for path in linked if OWN_LIBRARY.match(os.path.basename(path)) or not path.startswith(SYSTEM)]
+    paths = {os.path.realpath(path) for path in (binary, *own, *_list_files_in_folder(binary, BACKEND))}
     found = {path: os.stat(path) for path in sorted(paths) if os.path.exists(path)}
     return {path: [status.st_size, status.st_mtime_ns] for path, status in found.items()}
 
 
-def dry_run(binary: str, arguments: Sequence[str], walls: Hardening) -> None:
-    """Let the server read these arguments and end. BadRequest with its own words when it does not take them."""
-    done = sandbox.run_in_sandbox(walls, [binary, *without_the_unit(arguments), "--version"], SECONDS)
-    if done.code in ILLEGAL:
-        raise _other_cpu(binary)
+def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Hardening) -> None:
+    """Have the server parse these arguments and end; BadRequest with its error line when it refuses them."""
+    done = sandbox.run_in_sandbox(walls, [binary, *replace_unit_only_values(arguments), "--version"], SECONDS)
+    if done.code in ILLEGAL_INSTRUCTION:
+        raise _wrong_cpu_error(binary)
     if done.code != 0:
         raise BadRequest(
-            f"{binary} does not take its arguments, exit code {done.code}: {sentence(done.out, done.err)}",
+            f"{binary} does not take its arguments, exit code {done.code}: {find_error_line(done.out, done.err)}",
             arguments=list(arguments),
         )
 
 
-def without_the_unit(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with something that is there for what is only there when the unit runs."""
+def replace_unit_only_values(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with values that exist now in place of those that exist only while the unit runs."""
     words: list[str] = []
     before = ""
     for word in arguments:
-        if before == OTHER:
+        if before == RPC_FLAG:
             words.pop()
         elif before == KEY_FILE:
             words.append(os.devnull)
-        elif before in DEVICE and word == LATER_DEVICE:
+        elif before in DRAFT_DEVICE_FLAGS and word == RPC_DEVICE:
             words.append("none")
         else:
             words.append(word)
@@ -138,42 +137,39 @@ def without_the_unit(arguments: Sequence[str]) -> list[str]:
     return words
 
 
-def _other_cpu(binary: str) -> BadRequest:
+def _wrong_cpu_error(binary: str) -> BadRequest:
     return BadRequest(
         f"{binary} was built for another CPU: it ends with SIGILL, an instruction that this one lacks. Build it on "
         "this host, or take one that was built without GGML_NATIVE for a CPU that can no more than this one."
     )
 
 
-# One real token
+def compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list[str]:
+    """Have the server compute a token with a tiny model; BadRequest when this CPU cannot run the binary.
 
-
-def one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list[str]:
-    """Let the server compute a token with a model of nothing. BadRequest when this CPU cannot run it.
-
-    What else goes wrong is no proof against the binary: it is returned as a remark.
+    Any other error proves nothing about the CPU, and is returned as a remark.
     """
     port = find_free_port()
     with sandbox.make_trial_folder(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:
-            file.write(zero_model.contents())
-        # The server opens it anew by its descriptor, since it cannot enter the folder.
+            file.write(zero_model.build_zero_model())
+        # The server cannot enter the folder, so that it opens the model through its descriptor, which needs this mode.
         os.chmod(model, 0o644)
-        wants = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
-        arguments = server_arguments.arguments({**wants, "threads": 1, "threads_batch": 1}, capabilities)
+        parameters = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
+        arguments = server_arguments.build_arguments({**parameters, "threads": 1, "threads_batch": 1}, capabilities)
         with sandbox.start_in_sandbox(walls, [binary, *arguments], SECONDS, model, log) as server:
             got = _wait_for_token(server, port)
-        if server.code in ILLEGAL:
-            raise _other_cpu(binary)
+        if server.code in ILLEGAL_INSTRUCTION:
+            raise _wrong_cpu_error(binary)
         if got:
             return []
         with open(log, encoding="utf-8", errors="replace") as said:
-            return [f"Whether {binary} runs on this CPU could not be tried: {sentence('', said.read())}"]
+            return [f"Whether {binary} runs on this CPU could not be tried: {find_error_line('', said.read())}"]
 
 
 def _wait_for_token(server: SandboxedProcess, port: int) -> bool:
-    """Ask until a token comes, the server ends, or the time is up."""
+    """Return whether the server answers with a token before it ends, or the time is up."""
     import http.client
 
     end = time.monotonic() + SECONDS

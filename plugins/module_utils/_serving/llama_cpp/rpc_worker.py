@@ -90,7 +90,7 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([options.binary]),
     ]
-    files, openmp = probe.program(options.binary, behind)
+    files, openmp = probe.probe_program(options.binary, behind)
     _refuse_another_program(options.binary, behind)
     worker = plan_worker(host, asked, openmp, free_memory.read_free_memory(host, options, []))
     return [WorkerUnit({PATH: unit_text(worker, files)}, root), WorkerPlan(worker)]

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ..._models.model import Model
 
 KEY = "adapters"
-#: The server takes them in one argument, with these between them and before their scales.
+#: The server takes all adapters in one argument: a comma between two of them, a colon before a scale.
 SEPARATORS = ",:"
 LARGEST_SCALE = 100.0
 
 
 def parse_adapters(value: object) -> dict[str, float]:
-    """Return the scale of each file; BadRequest for what is none."""
+    """Return the scale of each adapter by its path; BadRequest for anything but a dictionary of paths and numbers."""
     if not isinstance(value, dict):
         raise BadRequest(
             f"{KEY} must be a dictionary of files and their scales, as {{/srv/a.gguf: 1.0}}, not '{value}'."
@@ -35,7 +35,7 @@ def parse_adapters(value: object) -> dict[str, float]:
 
 def _parse_path(path: object) -> str:
     text = str(path)
-    if not text.startswith("/") or not text.isprintable() or any(one in text for one in SEPARATORS):
+    if not text.startswith("/") or not text.isprintable() or any(separator in text for separator in SEPARATORS):
         raise BadRequest(
             f"{KEY}: '{text}' is no path that the server takes. Say the whole path, from / on; it must have no "
             "comma and no colon."
@@ -46,25 +46,25 @@ def _parse_path(path: object) -> str:
 def _parse_scale(path: object, scale: object) -> float:
     number = parse_decimal(scale)
     if number is None or abs(number) > LARGEST_SCALE:
-        raise BadRequest(f"{KEY}: the scale of {path} is '{scale}'; say a number, of which 1 is the usual one.")
+        raise BadRequest(f"{KEY}: the scale of {path} is '{scale}'; say a number, of which 1 is the usual adapter.")
     return number
 
 
 def validate_adapters(adapters: Sequence[Model], model: Model) -> None:
-    """Raise BadRequest for a file that is no adapter, or one for models of another architecture."""
-    for one in adapters:
-        if one.text("general.type") != "adapter" or one.text("adapter.type") != "lora":
+    """Raise BadRequest for a file that is no LoRA adapter, or an adapter for another architecture than the model's."""
+    for adapter in adapters:
+        if adapter.text_value("general.type") != "adapter" or adapter.text_value("adapter.type") != "lora":
             raise BadRequest(
-                f"{KEY}: {one.path} is no LoRA adapter, by its header. Convert one with convert_lora_to_gguf.py of "
+                f"{KEY}: {adapter.path} is no LoRA adapter, by its header. Convert one with convert_lora_to_gguf.py of "
                 "llama.cpp, and name a whole model with the option model."
             )
-        if one.architecture != model.architecture:
+        if adapter.architecture != model.architecture:
             raise BadRequest(
-                f"{KEY}: {one.path} is for models of the architecture {one.architecture}, and {model.path} is "
+                f"{KEY}: {adapter.path} is for models of the architecture {adapter.architecture}, and {model.path} is "
                 f"{model.architecture}. Take the adapter that was made for this model."
             )
 
 
 def format_adapters(scales: dict[str, float]) -> str:
-    """Return them as the server takes them."""
+    """Return the value of --lora-scaled: each path with its scale."""
     return ",".join(f"{path}:{scale:g}" for path, scale in scales.items())

@@ -24,7 +24,7 @@ ENGINES = ("llama.cpp", "ik_llama.cpp")
 TASKS = ("completion", "embedding", "rerank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
-#: Those with which the server sends each thread to a node, and does not repack the weights.
+#: Memory policies with which the server binds each thread to a node, and does not repack the weights.
 POLICIES_BY_THREAD = ("distribute", "rows")
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
@@ -104,7 +104,7 @@ DRAFT_OPTIONS = (
     "rpc_port",
     "rpc_binary",
 )
-#: Options of a kind of speculation, and what to say so that they have an effect.
+#: Options that need a kind of speculation, and the value of speculation with which they have an effect.
 KIND_NEEDED_BY_OPTION = {**dict.fromkeys(DRAFT_OPTIONS, "draft or cascade"), "suffix_corpus": "suffix"}
 #: Functions that parse the values of options with a form of their own, by option.
 PARSERS: dict[str, Callable[[object], Any]] = {
@@ -127,42 +127,42 @@ class Options(OptionTable):
 
     @property
     def model_paths(self) -> list[str]:
-        """The files of its models, of each in several files the first."""
+        """The path of each model of the instance; of a model in several files the first file."""
         return list(self.models.values()) if self.models else [self.model]
 
     @property
     def uses_draft(self) -> bool:
-        """Whether a model or a head is asked for that drafts."""
+        """Whether a draft model, or a head that drafts, is asked for."""
         return self.drafting_kind is not None
 
     @property
     def drafting_kind(self) -> str | None:
-        """The kind of speculation that drafts."""
+        """The kind of speculation that drafts with a model or a head, None without one."""
         return next((word for word in self.speculation if word in speculation_kinds.DRAFTING_KINDS), None)
 
     @property
     def speculation_text(self) -> str:
-        """The kinds of speculation as one word of an inventory."""
+        """The kinds of speculation as an inventory writes them, such as "ngram,draft" or "none"."""
         return ",".join(self.speculation) or "none"
 
     @property
     def can_speculate(self) -> bool:
-        """Whether tokens may be guessed: not beside pictures, and only where a text is gone on with."""
+        """Whether the server may speculate: it must generate text, and take no pictures."""
         return bool(self.speculation and self.generates_text and not self.projector)
 
     @property
     def generates_text(self) -> bool:
-        """Whether the server goes on with texts; else it turns them into vectors, or compares them."""
+        """Whether the server generates text; else it computes embeddings, or ranks texts."""
         return bool(self.task == "completion")
 
     @property
     def prompt_cache_mib(self) -> int:
-        """MiB for prompts of earlier requests; only a text that is gone on with is worth keeping."""
+        """The size of the prompt cache in MiB; 0 for a server that generates no text."""
         return parse_bytes(self.prompt_cache, "prompt_cache") // UNITS["MiB"] if self.generates_text else 0
 
     @property
     def checkpoints_per_slot(self) -> int:
-        """Copies of the state of each slot."""
+        """How many checkpoints of its state a slot keeps; 0 for a server that generates no text."""
         return int(self.checkpoints) if self.generates_text else 0
 
     def validate(self) -> None:
@@ -171,7 +171,7 @@ class Options(OptionTable):
 
 
 def options_without_effect(words: Sequence[str]) -> list[str]:
-    """Return the options that have no effect with these kinds of speculation, and are refused beside them."""
+    """Return the options that have no effect with these kinds of speculation, and that are refused with them."""
     drafts = any(word in speculation_kinds.DRAFTING_KINDS for word in words)
     return [key for key in KIND_NEEDED_BY_OPTION if not (drafts if key in DRAFT_OPTIONS else "suffix" in words)]
 
@@ -214,7 +214,7 @@ def _refuse_conflicts(options: Options) -> None:
             f"ngram_max is {options.ngram_max} and ngram_lookup {options.ngram_lookup}: the server never guesses fewer "
             "tokens than it looks up, so it would guess none. Make ngram_max as large, or ngram_lookup smaller."
         )
-    if options.drafting_kind in draft_compatibility.KINDS and options.draft_placement != "shared":
+    if options.drafting_kind in draft_compatibility.HEAD_KINDS and options.draft_placement != "shared":
         raise BadRequest(
             f"draft_placement {options.draft_placement} is for a draft model: a head reads what the model computes, "
             "and runs where that runs. Leave it out."

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several models behind one instance: a router that starts a server for each of them, and ends one for another.
+"""Several models behind one instance: a router starts a server for each model, and ends one server to start another.
 
-What the instance says holds for every one of its servers. Which models there are, the router reads from an INI file,
-which systemd hands to it out of the unit, as a credential. Its servers listen on the loopback, at ports of their own.
+The options of the instance hold for all of its servers. The router reads its models from an INI file, which systemd
+hands over as a credential that stands in the unit. The servers listen on ports of the loopback.
 Source: "Using multiple models" in tools/server/README.md, and common/preset.cpp, of llama.cpp build 11434.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 CREDENTIAL = "models.ini"
-#: It writes what follows a colon in capital letters, and a comma is between names.
+#: The router has a meaning of its own for a colon and for a comma in a name, so both are refused.
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]{0,126}\Z")
-#: They begin a comment wherever they stand in a line.
+#: Characters that begin a comment of an INI file, wherever they stand in a line.
 COMMENTS = ";#"
-#: It wants a folder of files that it has fetched from a hub, to list them. There is none, nor will it fetch any.
+#: The router lists the files of its download cache at the start. This path keeps it from finding or making a cache.
 ENVIRONMENT = {"LLAMA_CACHE": "/nonexistent"}
-#: Options that are about one model; and values of others that are.
+#: Options that concern a single model, and values of other options that do.
 SINGLE_MODEL_OPTIONS = (
     "model",
     "alias",
@@ -42,7 +42,7 @@ SINGLE_MODEL_VALUES = {"memory": "rows", "hugepages": "hugetlbfs"}
 
 
 def parse_models(value: object) -> dict[str, str]:
-    """Return the file of each model by its name; BadRequest for what a router cannot have."""
+    """Return the file of each model by its name; BadRequest for a name or path that a router cannot read."""
     if not isinstance(value, dict):
         raise BadRequest(f"models must be a dictionary of names and files, as {{qwen: /srv/q.gguf}}, not '{value}'.")
     for name, path in value.items():
@@ -58,7 +58,7 @@ def parse_models(value: object) -> dict[str, str]:
 
 
 def validate_router(options: Any) -> None:
-    """Refuse what an instance of several models cannot have, and one of no model."""
+    """Raise BadRequest for an instance without a model, and for options that several models cannot have."""
     if not options.models:
         if not options.model:
             raise BadRequest("model is missing: an instance needs a model, or several by name in models.")
@@ -82,18 +82,21 @@ def validate_router(options: Any) -> None:
 
 
 def most_models_in_memory(options: Any) -> int:
-    """Return how many models are in memory at once at most."""
+    """Return how many models of a router may be in memory at once."""
     return int(options.models_loaded or len(options.models))
 
 
 def router_parameters(options: Any) -> dict[str, object]:
-    """Return what is wanted of a server that shall be a router."""
+    """Return the server parameters that make a server a router."""
     path = credential_path(instance_unit(options.name), CREDENTIAL)
     return {"models": path, "models_loaded": most_models_in_memory(options)}
 
 
 def format_credential_lines(options: Any) -> list[str]:
-    """Return the setting of a unit with which systemd hands over the file; as many as fit are loaded at the start."""
+    """Return the unit's line that carries the router's INI file, or no line for an instance of one model.
+
+    As many models as may be in memory at once are loaded at the start.
+    """
     if not options.models:
         return []
     rows = ["version = 1"]
@@ -105,10 +108,10 @@ def format_credential_lines(options: Any) -> list[str]:
 
 
 def models_loaded_at_start(options: Any) -> list[str]:
-    """Return the names of the models that are loaded at the start."""
+    """Return the names of the models that a router loads at its start; empty for an instance of one model."""
     return list(options.models)[: most_models_in_memory(options)] if options.models else []
 
 
 def _escape_c_text(text: str) -> str:
-    """Return a text in C's escapes, which systemd resolves there; it does not look for specifiers."""
+    """Return a text with C escapes, which systemd resolves in SetCredential; it expands no specifiers there."""
     return text.replace("\\", "\\\\").replace("\n", "\\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an instance may say of RPC workers on other hosts, whatever its model."""
+"""The addresses of RPC workers on other hosts, and the options that an instance with such workers cannot have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
-    """Return address and port of each worker; BadRequest for one that is not private, or is named twice."""
+    """Return address and port of each worker; BadRequest for a public address, or a worker named twice."""
     found = [parse_endpoint(word, "rpc_workers") for word in words]
     for one in found:
         if found.count(one) > 1:
@@ -25,7 +25,7 @@ def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def validate_rpc_workers(options: Any) -> None:
-    """Refuse what workers on other hosts cannot have."""
+    """Raise BadRequest for options that an instance with RPC workers cannot have."""
     if not options.rpc_workers:
         if options.rpc_layers is not None:
             raise BadRequest("rpc_layers has no effect without rpc_workers. Name them, or leave rpc_layers out.")
@@ -45,5 +45,5 @@ def validate_rpc_workers(options: Any) -> None:
 
 
 def format_worker_endpoints(words: Sequence[str]) -> str:
-    """Return the workers as the server takes them."""
+    """Return the value of --rpc: the workers, with commas between them."""
     return ",".join(format_endpoint(*one) for one in parse_worker_endpoints(words))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the next token is chosen where a request does not say it: the server's own defaults, changed for one instance.
+"""Sampling settings of an instance: how the next token is chosen where a request does not say it.
 
 Source: tools/server/README.md of llama.cpp, under "Sampling params".
 """
@@ -30,7 +30,7 @@ RANGES: dict[str, tuple[bool, float, float]] = {
 
 
 def parse_sampling(value: object) -> Sampling:
-    """Return the settings by name, in the order of the table; BadRequest for what is none."""
+    """Return the sampling settings by name, in the order of RANGES; BadRequest for an unknown name or value."""
     if not isinstance(value, dict):
         raise BadRequest(f"sampling must be a dictionary, as {{temperature: 0.7, top_p: 0.8}}, not '{value}'.")
     for name in value:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How units are called on a host, and the credential with the API keys of an instance."""
+"""The names of the units of instances, and the path of the credential with the API keys of an instance."""
 
 from __future__ import annotations
 
-#: The unit that computes layers of a model on another host; a host has one, whatever instances it has.
+#: The unit of a host that computes layers of a model for an instance on another host. A host has one such unit.
 WORKER_UNIT = "ggml-rpc-worker.service"
 
 
@@ -16,20 +16,20 @@ def instance_unit(name: str) -> str:
 
 
 def draft_unit(name: str) -> str:
-    """Return the name of the unit that drafts for an instance on a CCD of its own."""
+    """Return the name of the unit whose process drafts for an instance on its own CCD."""
     return f"llama-{name}-rpc.service"
 
 
 def watchdog_unit(name: str) -> str:
-    """Return the name of the unit that kills an instance which hangs; it has no file."""
+    """Return the name of the transient unit that kills an instance which hangs."""
     return f"sovereign-epyc-watchdog-{name}.service"
 
 
 def credential_path(unit: str, name: str) -> str:
-    """Return where systemd puts a credential that only the service can read."""
+    """Return the path at which systemd puts a credential of a unit, for its processes alone."""
     return f"/run/credentials/{unit}/{name}"
 
 
 def api_key_path(unit: str) -> str:
-    """Return where the server finds its API keys."""
+    """Return the path of the API keys of an instance, as its server reads them."""
     return credential_path(unit, "api-key")

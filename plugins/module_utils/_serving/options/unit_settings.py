@@ -4,8 +4,8 @@
 
 """Settings of systemd that a user adds to the unit of an instance, by systemd's own names, as a drop-in would.
 
-A list is a line for each of its words, and an empty text takes back what stands before. Whether systemd understands
-them, systemd itself is asked (unit/check.py); here is refused what an option of the instance says.
+A list becomes one line for each of its words, and an empty text resets the setting. unit/check.py has systemd verify
+the settings; this file refuses those that an option of the instance sets.
 Source: systemd.unit(5), systemd.service(5), systemd.exec(5), systemd.resource-control(5).
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Settings = dict[str, list[str]]
 
 SETTING_NAME = re.compile(r"[A-Z][A-Za-z0-9]+\Z")
-#: What belongs to the section [Unit]; everything else is taken for a setting of [Service].
+#: Settings of the section [Unit]. All other settings go to [Service].
 UNIT_SECTION = re.compile(
     r"(After|Before|Wants|Requires|Requisite|BindsTo|PartOf|Upholds|Conflicts|OnFailure|OnSuccess|OnFailureJobMode|"
     r"OnSuccessJobMode|PropagatesReloadTo|ReloadPropagatedFrom|PropagatesStopTo|StopPropagatedFrom|JoinsNamespaceOf|"
@@ -30,7 +30,7 @@ UNIT_SECTION = re.compile(
     r"JobTimeoutRebootArgument|RebootArgument|StartLimitAction|Condition\w+|Assert\w+)\Z"
 )
 SECRETS = ("SetCredential", "SetCredentialEncrypted")
-#: What the plan decides or an option says, by that option.
+#: Settings that the plan decides: the options that lead to each, or "" where none does.
 RESERVED = {
     "ExecStart": "binary and extra_arguments",
     "Type": "",
@@ -53,11 +53,11 @@ RESERVED = {
 
 
 def parse_unit_settings(value: object) -> Settings:
-    """Return the lines of each setting; BadRequest for what cannot be one, or what an option says."""
+    """Return the values of each setting; BadRequest for an impossible name or value, or a setting of the plan."""
     if not isinstance(value, dict):
         raise BadRequest(f"unit_settings must be a dictionary of systemd's settings and values, not '{value}'.")
     settings = {}
-    for key, found in value.items():
+    for key, given in value.items():
         if not isinstance(key, str) or not SETTING_NAME.match(key):
             raise BadRequest(f"unit_settings: '{key}' is no name of a setting; write it as systemd does, as MemoryMax.")
         if key in SECRETS:
@@ -68,13 +68,13 @@ def parse_unit_settings(value: object) -> Settings:
         if key in RESERVED:
             way = f"Leave it out, and use {RESERVED[key]}." if RESERVED[key] else "Leave it out."
             raise BadRequest(f"unit_settings: {key} is said by the plan. {way}")
-        words = found if isinstance(found, (list, tuple)) else [found]
+        words = given if isinstance(given, (list, tuple)) else [given]
         settings[key] = [_format_value(key, word) for word in words]
     return settings
 
 
 def format_section_lines(settings: Settings, is_unit_section: bool) -> list[str]:
-    """Return the lines of one of the two sections."""
+    """Return the unit file's lines for the settings of [Unit], or for those of [Service]."""
     keys = [key for key in settings if bool(UNIT_SECTION.match(key)) == is_unit_section]
     return [f"{key}={word}" for key in keys for word in settings[key]]
 

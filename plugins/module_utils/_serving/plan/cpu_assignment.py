@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
-    """Return the CPUs to compute on, those of a draft among them."""
+    """Return the CPUs on which an instance and its draft compute.
+
+    They are those that the option cpus names, else all CPUs of the nodes but housekeeping; BadRequest where none is
+    left.
+    """
     top = host.topology
     if options.cpus:
         busy = parse_cpus(host, options.cpus)
@@ -44,18 +48,18 @@ def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
 
 
 def parse_cpus(host: Host, words: str) -> list[int]:
-    """Return the CPUs that words with commas name: roles, places and numbers."""
+    """Return the CPUs that a text names by roles, places and numbers with commas between them, in ascending order."""
     return sorted({cpu for word in words.split(",") for cpu in _parse_cpu_word(host, word.strip())})
 
 
 def _parse_cpu_word(host: Host, word: str) -> set[int]:
-    """Return the CPUs that a word names; without the housekeeping CPUs unless it is a role or numbers."""
+    """Return the CPUs that a word names. A place, such as a node, does not include its housekeeping CPUs."""
     named = set(host.parse_cpus(word))
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
 def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes for the memory of what computes on these CPUs."""
+    """Return the nodes for memory: those that the option nodes names, else those of the CPUs that compute."""
     return (
         tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes"))
         if options.nodes
@@ -64,13 +68,13 @@ def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -
 
 
 def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes of these CPUs, without those that have no memory where others have some."""
+    """Return the nodes of these CPUs that have memory, or all nodes of these CPUs where none of them has memory."""
     own = [node for node in host.topology.nodes if set(node.cpus) & set(cpus)]
     return tuple([node.id for node in own if node.bytes] or [node.id for node in own])
 
 
 def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
-    """Return what speaks against these CPUs with memory on these nodes."""
+    """Return remarks on CPUs far from the memory of an instance, and on housekeeping CPUs that compute."""
     found = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]
     if far and options.nodes:
@@ -82,19 +86,19 @@ def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], no
 
 
 STRICT, GOMP, NUMA, CPUSET = "strict", "gomp", "numa", "cpuset"
-#: Limits that are compiled into the server.
+#: The most NUMA nodes and CPUs that the server can handle, which are compiled into it.
 MOST_NODES = 8
 MOST_CPUS = 512
 
 
 def first_cpu_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
-    """Return one CPU of each core: two threads on one core slow each other down."""
+    """Return the first of the given CPUs on each core, because two threads on a core slow each other down."""
     members = set(cpus)
     return sorted(min(members.intersection(core)) for core in top.cores if members.intersection(core))
 
 
 def alternate_l3_domains(top: Topology, cpus: Sequence[int]) -> list[int]:
-    """Return CPUs from each L3 domain in turn, so that even a few threads use the links of all CCDs."""
+    """Return the CPUs with one from each L3 domain in turn, so that even a few threads use the links of all CCDs."""
     rows = [[cpu for cpu in cpus if cpu in domain.cpus] for domain in top.l3] or [list(cpus)]
     longest = max(len(row) for row in rows)
     return [row[at] for at in range(longest) for row in rows if at < len(row)]
@@ -103,9 +107,9 @@ def alternate_l3_domains(top: Topology, cpus: Sequence[int]) -> list[int]:
 def choose_pinning(
     pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
 ) -> str:
-    """Choose how the threads are pinned. Raises BadRequest where they would all run on one CPU."""
+    """Return the method of pinning: STRICT, GOMP or CPUSET. BadRequest where all threads would run on one CPU."""
     if openmp and (in_order or not pins_work or threads == 1):
-        # With one thread, an OpenMP build never applies the mask.
+        # An OpenMP build with one thread ignores --cpu-mask.
         return GOMP
     if pins_work and (openmp or draft_threads <= 1):
         return STRICT
@@ -123,9 +127,9 @@ def choose_pinning(
 
 
 def most_threads_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
-    """Return how many threads --numa distribute may have: thread i runs on any CPU of node i % nodes.
+    """Return the most threads that --numa distribute spreads evenly: thread i runs on any CPU of node i % nodes.
 
-    ``memory`` is the option that asks for it, for the sentence of BadRequest.
+    BadRequest where this host or these CPUs rule it out; ``memory`` is the value of the option that needs it.
     """
     numbers = [node.id for node in top.nodes]
     reason = ""

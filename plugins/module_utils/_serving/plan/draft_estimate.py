@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Estimates how many tokens a draft should propose on this host, from the cost of a token; measure to improve it.
+"""Estimates from the cost of a token how many tokens a draft should propose on this host.
 
-A token of a model takes the longer of two times: reading the weights, and computing with them. Tokens that are verified
-together share one reading but not the computing, so that a host with few cores gains little.
+A token takes the longer of two times: reading the weights, and computing with them. Tokens that are verified together
+share one reading but not the computing, so that a host with few cores gains little.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._host.topology import Topology
-    from ..._models.token_cost import Work
+    from ..._models.token_cost import TokenWork
 
 #: Tokens of a batch, and milliseconds of one Zen 4 core for it in a model of BODY parameters. Measured with and without
 #: repacked weights; the slower of the two, because a model has tensors of both kinds.
@@ -31,21 +31,22 @@ PEAK_BANDWIDTHS = (
     (26, 0x00, 0x1F, 576.0),
 )
 ASSUMED_PEAK = 100.0
-#: How much of the peak llama.cpp gets (0.55 to 0.75 was measured), and what one CCD gets over its link, in GB/s.
+#: The share of the peak bandwidth that llama.cpp reaches (0.55 to 0.75 was measured).
 UTILIZATION = 0.65
+#: GB/s that one CCD reads over its link.
 CCD_LINK = 50.0
 #: Seconds per core and drafted token that threads wait at barriers; measured with 128 cores.
 BARRIER_SECONDS = 0.001 / 128
-#: How often a token of the draft is right: reports say 0.6 to 0.7 for prose, more for code.
+#: The share of drafted tokens that are accepted: reports say 0.6 to 0.7 for prose, more for code.
 ACCEPTANCE = 0.7
 LONGEST_DRAFT = 16
-#: A gain below this is not worth a second model.
+#: A draft model that multiplies the rate by less than this is left out.
 LEAST_GAIN = 1.1
 NEARLY_BEST = 0.98
 
 
 class ComputeResources:
-    """The resources of a model: cores, and the bytes per second that they read together."""
+    """The resources with which a model computes: cores, and the bytes per second that they read together."""
 
     __slots__ = ("bandwidth", "cores")
 
@@ -55,7 +56,7 @@ class ComputeResources:
 
 
 class DraftEstimate:
-    """``draft_max`` is 0 where the draft gains too little; the rates are tokens per second with and without it."""
+    """The best length of a draft, 0 where it gains too little, and tokens per second with and without a draft."""
 
     __slots__ = ("draft_max", "rate", "rate_without_draft")
 
@@ -66,10 +67,10 @@ class DraftEstimate:
 
 
 def socket_peak_bandwidth(top: Topology) -> float | None:
-    """Return the GB/s of one socket of this host with all channels filled, None where the family is not known."""
+    """Return the peak memory bandwidth of one socket with all channels filled, in GB/s; None for an unknown CPU."""
     for family, low, high, number in PEAK_BANDWIDTHS:
         if top.is_amd and top.family == family and low <= top.model_number <= high:
-            # The 8004 (Siena) is a 9004 with half the channels.
+            # The series 8004 (Siena) has half the memory channels of the series 9004, and the same model numbers.
             return number / 2 if family == 25 and top.sku.startswith("8") else number
     return None
 
@@ -77,7 +78,10 @@ def socket_peak_bandwidth(top: Topology) -> float | None:
 def find_compute_resources(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None
 ) -> ComputeResources:
-    """Return the resources of some CPUs with memory on some nodes; ``bandwidth`` is a measured one, in GB/s."""
+    """Return the cores among some CPUs, and the bandwidth with which they read memory of some nodes.
+
+    ``bandwidth`` is a measured one of these nodes in GB/s; without it, a share of the peak counts.
+    """
     members = set(cpus)
     cores = sum(1 for core in top.cores if members.intersection(core))
     if bandwidth is None:
@@ -88,7 +92,7 @@ def find_compute_resources(
 
 
 def batch_core_milliseconds(tokens: int) -> float:
-    """Return milliseconds of one core for a batch, interpolated between the measured sizes."""
+    """Return the milliseconds that one core computes a batch of tokens, interpolated between measured sizes."""
     if tokens >= BATCH_COST[-1][0]:
         return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
     for (low, first), (high, second) in zip(BATCH_COST, BATCH_COST[1:]):
@@ -97,43 +101,43 @@ def batch_core_milliseconds(tokens: int) -> float:
     return BATCH_COST[0][1]
 
 
-def estimate_batch_seconds(work: Work, box: ComputeResources, tokens: int) -> float:
-    """Return the seconds for a batch of tokens, the longer of reading and computing."""
-    computing = batch_core_milliseconds(tokens) / 1000 * work.parameters / MEASURED_PARAMETERS / box.cores
-    return max(work.bytes(tokens) / box.bandwidth, computing)
+def estimate_batch_seconds(work: TokenWork, box: ComputeResources, tokens: int) -> float:
+    """Return the seconds for a batch of tokens: the longer of reading weights and computing."""
+    computing = batch_core_milliseconds(tokens) / 1000 * work.parameters_per_token / MEASURED_PARAMETERS / box.cores
+    return max(work.batch_bytes(tokens) / box.bandwidth, computing)
 
 
 def expected_tokens_per_step(acceptance: float, drafted: int) -> float:
-    """Return how many tokens a step gives on average, with the one that the model itself adds."""
+    """Return how many tokens a step gives on average, with the token that the model itself adds."""
     return sum(acceptance**number for number in range(drafted + 1))
 
 
 def estimate_tokens_per_second(
-    target: Work,
-    draft: Work,
+    target: TokenWork,
+    draft: TokenWork,
     box: ComputeResources,
     draft_box: ComputeResources,
     drafted: int,
     acceptance: float = ACCEPTANCE,
 ) -> float:
-    """Return tokens per second when each step drafts ``drafted`` tokens, one after the other."""
+    """Return the tokens per second of a model when each step drafts ``drafted`` tokens, one after the other."""
     step = estimate_batch_seconds(target, box, drafted + 1)
     if drafted:
         step += drafted * _estimate_draft_token_seconds(draft, draft_box)
     return expected_tokens_per_step(acceptance, drafted) / step
 
 
-def _estimate_draft_token_seconds(draft: Work, box: ComputeResources) -> float:
+def _estimate_draft_token_seconds(draft: TokenWork, box: ComputeResources) -> float:
     return estimate_batch_seconds(draft, box, 1) + BARRIER_SECONDS * box.cores
 
 
 def least_worthwhile_probability(
-    target: Work, draft: Work, box: ComputeResources, draft_box: ComputeResources, drafted: int
+    target: TokenWork, draft: TokenWork, box: ComputeResources, draft_box: ComputeResources, drafted: int
 ) -> float:
-    """Return the least probability of a token at which drafting it gains time, up to ``drafted`` tokens.
+    """Return the least probability of a token at which drafting it gains time, for drafts of ``drafted`` tokens.
 
-    One more token costs its drafting and its share of the longer batch; without it, that time would give tokens at the
-    usual rate. It counts only when all tokens before it were right.
+    One more token costs its drafting and its share of the longer batch. Without it, that time would give tokens at the
+    usual rate. A drafted token counts only when all tokens before it were accepted.
     """
     batch = (estimate_batch_seconds(target, box, drafted + 1) - estimate_batch_seconds(target, box, 1)) / drafted
     cost = (batch + _estimate_draft_token_seconds(draft, draft_box)) * estimate_tokens_per_second(
@@ -143,21 +147,21 @@ def least_worthwhile_probability(
 
 
 def estimate_best_draft(
-    target: Work,
-    draft: Work,
+    target: TokenWork,
+    draft: TokenWork,
     box: ComputeResources,
     draft_box: ComputeResources,
     acceptance: float = ACCEPTANCE,
     alone: ComputeResources | None = None,
 ) -> DraftEstimate:
-    """Return the shortest draft with about the best rate; its length is 0 where none gains enough.
+    """Return the shortest draft with nearly the best rate; its length is 0 where no draft gains enough.
 
-    ``alone`` is what the model has where it does not speculate, if that is more than ``box``.
+    ``box`` are the resources of the model beside a draft, ``alone`` those without a draft where they are more.
     """
     plain = estimate_tokens_per_second(target, draft, alone or box, draft_box, 0)
     rates = {
         k: estimate_tokens_per_second(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST_DRAFT + 1)
     }
-    # Of nearly equal rates the shortest: it loses least when the draft is right less often than assumed.
+    # Of nearly equal rates the shortest draft wins: it loses least when fewer tokens are accepted than assumed.
     best = min(k for k in rates if rates[k] >= NEARLY_BEST * max(rates.values()))
     return DraftEstimate(best if rates[best] >= LEAST_GAIN * plain else 0, rates[best], plain)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The memory that an instance of llama-server needs, the memory that is free, and whether it is enough."""
+"""The free memory of a host by NUMA node, and whether it is enough for an instance."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from .instance_plan import MemoryNeed, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
-#: CPUs to which the kernel does not balance tasks: by boot parameter, and by cpuset partition.
+#: CPUs to which the kernel balances no tasks, isolated by a boot parameter or by a cpuset partition.
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
-#: The largest page, in kB, that suits buffers of any size.
+#: The largest page in kB of which a buffer of any size may take whole pages.
 LARGEST_POOL = 2048
 
 
 class FreeMemory:
-    """The free memory of a host, and what else of its state a plan must know.
+    """The free memory of a host, and other facts of its state that a plan needs.
 
-    ``available`` is bytes by node without huge pages; ``free`` is huge pages by node and size in kB; ``default_kb`` is
-    the size that a program gets without naming one, ``hugetlbfs_kb`` that of the chosen mount, None without one;
-    ``partition`` are the CPUs of the cpuset partition for instances.
+    ``available`` has the free bytes by node, without huge pages, and ``free`` the free huge pages by node and page size
+    in kB. ``default_kb`` is the size of the huge pages that a program gets without naming a size, and ``hugetlbfs_kb``
+    that of the chosen mount, None without one. ``thp`` is the mode of transparent huge pages, ``staged`` has the files
+    that are on the hugetlbfs already, and ``partition`` the CPUs of the cpuset partition for instances.
     """
 
     __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition", "staged", "thp")
@@ -62,13 +63,13 @@ class FreeMemory:
         self.partition = frozenset(partition)
 
     def reserve(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
-        """Count bytes, and huge pages of each node, as taken, evenly on these nodes."""
+        """Subtract bytes, evenly on these nodes, and huge pages of each of these nodes."""
         self.add_free(
             dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {}
         )
 
     def add_free(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
-        """Count as free what a running instance holds by node, because the new one replaces it."""
+        """Add bytes by node, and huge pages by node and page size; negative numbers subtract."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
         for key, count in pages.items():
@@ -76,7 +77,7 @@ class FreeMemory:
 
 
 def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) -> FreeMemory:
-    """Read the free memory of this host."""
+    """Return the free memory of this host, and which files of these models are staged for an instance."""
     fs = host.fs
     default_kb = default_page_kb(fs)
     there = {}
@@ -95,7 +96,7 @@ def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) 
 
 
 def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
-    """Return the page size of the hugetlbfs that a path lies on."""
+    """Return the page size in kB of the hugetlbfs that a path lies on, None where it lies on none."""
     found: tuple[str, int] = ("", 0)
     for point, kb in list_hugetlbfs_mounts(fs, with_other_kinds=True):
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")
@@ -104,18 +105,18 @@ def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
     return found[1] or None
 
 
-# Whether it fits
-
-
 def count_pages(size: int, kb: int) -> int:
-    """Return how many pages are needed for this many bytes."""
+    """Return how many pages of a size in kB hold this many bytes."""
     return -(-size // (kb * UNITS["KiB"]))
 
 
 def require_enough_memory(
     options: OptionTable, required: MemoryNeed, placement: Placement, free: FreeMemory, staged: Sequence[Model]
 ) -> None:
-    """Raise BadRequest when the memory or the huge pages of the nodes do not hold an instance with these staged."""
+    """Raise BadRequest when the memory or the huge pages of the nodes are too little for an instance.
+
+    ``staged`` are the models whose files are copied to a hugetlbfs.
+    """
     if options.hugepages == "pool":
         if free.default_kb > LARGEST_POOL:
             raise BadRequest(
@@ -123,7 +124,7 @@ def require_enough_memory(
                 "and the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use "
                 "thp."
             )
-        # When the pool is empty, glibc takes ordinary pages; when only the nodes' part is, a bound task is killed.
+        # With an empty pool, glibc takes ordinary pages. With pages on other nodes only, the kernel kills a bound task.
         what = f"the parts of the instance ({required.format_parts()})"
         _require_huge_pages(count_pages(required.total, free.default_kb), free.default_kb, placement, free, what)
         return
@@ -138,14 +139,14 @@ def require_enough_memory(
         files = [(part, path) for one in staged for part, path in zip(one.parts, staged_paths(options, one))]
         pages = sum(count_pages(part.size, kb) for part, path in files if path not in free.staged)
         _require_huge_pages(pages, kb, placement, free, "the staged files")
-        held = sum(part.data for part, dummy in files)
+        held = sum(part.data_bytes for part, dummy in files)
     require_ordinary_memory(required, placement, free, "The instance", held)
 
 
 def require_ordinary_memory(
     required: MemoryNeed, placement: Placement, free: FreeMemory, what: str, held: int = 0
 ) -> None:
-    """Raise BadRequest when the ordinary memory of the nodes is too little; ``held`` of the weights need none."""
+    """Raise BadRequest when the nodes have too little ordinary memory; ``held`` bytes of the weights need none."""
     nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - held
     there = sum_over_nodes({node: free.available.get(node, 0) for node in nodes}, even)
@@ -158,14 +159,14 @@ def require_ordinary_memory(
 
 
 def _ways_to_need_less(required: MemoryNeed) -> str:
-    """Return what would make the need smaller."""
+    """Return the changes of options with which an instance would need less memory, for a sentence."""
     ways = ["a smaller context or model", "a quantized KV cache"]
     ways += ["a smaller prompt_cache"] if required.prompt_cache else []
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
 
 
 def sum_over_nodes(by_node: Mapping[int, int], even: bool) -> int:
-    """Return what the nodes give together: where memory lies evenly, each gives as much as the one with the least."""
+    """Return the sum over all nodes; where memory is interleaved (``even``), each counts as much as the smallest."""
     return min(by_node.values()) * len(by_node) if even else sum(by_node.values())
 
 

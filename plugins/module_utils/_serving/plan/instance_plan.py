@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MemoryNeed:
-    """Bytes: weights with those of a draft, KV cache, compute buffers, and what is kept of earlier requests."""
+    """The memory that a process needs, in bytes by part. The weights include those of a draft in the same process."""
 
     PARTS = ("weights", "kv_cache", "compute", "prompt_cache", "checkpoints")
     __slots__ = PARTS
@@ -37,11 +37,11 @@ class MemoryNeed:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all parts."""
         return sum(getattr(self, part) for part in self.PARTS)
 
     def format_parts(self, held: int = 0) -> str:
-        """Return its parts for a sentence; ``held`` of the weights need no memory any more."""
+        """Return the parts with their sizes for a sentence; ``held`` bytes of the weights need no memory any more."""
         parts = (
             (self.weights - held, "weights"),
             (self.kv_cache, "KV cache"),
@@ -57,11 +57,11 @@ class MemoryNeed:
 
 
 class Placement:
-    """The placement of one process: the CPUs that its unit allows, and those of them that it computes on.
+    """The placement of one process: the CPUs that its unit allows, and the CPUs on which it computes.
 
-    ``cpus`` are all allowed CPUs, with those for HTTP and tokenizer threads; ``affinity`` is the affinity at the start,
-    None for all of ``cpus``; ``group`` is the resctrl group whose limits apply, None without one; ``slice`` is that of
-    its unit, None for the usual one.
+    ``cpus`` are all allowed CPUs, including those for HTTP and tokenizer threads. ``affinity`` is the affinity mask at
+    the start, None for all of ``cpus``. ``group`` is the resctrl group whose limits apply, None without one. ``slice``
+    is the systemd slice of the unit, None for the default.
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Placement:
         self.slice: str | None = None
 
     def placement_expectations(self, huge: dict[str, str]) -> dict[str, Any]:
-        """Return the options of service_placement that check this placement, and this much memory in huge pages."""
+        """Return the options of service_placement that verify this placement and this much memory in huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
@@ -119,7 +119,7 @@ class Placement:
 
 
 class DraftProcess:
-    """The server of a draft that has a CCD of its own; ``arguments`` are those of ggml-rpc-server."""
+    """The process that drafts for an instance on its own CCD; ``arguments`` are those of ggml-rpc-server."""
 
     __slots__ = ("arguments", "expect", "need", "placement", "unit")
 
@@ -175,8 +175,8 @@ class InstancePlan:
         self.rpc = rpc
         self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
         self.staged = {part.path: path for one in staged for part, path in zip(one.parts, staged_paths(options, one))}
-        # A draft in another process is sent there; a projector and adapters are read into memory. The model may be its
-        # own draft.
+        # A draft in its own process is sent there, and a projector and adapters are read into memory, so the server
+        # maps none of them. A model that is its own draft is mapped.
         aside = {wants.get("projector"), wants.get("draft_model") if rpc else None, *options.adapters}
         aside -= {wants.get("model")}
         mapped = [] if staged or wants.get("load") != "mmap" else [one for one in read if one.path not in aside]
@@ -212,10 +212,10 @@ class InstancePlan:
 
 
 def staging_folder(options: OptionTable) -> str:
-    """Return the folder on the hugetlbfs in which the files of an instance are."""
+    """Return the folder on the hugetlbfs to which the files of an instance are staged."""
     return f"{options.hugetlbfs.rstrip('/')}/llama-{options.name}"
 
 
 def staged_paths(options: OptionTable, model: Model) -> list[str]:
-    """Return where the files of a model are once they are staged; the first is the one to pass to a server."""
+    """Return the paths of the files of a model on the hugetlbfs; the first is the path for the server."""
     return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]

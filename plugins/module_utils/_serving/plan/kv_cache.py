@@ -2,31 +2,31 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The memory in which a server keeps what it computed of a context, from the header of the model.
+"""Computes the size of a KV cache from the header of a model.
 
-What counts as if each of its layers kept every token is never counted too small.
-Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434. The tests hold it against that
-server's own figures.
+A model of an unknown architecture counts as if each of its layers kept every token, which is never too small.
+Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434. The tests compare the sizes with those
+that this server prints.
 """
 
 from __future__ import annotations
 
-from ..._models.tensor_types import element
-from ..._models.token_cost import NOTHING, STATE, Layers
+from ..._models.tensor_types import bytes_per_element
+from ..._models.token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._models.model import Model
 
-#: Caches have room for multiples of so many tokens.
+#: The number of tokens for which a cache has room is a multiple of this.
 CELLS = 256
 
 
 class KvCache:
-    """Bytes for all slots, and those that a copy of one slot takes to which the server can go back.
+    """The size of a KV cache: ``bytes`` of all slots, and ``checkpoint``, the bytes of a checkpoint of one slot.
 
-    Only windows and states have to be copied: what was overwritten there cannot be had again. ``tokens`` is how many
-    tokens a slot holds.
+    A checkpoint has copies of sliding windows and of states only, since what is overwritten there is lost.
+    ``recurrent`` is whether layers keep a state, and ``tokens`` is how many tokens a slot holds.
     """
 
     __slots__ = ("bytes", "checkpoint", "recurrent", "tokens")
@@ -39,10 +39,10 @@ class KvCache:
 
 
 class CacheSettings:
-    """What a server is told of its caches: tokens of all slots together, slots, tokens of a batch, types.
+    """The arguments of a server that decide on its KV cache: tokens of all slots, slots, tokens of a batch, types.
 
-    ``windows`` is whether this server keeps less for layers with windows, ``compressed`` whether it keeps no values
-    beside compressed keys, ``flat`` whether all layers take the width of the widest for values.
+    ``windows`` is whether this server keeps less for layers with a sliding window, ``compressed`` whether it keeps no
+    values where a model has compressed keys, and ``flat`` whether the values of all layers are as wide as the widest.
     """
 
     __slots__ = ("batch", "compressed", "context", "flat", "key", "slots", "value", "windows")
@@ -60,43 +60,43 @@ class CacheSettings:
         self.context = context
         self.slots = slots
         self.batch = batch
-        self.key, self.value = (element(name) for name in types)
+        self.key, self.value = (bytes_per_element(name) for name in types)
         self.windows = windows
         self.compressed = compressed
         self.flat = flat
 
     @property
     def slot_tokens(self) -> int:
-        """The tokens that a slot has room for."""
+        """The number of tokens for which a slot has room."""
         return _round_up_to_cells(_round_up_to_cells(self.context) // self.slots)
 
 
 def compute_kv_cache(model: Model, sizes: CacheSettings) -> KvCache | None:
-    """Return the memory of a model's context; None where its header does not say its layers and heads."""
-    header = Layers(model)
-    if model.architecture in NOTHING:
+    """Return the size of the KV cache of a model; None where its header does not state its layers and heads."""
+    header = ModelLayers(model)
+    if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return KvCache(0, 0, False, sizes.slot_tokens)
-    if not header.layers or not header.says_enough:
+    if not header.count or not header.has_known_widths:
         return None
-    states = [layer for layer in range(header.layers) if header.keeps_state(layer)]
-    window = header.window if sizes.windows else 0
+    states = [layer for layer in range(header.count) if header.has_state(layer)]
+    window = header.window_tokens if sizes.windows else 0
     narrow = (
         min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, window + sizes.batch)))
         if window
         else sizes.slot_tokens
     )
-    layers = [layer for layer in range(header.layers) if header.keeps_tokens(layer)]
-    wide = max((header.values(layer) for layer in layers), default=0)
+    layers = [layer for layer in range(header.count) if header.has_own_kv_cache(layer)]
+    wide = max((header.value_width(layer) for layer in layers), default=0)
     whole = windowed = 0.0
     for layer in layers:
-        values = wide if sizes.flat else header.values(layer)
-        cell = header.keys(layer) * sizes.key + header.indexer * sizes.key
-        cell += 0 if header.compressed and sizes.compressed else values * sizes.value
-        if window and header.sees_window(layer):
+        values = wide if sizes.flat else header.value_width(layer)
+        cell = header.key_width(layer) * sizes.key + header.indexer_width * sizes.key
+        cell += 0 if header.has_compressed_keys and sizes.compressed else values * sizes.value
+        if window and header.is_windowed(layer):
             windowed += cell * narrow
         else:
             whole += cell * sizes.slot_tokens
-    state = len(states) * header.state * STATE
+    state = len(states) * header.state_width * STATE_NUMBER_BYTES
     size = sizes.slots * (whole + windowed + state)
     return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
 

@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The memory that an instance of llama-server needs, from the headers of its models.
+"""Estimates the memory that an instance of llama-server needs, from the headers of its models.
 
-The compute buffers are a safe estimate, the rest is what the server takes. What it keeps of earlier requests grows up
-to its limits only, and is counted whole: a server on nodes of its own is killed when they are full.
+The compute buffers are a safe estimate, all other parts are what the server allocates. The prompt cache and the
+checkpoints grow up to their limits and count whole: a server that is bound to nodes is killed when these are full.
 """
 
 from __future__ import annotations
 
-from ..._models.draft_compatibility import AHEAD
-from ..._models.token_cost import Layers
+from ..._models.draft_compatibility import MTP_LAYERS
+from ..._models.token_cost import ModelLayers
 from ..._notation.sizes import UNITS
 from .instance_plan import MemoryNeed
 from .kv_cache import CacheSettings, compute_kv_cache
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from ..options.options import Options
     from .placement import ServerCapabilities
 
-#: The default sizes of a batch, logical and physical, in tokens.
+#: The default sizes of a logical and of a physical batch, in tokens.
 BATCH, UBATCH = 2048, 512
-#: The type of keys and values of a draft whose server is told none.
+#: The type of the keys and values of a draft where no option sets it.
 DEFAULT_CACHE_TYPE = "f16"
-#: Libraries, HTTP buffers and the heaps of threads.
+#: Bytes of a process for libraries, HTTP buffers and the heaps of threads.
 PROCESS_BYTES = 256 * UNITS["MiB"]
-#: The buffers for one picture, which are those of a large one.
+#: Bytes of the buffers for a large picture.
 PICTURE_BYTES = 2 * UNITS["GiB"]
-#: Flags of servers that keep less: for layers with windows, unless that flag is given, and no values beside
-#: compressed keys.
+#: A server with the first flag keeps less for layers with a sliding window, unless the flag is given. A llama.cpp with
+#: the second flag keeps no values where a model has compressed keys.
 FULL_WINDOWS_FLAG, COMPRESSED_CACHE_FLAG = "--swa-full", "--spec-type"
 PROMPT_CACHE_FLAG, CHECKPOINTS_FLAG = "--cache-ram", "--ctx-checkpoints"
 
@@ -48,9 +48,10 @@ def estimate_memory_need(
     adapters: Sequence[Model] = (),
     ahead: bool = False,
 ) -> tuple[MemoryNeed, MemoryNeed | None, list[str]]:
-    """Return the need of an instance, that of a draft ``apart`` in its own process, and remarks on what is unknown.
+    """Return the memory need of an instance, that of its draft process, and remarks on what is unknown.
 
-    ``ahead`` is whether the layers at the end of a model that guess the next tokens do so, where there is no draft.
+    The second need is None unless the draft computes in its own process (``apart``). ``ahead`` is whether the MTP
+    layers of the model draft, where there is no draft model.
     """
     remarks = []
     needs = []
@@ -72,7 +73,9 @@ def estimate_memory_need(
                 "is taken from the file."
             )
         if one is model and ahead and draft is None and cache:
-            cache.bytes += cache.bytes * (model.of_architecture(AHEAD) or 0) // max(1, Layers(model).layers)
+            cache.bytes += (
+                cache.bytes * (model.architecture_number(MTP_LAYERS) or 0) // max(1, ModelLayers(model).count)
+            )
         needs.append(
             MemoryNeed(
                 _weights(one),
@@ -90,23 +93,23 @@ def estimate_memory_need(
         whole.weights += _weights(projector)
         whole.compute += PICTURE_BYTES
     whole.weights += sum(map(_weights, adapters))
-    if server.works(PROMPT_CACHE_FLAG):
+    if server.has_flag(PROMPT_CACHE_FLAG):
         whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
-    if server.works(CHECKPOINTS_FLAG):
-        # To guess on top of a state, the server keeps one copy more.
+    if server.has_flag(CHECKPOINTS_FLAG):
+        # To speculate with a recurrent model, the server keeps one checkpoint more.
         kept = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
         whole.checkpoints = kept * options.slots * checkpoint
     return whole, own, remarks
 
 
 def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
-    """Return the need of so many models at once, when they are those that need the most."""
+    """Return the sum of the ``count`` largest needs: as many models of a router are in memory at once."""
     largest = sorted(needs, key=lambda one: one.total, reverse=True)[:count]
     return MemoryNeed(*(sum(getattr(one, part) for one in largest) for part in MemoryNeed.PARTS))
 
 
 def _weights(model: Model) -> int:
-    return sum(part.data for part in model.parts)
+    return sum(part.data_bytes for part in model.parts)
 
 
 def _parts(one: MemoryNeed) -> tuple[int, int, int]:
@@ -120,23 +123,23 @@ def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[s
         options.slots,
         batch,
         types,
-        windows=server.works(FULL_WINDOWS_FLAG) and FULL_WINDOWS_FLAG not in options.extra_arguments,
-        compressed=server.engine != "llama.cpp" or server.works(COMPRESSED_CACHE_FLAG),
+        windows=server.has_flag(FULL_WINDOWS_FLAG) and FULL_WINDOWS_FLAG not in options.extra_arguments,
+        compressed=server.engine != "llama.cpp" or server.has_flag(COMPRESSED_CACHE_FLAG),
         flat=options.flash_attention == "off",
     )
 
 
 def _estimate_compute_buffers(options: Options, model: Model, sizes: CacheSettings) -> int:
-    """Estimate the buffers of a batch: scores of all tokens, activations, which tokens each sees, and attention."""
-    embedding: int = model.of_architecture("embedding_length") or 0
-    inner = model.largest("feed_forward_length") or 4 * embedding
-    heads = model.largest("attention.head_count")
+    """Return the bytes of the buffers of a batch: logits, activations, attention masks and attention scores."""
+    embedding: int = model.architecture_number("embedding_length") or 0
+    inner = model.largest_architecture_number("feed_forward_length") or 4 * embedding
+    heads = model.largest_architecture_number("attention.head_count")
     width = embedding // heads if heads else 0
-    keys = model.of_architecture("attention.key_length") or width
-    values = model.of_architecture("attention.value_length") or width
-    expert = embedding + 2 * model.largest("expert_feed_forward_length")
+    keys = model.architecture_number("attention.key_length") or width
+    values = model.architecture_number("attention.value_length") or width
+    expert = embedding + 2 * model.largest_architecture_number("expert_feed_forward_length")
     numbers = len(model.tokens or ()) + 10 * embedding + 3 * inner + heads * (keys + values)
-    numbers += model.largest("expert_used_count") * expert
-    # Four bytes and two for each token that may be seen, as some builds keep both.
+    numbers += model.largest_architecture_number("expert_used_count") * expert
+    # The mask takes six bytes for each token of the context, because some builds keep it in f32 and in f16.
     seen = sizes.slot_tokens * (4 * heads + 4 if options.flash_attention == "off" else 6)
     return sizes.batch * (4 * numbers + seen)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The placement of an instance: how its threads are pinned, CPUs for all others, and how its memory lies."""
+"""The placement of an instance: the pins of its compute threads, CPUs for its HTTP threads, and its memory policy."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
     from .speculation_plan import SpeculationPlan
 
     class ServerCapabilities(Protocol):
-        """What a plan must know of the binary."""
+        """The facts of a server binary that a plan needs."""
 
         @property
         def engine(self) -> str:
-            """One of the ENGINES of the options."""
+            """The engine of the binary: llama.cpp or ik_llama.cpp."""
 
         @property
-        def pins_work(self) -> bool:
-            """Whether --cpu-mask has an effect."""
+        def can_pin_threads(self) -> bool:
+            """Whether the server binds each thread to a CPU of --cpu-mask."""
 
         @property
         def openmp(self) -> bool:
             """Whether it was built with OpenMP."""
 
-        def works(self, flag: str) -> bool:
-            """Return whether it has a flag."""
+        def has_flag(self, flag: str) -> bool:
+            """Return whether the binary takes a flag."""
 
 
-#: From this number of tokens on, the server distributes a batch to threads without regard to nodes.
+#: The server distributes a batch of at least this many tokens to threads without regard to NUMA nodes.
 NODE_BLIND_BATCH = 8
 
 
 def choose_memory_policy(options: Options, top: Topology, nodes: Sequence[int]) -> str:
-    """Return the memory policy: local on a host with one node, bind for one node of several, else interleave."""
+    """Return the memory policy: the option memory, or local on a host with one node, bind for one node, interleave."""
     if options.memory:
         return str(options.memory)
     if len(top.nodes) == 1:
@@ -70,7 +70,7 @@ def place_threads(
     free: FreeMemory,
     remarks: list[str],
 ) -> Placement:
-    """Place all threads, and write the numbers of threads and the pins into the wants."""
+    """Return the placement of the server's threads, and add thread counts and pins to the server parameters."""
     top = host.topology
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
@@ -92,7 +92,7 @@ def place_threads(
         _add_batch_remark(wants, policy, remarks)
     else:
         in_order = bool(first) or threads < used
-        works = server.pins_work and max(pins) < cpu_assignment.MOST_CPUS
+        works = server.can_pin_threads and max(pins) < cpu_assignment.MOST_CPUS
         pinned = cpu_assignment.choose_pinning(works, server.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
@@ -109,7 +109,8 @@ def place_threads(
         result.busy_cpus = tuple(sorted(pins))
         wants["cpus"] = sorted(pins)
         if http and not server.openmp:
-            # OpenMP counts the CPUs at its start; with fewer CPUs than threads, the threads sleep at every barrier.
+            # Not with OpenMP: it counts its CPUs at the start, and with fewer CPUs than threads, threads sleep at
+            # barriers.
             result.affinity = http
     elif pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
@@ -128,7 +129,7 @@ def place_threads(
 
 
 def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, policy: str) -> tuple[int, int]:
-    """Return the threads that decode, and those that read prompts and verify."""
+    """Return the number of threads that decode, and of those that read prompts and verify drafts."""
     by_thread = policy in POLICIES_BY_THREAD
     threads: int = options.threads or most
     batch: int = options.threads_batch or (threads if by_thread else most)
@@ -147,7 +148,7 @@ def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, poli
 
 
 def _choose_draft_thread_count(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
-    """Return how many threads draft in this process."""
+    """Return how many threads draft in the process of the server; 0 without a draft there."""
     if not speculation.draft_max or speculation.has_draft_process:
         return 0
     most = first or threads
@@ -167,7 +168,7 @@ def _add_batch_remark(wants: dict[str, Any], policy: str, remarks: list[str]) ->
 
 
 def _choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
-    """Return the housekeeping CPUs for all other threads: those on the nodes of the busy CPUs, else all."""
+    """Return the housekeeping CPUs for HTTP and tokenizer threads: those on the nodes of the busy CPUs, else all."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]
     near = {cpu for node in host.topology.nodes if busy & set(node.cpus) for cpu in node.cpus}
@@ -175,7 +176,7 @@ def _choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
 
 
 def _is_in_partition(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
-    """Return whether a process belongs into the slice that is a partition. BadRequest where only half of it does."""
+    """Return whether the CPUs of a process are in the partition of the slice; BadRequest where only some are."""
     outside = set(cpus) - partition
     if not partition.intersection(cpus):
         return False
@@ -193,7 +194,7 @@ def _is_in_partition(options: Options, cpus: Iterable[int], partition: frozenset
 
 
 def _find_resctrl_group(host: Host, cpus: Sequence[int]) -> str | None:
-    """Return the resctrl group of the plan that has all these CPUs; its limits apply to all threads there."""
+    """Return the name of the resctrl group of the plan that has all these CPUs, None without one."""
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
@@ -205,7 +206,7 @@ def plan_draft_process(
     need: MemoryNeed,
     free: FreeMemory,
 ) -> DraftProcess:
-    """Return the server that drafts on a CCD of its own. It has no authentication, so it listens on loopback only."""
+    """Return the process that drafts on its own CCD. It has no authentication, so it listens on the loopback only."""
     cpus = speculation.cpus
     cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     number: int = options.draft_threads or len(cores)
@@ -231,7 +232,7 @@ def place_rpc_server(
     policy: str,
     free: FreeMemory,
 ) -> Placement:
-    """Return where ggml-rpc-server computes with so many threads; it has no options for CPU masks."""
+    """Return the placement of a ggml-rpc-server with so many threads, which has no options for CPU masks."""
     pinned = cpu_assignment.choose_pinning(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
     pins = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)[:threads]
     result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
@@ -243,5 +244,5 @@ def place_rpc_server(
 
 
 def rpc_server_arguments(address: str, port: int, threads: int) -> list[str]:
-    """Return the arguments of ggml-rpc-server, which would compute with one thread unless it is told."""
+    """Return the arguments of a ggml-rpc-server, whose default is a single thread."""
     return ["-H", address, "-p", str(port), "-t", str(threads)]

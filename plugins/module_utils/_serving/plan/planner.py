@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans one instance of llama-server: a pure function of its options, the plan of the host and the models.
+"""Plans one instance of llama-server from its options, the plan of the host and the headers of its models.
 
 Draft and verification take turns, so that by default both use all cores. A request that cannot be met exactly is
 refused with the reason.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
-#: Options that are wants of the same name.
+#: Options that become server parameters of the same name.
 PARAMETERS_NAMED_AS_OPTIONS = (
     *("alias", "host", "port", "context", "slots", "batch", "ubatch", "flash_attention", "cache_type_k", "projector"),
     *("mla", "attention_buffer", "fused_moe"),
@@ -58,7 +58,7 @@ def plan_instance(
     adapters: Sequence[Model] = (),
     more_models: Sequence[Model] = (),
 ) -> InstancePlan:
-    """Return the planned instance. Raises BadRequest when it is impossible on this host.
+    """Return the plan of an instance; BadRequest when the instance is impossible on this host.
 
     ``others`` are the models of a router beside the first one.
     """
@@ -102,7 +102,7 @@ def plan_instance(
     rpc = placing.plan_draft_process(options, host, server, speculation, own, free) if own else None
     wants = _server_parameters(options, model, drafts, speculation)
     placement = placing.place_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
-    # The weights of a draft in a process of its own are sent there and lie in its memory.
+    # The weights of a draft in its own process are sent there, so the server neither stages nor maps them.
     computed = [one for one in (model, drafts if not rpc else None) if one]
     staged = computed if options.hugepages == "hugetlbfs" else []
     if rpc:
@@ -111,18 +111,19 @@ def plan_instance(
     free_memory.require_enough_memory(options, whole, placement, free, staged)
     _add_memory_parameters(options, wants, placement, staged, free, remarks)
     _add_environment(options, placement)
-    # Of a router, what is in memory depends on who has asked.
+    # Which models of a router are in memory depends on the requests so far, so no huge pages can be expected.
     expect = placement.placement_expectations({} if options.models else _least_huge_pages(options, whole, staged))
     if policy == "rows":
         threads = wants["threads"], wants.get("draft_threads")
-        # Of a model that is its own draft, the larger part of the reading counts.
+        # A model that is its own draft has one entry: the threads of the model, which read more than those of the
+        # draft.
         expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
     read = [one for one in (model, drafts, projector, *adapters, *more_models) if one]
     return InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
 
 
 def _require_readable_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
-    """Refuse weights that only the other engine reads; the server would say so after the one before was stopped."""
+    """Raise BadRequest for weights that only ik_llama.cpp reads, before the running server is stopped for this one."""
     for model in models:
         foreign = [name for name in model.unknown_types if name in IK_TYPES.values()]
         if foreign and server.engine == ENGINES[0]:
@@ -133,9 +134,9 @@ def _require_readable_types(options: Options, server: ServerCapabilities, models
 
 
 def _validate_models(options: Options, server: ServerCapabilities, model: Model, draft: Model | None) -> list[str]:
-    """Refuse a pair that would not speculate, and experts that the model does not have."""
+    """Return remarks on a model and its draft; BadRequest for a draft that does not fit, or wrong experts."""
     remarks = []
-    if options.drafting_kind in draft_compatibility.KINDS:
+    if options.drafting_kind in draft_compatibility.HEAD_KINDS:
         for reason in draft_compatibility.head_refusals(
             options.drafting_kind, model, draft, ik=server.engine != ENGINES[0]
         ):
@@ -145,8 +146,8 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
             raise BadRequest(reason)
         remarks += draft_compatibility.draft_model_remarks(model, draft)
     if options.experts:
-        used = model.of_architecture("expert_used_count") or model.experts
-        if not model.experts:
+        used = model.architecture_number("expert_used_count") or model.expert_count
+        if not model.expert_count:
             raise BadRequest(f"experts: {model.path} is a dense model and has none. Leave experts out.")
         if options.experts >= used:
             raise BadRequest(f"experts: {model.path} uses {used} for each token. Say fewer, or leave experts out.")
@@ -154,7 +155,7 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
             f"experts: {options.experts} instead of {used} for each token changes the answers of the model, for the "
             "worse. Compare them before you rely on it."
         )
-    trained = model.of_architecture("context_length")
+    trained = model.architecture_number("context_length")
     if trained and options.context > trained * options.slots:
         remarks.append(
             f"context: each of {options.slots} slots has more than the {trained} tokens that the model was trained for."
@@ -167,9 +168,6 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
     if options.host not in LOOPBACK and not options.api_key_file:
         remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
     return remarks
-
-
-# The settings of the server
 
 
 def _server_parameters(
@@ -213,7 +211,7 @@ def _add_memory_parameters(
     free: FreeMemory,
     remarks: list[str],
 ) -> None:
-    """Choose how the weights are read; a file that must stay mapped is not repacked into anonymous memory."""
+    """Add to the server parameters how the weights are loaded, whether they are repacked, and where they are staged."""
     wants["load"] = "mmap"
     if options.hugepages in TUNABLES:
         wants["load"] = "none"
@@ -250,13 +248,10 @@ def _add_environment(options: Options, placement: Placement) -> None:
         placement.environment[name] = value
 
 
-# What verify expects
-
-
 def _least_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model]) -> dict[str, str]:
-    """Return the least memory that must be in huge pages."""
+    """Return the least memory that verify must find in huge pages, by kind of pages; empty where none is expected."""
     if options.hugepages in TUNABLES:
         dummy, kind, percent = TUNABLES[options.hugepages]
         return {kind: f"{need.weights * percent // 100 >> 20}MiB"}
-    size = sum(part.data for one in staged for part in one.parts)
+    size = sum(part.data_bytes for one in staged for part in one.parts)
     return {"hugetlb": f"{size * 95 // 100 >> 20}MiB"} if staged else {}

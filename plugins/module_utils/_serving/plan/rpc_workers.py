@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from .instance_plan import MemoryNeed, Placement
 
 
-#: The embeddings and the output stay with the head, and count as so many layers.
+#: The embeddings and the output stay on the host of the instance (the head), and count as this many layers.
 EXTRA_HEAD_LAYERS = 2
 
 
 def count_worker_layers(options: Options, model: Model) -> int:
-    """Return how many layers the workers hold together: with equal hosts, each holds as many as the head."""
-    count = model.of_architecture("block_count")
+    """Return how many layers the workers hold together: rpc_layers, else as many for each worker as for the head."""
+    count = model.architecture_number("block_count")
     if not count:
         raise BadRequest(f"rpc_workers: {model.path} does not state its number of layers. Set rpc_layers.")
     workers = len(options.rpc_workers)
@@ -49,8 +49,8 @@ def count_worker_layers(options: Options, model: Model) -> int:
 
 
 def subtract_worker_share(options: Options, model: Model, need: MemoryNeed) -> list[str]:
-    """Take from the need of this host what the workers hold, and return remarks on that."""
-    number, count = count_worker_layers(options, model), model.of_architecture("block_count") or 1
+    """Subtract from the need of this host the memory that the workers hold, and return a remark on it."""
+    number, count = count_worker_layers(options, model), model.architecture_number("block_count") or 1
     away = need.weights * number // (count + EXTRA_HEAD_LAYERS), need.kv_cache * number // count
     need.weights -= away[0]
     need.kv_cache -= away[1]
@@ -62,12 +62,12 @@ def subtract_worker_share(options: Options, model: Model, need: MemoryNeed) -> l
     ]
 
 
-#: What it has in common with an instance.
+#: Options of a worker with the names and limits of those of an instance.
 OPTIONS_LIKE_INSTANCE = ("port", "cpus", "nodes", "threads", "l3_group")
 
 
 class RpcWorker:
-    """``clients`` are the addresses that may connect; ``arguments`` are those of ggml-rpc-server."""
+    """The plan of a worker. ``clients`` are the addresses that may connect, ``arguments`` those of ggml-rpc-server."""
 
     def __init__(self, options: Options, address: str, clients: list[str], placement: Placement, threads: int) -> None:
         self.options = options
@@ -75,7 +75,7 @@ class RpcWorker:
         self.clients = clients
         self.placement = placement
         self.threads = threads
-        # It keeps the weights that it was sent, so that they come over the network only once.
+        # With -c, the worker caches the weights on its disk, so that they cross the network only once.
         self.arguments = [*rpc_server_arguments(address, options.port, threads), "-c"]
         self.expect = placement.placement_expectations({})
 
@@ -91,13 +91,13 @@ class RpcWorker:
 
 
 def parse_worker_options(asked: Mapping[str, Any]) -> Options:
-    """Return what is asked of a worker as options of an instance, of which it has the names and the limits."""
+    """Return the options of a worker as options of an instance, which have the same names and limits."""
     named = {"name": "worker", "binary": asked["binary"], "model": "/dev/null"}
     return Options.parse({**named, **{key: asked[key] for key in OPTIONS_LIKE_INSTANCE}})
 
 
 def parse_worker_addresses(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return where a worker listens and who may connect; BadRequest for what is not private."""
+    """Return the address at which a worker listens, and its clients; BadRequest for addresses that are not private."""
     address = require_private_address(asked["address"], "address")
     clients = [require_private_address(one, "clients") for one in asked["clients"] or ()]
     if not clients:
@@ -106,7 +106,7 @@ def parse_worker_addresses(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMemory) -> RpcWorker:
-    """Return the planned worker; BadRequest for what it cannot have here, and for addresses that are not private."""
+    """Return the plan of a worker; BadRequest for impossible options, and for addresses that are not private."""
     options = parse_worker_options(asked)
     address, clients = parse_worker_addresses(asked)
     cpus = cpu_assignment.choose_compute_cpus(options, host)

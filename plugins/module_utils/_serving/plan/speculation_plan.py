@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How an instance speculates: kinds, length, least confidence, and the CPUs on which the draft model runs."""
+"""The plan of speculation: its kinds, the length of a draft, the least probability of a token, and the draft's CPUs."""
 
 from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
-from ..._models.token_cost import Work
+from ..._models.token_cost import TokenWork
 from ..options.speculation_kinds import SERVER_KINDS, sort_kinds
 from . import cpu_assignment, draft_estimate
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 class SpeculationPlan:
-    """How to speculate; ``draft_max`` is 0 where no draft model runs. ``cpus`` are those of the draft alone, if any.
+    """How an instance speculates. ``draft_max`` is the length of a draft in tokens, 0 where no draft model runs.
 
-    ``busy`` are the CPUs of the model, which do not have those of a draft in a process of its own among them.
+    ``busy`` are the CPUs on which the model computes. ``cpus`` are the CPUs of the draft, empty where it shares all
+    CPUs of the model; the CPUs of a draft in its own process are not among those of the model.
     """
 
     __slots__ = ("busy", "cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
@@ -41,24 +42,24 @@ class SpeculationPlan:
 
     @property
     def uses_ngrams(self) -> bool:
-        """Whether n-grams are looked up in the text so far."""
+        """Whether a kind of speculation looks up n-grams in the text so far."""
         return any(kind.startswith("ngram") for kind in self.kinds)
 
     @property
     def drafts_on_first_threads(self) -> bool:
-        """Whether the draft runs on the first threads of the model."""
+        """Whether the draft computes on the first threads of the model, which are pinned to one CCD."""
         return bool(self.draft_max) and self.placement == "first_ccd"
 
     @property
     def has_draft_process(self) -> bool:
-        """Whether the draft runs in a process of its own."""
+        """Whether the draft computes in its own process, on its own CCD."""
         return bool(self.draft_max) and self.placement == "own_ccd"
 
 
 def plan_speculation(
     options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None
 ) -> SpeculationPlan:
-    """Return how to speculate. A draft that gains nothing on this host is left out, unless draft_max is set."""
+    """Return the plan of speculation. A draft that gains nothing on this host is left out, unless draft_max is set."""
     words = sort_kinds(options.speculation)
     result = SpeculationPlan([SERVER_KINDS[word] for word in words] if options.can_speculate else [], busy)
     if words != list(options.speculation):
@@ -75,19 +76,19 @@ def plan_speculation(
     result.placement = options.draft_placement
     cpus = _choose_draft_cpus(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
-    # The nodes follow the CPUs that are left: a draft on another socket must not draw memory there.
+    # Memory follows the CPUs of the model alone: a draft on another socket must not move the model's memory there.
     box = draft_estimate.find_compute_resources(
         top, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy), options.bandwidth
     )
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
     draft_box = draft_estimate.find_compute_resources(top, cpus, near, options.bandwidth) if cpus else box
     guesses = (
-        Work.of(draft)
-        if draft and options.drafting_kind not in draft_compatibility.KINDS
+        TokenWork.of_model(draft)
+        if draft and options.drafting_kind not in draft_compatibility.HEAD_KINDS
         else draft_compatibility.drafted_token_work(model, draft)
     )
-    works = Work.of(model, options.experts), guesses
-    # What the CPUs of the draft would add to the model is what it costs.
+    works = TokenWork.of_model(model, options.experts), guesses
+    # A draft costs what its CPUs would add to the model, so the rate without a draft is that of all CPUs.
     alone = draft_estimate.find_compute_resources(
         top, busy, cpu_assignment.choose_memory_nodes(options, host, busy), options.bandwidth
     )
@@ -123,7 +124,10 @@ def _no_gain_message(draft: str, start: DraftEstimate, insists: bool) -> str:
 
 
 def _choose_draft_cpus(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the CPUs that are named, or those of the role draft, or of the CCD with the most CPUs that compute."""
+    """Return the CPUs of the draft: those that draft_cpus names, else those of the role draft, else those of one CCD.
+
+    The CCD is the one with the most CPUs of the instance.
+    """
     members = set(busy)
     if options.draft_cpus:
         named = cpu_assignment.parse_cpus(host, options.draft_cpus)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which part of a host each of several instances gets: whole sockets where there are enough, else nodes, else CCDs.
+"""Assigns parts of a host to several instances: whole sockets where there are enough, else nodes, else CCDs.
 
-Nobody reads memory over the link between sockets then, or no further than its node, and no core works for two.
+No instance then reads memory over the link between sockets, or from another node, and no core works for two instances.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation.sizes import format_bytes_short
 from ..plan import cpu_assignment
-from .largest_fit import fit
+from .largest_fit import fit_candidates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .largest_fit import Candidate
 
 
-class Unit:
-    """A place that an instance may have: its name in the option ``cpus``, and the bytes that are its share."""
+class HostPart:
+    """A part of the host, such as a node: its name in the option ``cpus``, and its share of the available bytes."""
 
     __slots__ = ("memory", "name")
 
@@ -34,10 +34,12 @@ class Unit:
         self.memory = memory
 
 
-def seated(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
-    """Give each candidate its part of the host, and plan them all. BadRequest says why they cannot share it."""
-    for units in kinds(host, free):
-        counts = shares(units, [one.least() for one in candidates], [one.reading for one in candidates])
+def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
+    """Assign a part of the host to each candidate, and return the plans; BadRequest where they do not fit together."""
+    for units in list_host_parts(host, free):
+        counts = count_parts(
+            units, [one.least_bytes() for one in candidates], [one.bytes_per_token for one in candidates]
+        )
         if counts is None:
             continue
         at = 0
@@ -45,11 +47,11 @@ def seated(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> lis
             one.fixed["cpus"] = ",".join(unit.name for unit in units[at : at + count])
             at += count
         try:
-            return fit(host, free, candidates)
+            return fit_candidates(host, free, candidates)
         except BadRequest:
-            # Places of another kind may have memory for all.
+            # Smaller parts may give each candidate enough memory.
             continue
-    needs = ", ".join(f"{format_bytes_short(one.least())} for {one.model.path}" for one in candidates)
+    needs = ", ".join(f"{format_bytes_short(one.least_bytes())} for {one.model.path}" for one in candidates)
     there = sum(free.available.values())
     raise BadRequest(
         f"These models do not fit beside each other: they need at least {needs}, each on nodes or CCDs of its own, "
@@ -58,8 +60,8 @@ def seated(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> lis
     )
 
 
-def kinds(host: Host, free: FreeMemory) -> list[list[Unit]]:
-    """Return the sockets, the nodes and the CCDs on which something can compute, each in the order of their numbers."""
+def list_host_parts(host: Host, free: FreeMemory) -> list[list[HostPart]]:
+    """Return the sockets, the nodes and the CCDs with CPUs to compute on, each kind in the order of its numbers."""
     top = host.topology
     nodes = {node.id: node.cpus for node in top.nodes}
     ccds = {number: tuple(cpu for domain in ccd for cpu in domain.cpus) for number, ccd in enumerate(top.ccds)}
@@ -70,18 +72,18 @@ def kinds(host: Host, free: FreeMemory) -> list[list[Unit]]:
         takers = {node: sum(1 for one in near.values() if node in one) for node in nodes}
         found.append(
             [
-                Unit(f"{word}{n}", sum(free.available.get(node, 0) / max(1, takers[node]) for node in near[n]))
+                HostPart(f"{word}{n}", sum(free.available.get(node, 0) / max(1, takers[node]) for node in near[n]))
                 for n in sorted(works)
             ]
         )
     return found
 
 
-def shares(units: Sequence[Unit], needs: Sequence[int], reading: Sequence[float]) -> list[int] | None:
-    """Return how many units each instance gets, None where there are too few.
+def count_parts(units: Sequence[HostPart], needs: Sequence[int], reading: Sequence[float]) -> list[int] | None:
+    """Return how many parts each instance gets, None where there are too few.
 
-    Each gets as many as hold what it needs at least. What is left goes where a token reads most for each unit, because
-    reading takes the time of a token.
+    Each instance gets as many parts as hold its least need. The parts that are left go where a token reads most bytes
+    for each part, because the time of a token is that of reading.
     """
     each = sum(unit.memory for unit in units) / len(units) if units else 0
     if each <= 0:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables of a host beside its instances, each with its reason and its cost, and the intent of them."""
+"""The recommended variables of a host, but for its instances, each with its reason and its cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..._host.topology import format_l3_sizes
 from ..._knobs.boot import bootloader
 from ..._notation.cache_masks import count_ways
 from ..._notation.sizes import format_bytes, format_bytes_short
-from .variables_file import Line, counted
+from .variables_file import Variable, format_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,36 +27,36 @@ LAYERS = (
     *("prerequisites", "base", "bios", "bios_check", "numa", "grub_params"),
     *("irq", "cat", "cpufreq", "cpuidle", "prefetch", "llama"),
 )
-#: How much of each L3 domain the cores that compute have for themselves.
-SHARE = 75
+#: The percentage of each L3 domain that is reserved for the cores that compute.
+L3_PERCENT = 75
 FULL_SPEED = {"governor": "performance", "boost": True}
 
 
-def intended(fs: KernelFS) -> Host:
-    """Return the host under the recommended intent; where L3 shares cannot be had, without them."""
-    with_share = Host(fs, intent_of(Host(fs), True))
-    return Host(fs, intent_of(with_share, False)) if "cat" in with_share.plan.cannot else with_share
+def make_recommended_host(fs: KernelFS) -> Host:
+    """Return the host under the recommended intent, without L3 shares where the host cannot reserve L3."""
+    with_share = Host(fs, build_intent(Host(fs), True))
+    return Host(fs, build_intent(with_share, False)) if "cat" in with_share.plan.cannot else with_share
 
 
-def intent_of(host: Host, share: bool) -> dict[str, dict[str, Any]]:
-    """Return the intent: cores for the operating system, and all others for the models."""
+def build_intent(host: Host, share: bool) -> dict[str, dict[str, Any]]:
+    """Return the intent: some cores for housekeeping, all others for the models, with or without a share of L3."""
     top = host.topology
     nodes = [node for node in top.nodes if node.cpus]
-    # Where the BIOS makes each L3 domain a node, a core of each node would be a large part of the host.
+    # Where the BIOS makes each L3 domain a NUMA node, a core of each node would be a large part of the host.
     many = len(nodes) > MOST_NODES * len(top.sockets)
     return {
         "housekeeping": {"cores": MOST_NODES, "per": "socket"} if many else {"cores": 1, "per": "node"},
         "draft": {},
-        "verify": {"l3": f"{SHARE}%"} if share else {},
+        "verify": {"l3": f"{L3_PERCENT}%"} if share else {},
         "default": {},
     }
 
 
-def describe(host: Host, available: int) -> str:
-    """Return what the host is, in one line."""
+def describe_host(host: Host, available: int) -> str:
+    """Return a line on the host's CPU, its sockets, nodes, cores and CCDs, its L3 caches and its memory."""
     top = host.topology
     places = ((top.sockets, "socket"), (top.nodes, "node"), (top.cores, "core"), (top.ccds, "CCD"))
-    parts = [counted(len(members), name) for members, name in places]
+    parts = [format_count(len(members), name) for members, name in places]
     memory = sum(node.bytes for node in top.nodes)
     return (
         f"Host: {top.model}, {', '.join(parts)}, L3 {format_l3_sizes(top.l3) or 'unknown'}, "
@@ -64,49 +64,49 @@ def describe(host: Host, available: int) -> str:
     )
 
 
-def lines(host: Host, huge: bool) -> list[Line]:
-    """Return the variables; ``huge`` is whether instances ask for transparent huge pages."""
+def list_host_variables(host: Host, huge: bool) -> list[Variable]:
+    """Return the variables of the host; ``huge`` is whether instances use transparent huge pages."""
     top, intent = host.topology, host.intent
     kept = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
-    cannot = _impossible(host)
-    sku = [Line("plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")]
+    cannot = _find_impossible_layers(host)
+    sku = [Variable("plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")]
     return [
         *(sku if top.sku else []),
-        *([_steps(cannot)] if cannot else []),
-        Line(
+        *([_layers_variable(cannot)] if cannot else []),
+        Variable(
             "plan_housekeeping",
             intent["housekeeping"],
             f"For the operating system, interrupts and HTTP threads, on each {per}, so that they disturb no thread "
             f"that computes. Costs {kept} of {len(top.cores)} cores.",
         ),
-        Line(
+        Variable(
             "plan_draft",
             {},
             "No CPUs for a draft alone: draft and verification take turns, and each uses all cores. Costs nothing.",
         ),
-        Line("plan_verify", intent["verify"], _verify(host)),
-        Line("plan_default", {}, "All other programs have the L3 ways that are left over. Costs nothing."),
-        Line(
+        Variable("plan_verify", intent["verify"], _verify_reason(host)),
+        Variable("plan_default", {}, "All other programs have the L3 ways that are left over. Costs nothing."),
+        Variable(
             "numa_balancing",
             False,
             "The kernel does not move memory after threads, because instances bind both. Costs nothing.",
         ),
-        Line(
+        Variable(
             "numa_thp",
             "madvise",
             "Huge pages for programs that ask for them"
             f"{', as the instances below do' if huge else ''}. Costs the kernel some time when such a program starts.",
         ),
-        Line(
+        Variable(
             "numa_hugepages",
             [],
             "No pool: it would cost its whole size, used or not, and the weights need none. Costs nothing.",
         ),
-        *([] if "grub_params" in cannot else [_ISOLATION]),
-        *_frequencies(host),
+        *([] if "grub_params" in cannot else [ISOLATION_VARIABLE]),
+        *_frequency_variables(host),
         *(
-            Line(
+            Variable(
                 f"prefetch_{role}",
                 {},
                 "Nothing is known to be gained by other prefetchers, and to switch them taints the kernel. "
@@ -117,7 +117,7 @@ def lines(host: Host, huge: bool) -> list[Line]:
     ]
 
 
-_ISOLATION = Line(
+ISOLATION_VARIABLE = Variable(
     "grub_params_isolation",
     "safe",
     "Keeps timer ticks, RCU work and device interrupts off the cores that compute. Costs a reboot, unless these boot "
@@ -125,11 +125,11 @@ _ISOLATION = Line(
 )
 
 
-def _impossible(host: Host) -> dict[str, str]:
-    """Return the layers that would refuse this host whatever is asked of them, with the reasons."""
+def _find_impossible_layers(host: Host) -> dict[str, str]:
+    """Return the layers that cannot be used on this host, with the reasons."""
     cannot = {}
     if not host.intent["verify"]:
-        cannot["cat"] = Host(host.fs, intent_of(host, True)).plan.cannot["cat"]
+        cannot["cat"] = Host(host.fs, build_intent(host, True)).plan.cannot["cat"]
     try:
         bootloader.find_boot_loader(host.fs)
     except BadRequest as error:
@@ -137,33 +137,36 @@ def _impossible(host: Host) -> dict[str, str]:
     return cannot
 
 
-def _steps(cannot: Mapping[str, str]) -> Line:
+def _layers_variable(cannot: Mapping[str, str]) -> Variable:
     reasons = " ".join(f"Without {layer}: {reason}" for layer, reason in cannot.items())
     steps: list[object] = [layer for layer in LAYERS if layer not in cannot]
-    return Line("epyc_steps", steps, f"{reasons} Costs what these layers would gain.")
+    return Variable("epyc_steps", steps, f"{reasons} Costs what these layers would gain.")
 
 
-def _verify(host: Host) -> str:
+def _verify_reason(host: Host) -> str:
     top = host.topology
     if not host.intent["verify"]:
         return "All other cores compute. They have no share of L3, which this host cannot reserve. Costs nothing."
     smallest = min(domain.bytes for domain in top.l3)
     mask = top.resctrl.cbm_mask if top.resctrl else None
     ways = (
-        f"{-(-count_ways(mask) * SHARE // 100)} of {count_ways(mask)} ways" if mask else f"{SHARE} percent of the ways"
+        f"{-(-count_ways(mask) * L3_PERCENT // 100)} of {count_ways(mask)} ways"
+        if mask
+        else f"{L3_PERCENT} percent of the ways"
     )
-    size = f", {format_bytes(smallest * SHARE // 100)} of {format_bytes(smallest)}," if mask and smallest else ""
+    size = f", {format_bytes(smallest * L3_PERCENT // 100)} of {format_bytes(smallest)}," if mask and smallest else ""
     return (
         f"All other cores compute, and they alone fill {ways}{size} of each L3 domain, so that nothing else drives "
         "weights out of it. Costs other programs these ways."
     )
 
 
-def _frequencies(host: Host) -> list[Line]:
+def _frequency_variables(host: Host) -> list[Variable]:
     driver = host.topology.cpufreq_driver
     why = "Full speed. Costs the power of it."
     if not driver:
         why = "Left alone, because no cpufreq driver is bound here. Costs nothing."
     return [
-        Line(f"cpufreq_{role}", dict(FULL_SPEED) if driver else {}, why) for role in ("draft", "verify", "housekeeping")
+        Variable(f"cpufreq_{role}", dict(FULL_SPEED) if driver else {}, why)
+        for role in ("draft", "verify", "housekeeping")
     ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked for: the models to serve, each a path or a URL, or a dictionary that says more of it."""
+"""The models for which a host's variables are recommended: each a path or a URL, or a dictionary with more facts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 KEYS = ("model", "draft", "checksum", "draft_checksum", "context", "slots")
 
 
-class Asked:
-    """A model to serve. Of ``context`` and ``slots`` None is "not said"; checksums are in the order of the files."""
+class ModelRequest:
+    """A model to serve. ``context`` and ``slots`` are None where not set; checksums are in the order of the files."""
 
     __slots__ = KEYS
 
@@ -39,14 +39,14 @@ class Asked:
         self.slots = slots
 
 
-def parse(raw: object) -> list[Asked]:
-    """Read the list of an inventory or of a command line; one model may stand without a list."""
+def parse_model_requests(raw: object) -> list[ModelRequest]:
+    """Return the models of an inventory's list; a single model may stand without a list. BadRequest for bad entries."""
     rows = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not rows or rows in ([None], [""]):
         raise BadRequest(
             "models is empty: name at least one model, by the path of its GGUF file on the host or by URL."
         )
-    asked = [_one(row) for row in rows]
+    asked = [_parse_request(row) for row in rows]
     names = [one.model for one in asked]
     for name in names:
         if names.count(name) > 1:
@@ -54,22 +54,22 @@ def parse(raw: object) -> list[Asked]:
     return asked
 
 
-def _one(row: object) -> Asked:
+def _parse_request(row: object) -> ModelRequest:
     given = row if isinstance(row, dict) else {"model": row}
     unknown = sorted(str(key) for key in set(given) - set(KEYS))
     if unknown:
         raise BadRequest(f"models: a model has no '{unknown[0]}'; it takes {', '.join(KEYS)}.")
     values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    model = _text("model", values.get("model", ""))
-    draft = _text("draft", values["draft"]) if "draft" in values else None
-    checksums = {key: _texts(key, values.get(key, [])) for key in ("checksum", "draft_checksum")}
-    numbers = {key: _number(key, values.get(key)) for key in ("context", "slots")}
+    model = _require_path_or_url("model", values.get("model", ""))
+    draft = _require_path_or_url("draft", values["draft"]) if "draft" in values else None
+    checksums = {key: _parse_checksums(key, values.get(key, [])) for key in ("checksum", "draft_checksum")}
+    numbers = {key: _parse_number(key, values.get(key)) for key in ("context", "slots")}
     if checksums["draft_checksum"] and not draft:
         raise BadRequest("models: draft_checksum is given without a draft. Leave it out, or name the draft.")
-    return Asked(model, draft, checksums["checksum"], checksums["draft_checksum"], **numbers)
+    return ModelRequest(model, draft, checksums["checksum"], checksums["draft_checksum"], **numbers)
 
 
-def _text(key: str, value: object) -> str:
+def _require_path_or_url(key: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise BadRequest(f"models: {key} is {value!r}; say the path of a GGUF file on the host, or its URL.")
     if has_template(value) or any(ord(char) < 32 or ord(char) == 127 for char in value):
@@ -80,14 +80,14 @@ def _text(key: str, value: object) -> str:
     return value
 
 
-def _texts(key: str, value: object) -> tuple[str, ...]:
+def _parse_checksums(key: str, value: object) -> tuple[str, ...]:
     rows = value if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(row, str) for row in rows):
         raise BadRequest(f"models: {key} is {value!r}; say a list with sha256:HEX for each file.")
     return tuple(rows)
 
 
-def _number(key: str, value: object) -> int | None:
+def _parse_number(key: str, value: object) -> int | None:
     if value is None:
         return None
     number = parse_whole(value)

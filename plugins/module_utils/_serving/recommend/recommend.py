@@ -4,7 +4,7 @@
 
 """Recommends the variables of an inventory for this host and these models, from topology, memory and model headers.
 
-Nothing is written and no program is run but systemctl, which says which instances run. What they hold counts as free,
+Nothing is written, and no program is run but systemctl, which lists the running instances. Their memory counts as free,
 because site.yml replaces them.
 """
 
@@ -25,10 +25,10 @@ from ..unit.installed import installed_units, plan_of
 from ..unit.planned import held_by, running
 from ..unit.refusals import refuse_taken_port
 from . import host_variables, model_variables
-from .host_sharing import seated
-from .largest_fit import Candidate, fit, refuse_what_never_fits, task_of
-from .model_request import parse
-from .variables_file import page
+from .host_sharing import assign_host_parts
+from .largest_fit import Candidate, fit_candidates, require_possible_fit, task_option
+from .model_request import parse_model_requests
+from .variables_file import render_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._io.kernelfs import KernelFS
     from ..._models.model import Model
-    from ..._models.model_source import File
+    from ..._models.model_source import FileToFetch
     from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import InstancePlan
-    from .model_request import Asked
+    from .model_request import ModelRequest
 
 #: The share of each node's memory that stays for other programs and for the kernel.
-KEPT = 0.05
+RESERVED_SHARE = 0.05
 LAST_PORT = 65535
 PORTS_TRIED = 100
 LONGEST_NAME = 36
-HEAD = (
+HEAD_COMMENTS = (
     "The variables that playbooks/recommend.yml of sovereign.epyc recommends for one host and its models, each with "
     "its reason and its cost. Nothing of it was measured on this host.",
 )
 
 
 class Request:
-    """What is asked for beside the models: a folder for files, the first port, the server's program, seconds."""
+    """The request beside the models: folder for files, first port, the server's binary, seconds of a silent server."""
 
     __slots__ = ("binary", "folder", "port", "timeout")
 
@@ -69,108 +69,110 @@ class Request:
 
 
 def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -> dict[str, Any]:
-    """Return ``text``, the file of variables, the same as plain data in ``variables``, the plans, and remarks.
+    """Return the file of variables as ``text`` and as data in ``variables``, the plans of instances, and remarks.
 
-    BadRequest says which model cannot be served here, with numbers, or what is wrong with the request.
+    BadRequest for a model that cannot be served on this host, with numbers, and for an invalid request.
     """
-    wishes = [Wish(asked, request) for asked in parse(models)]
-    _refuse_two_of_a_name([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
-    host = host_variables.intended(fs)
+    wishes = [RequestedModel(asked, request) for asked in parse_model_requests(models)]
+    _require_distinct_paths([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
+    host = host_variables.make_recommended_host(fs)
     installed = installed_units(root)
     runs = running(list(installed))
     ending_urls = [(plan_of(installed[name]) or {}).get("url", "") for name in runs]
-    free = _free(host, wishes[0], runs)
+    free = _read_available_memory(host, wishes[0], runs)
     huge = free.thp != "never"
     for wish in wishes:
-        refuse_what_never_fits(host, free, wish.candidate({}), wish.asked)
-    candidates, services = _placed(host, free, wishes, request, ending_urls)
-    notes = [_left_out(one, service) for one, service in zip(candidates, services)]
+        require_possible_fit(host, free, wish.make_candidate({}), wish.asked)
+    candidates, services = _plan_instances(host, free, wishes, request, ending_urls)
+    notes = [_remove_useless_draft(one, service) for one, service in zip(candidates, services)]
     drafts = {one.draft.path for one in candidates if one.draft}
-    files = list({file.path: file for wish in wishes for file in wish.needed(drafts)}.values())
+    files = list({file.path: file for wish in wishes for file in wish.list_files_to_fetch(drafts)}.values())
     _check_space(files)
     program = request.binary if request.binary and os.path.exists(request.binary) else None
     lines = [
-        *host_variables.lines(host, huge),
-        *model_variables.server(program),
-        *model_variables.models(files),
-        model_variables.instances(candidates, services, notes),
+        *host_variables.list_host_variables(host, huge),
+        *model_variables.list_server_variables(program),
+        *model_variables.list_file_variables(files),
+        model_variables.build_instances_variable(candidates, services, notes),
     ]
-    head = [*HEAD, host_variables.describe(host, sum(free.available.values()))]
-    head += [model_variables.describe(wish.model) for wish in wishes]
+    head = [*HEAD_COMMENTS, host_variables.describe_host(host, sum(free.available.values()))]
+    head += [model_variables.describe_model(wish.model) for wish in wishes]
     return {
-        "text": page(head, lines),
-        "variables": {line.key: line.plain() for line in lines},
+        "text": render_file(head, lines),
+        "variables": {line.key: line.to_data() for line in lines},
         "services": {service.name: service.to_dict() for service in services},
-        "remarks": _remarks(request, program, set(installed) - {service.name for service in services}),
+        "remarks": _list_remarks(request, program, set(installed) - {service.name for service in services}),
     }
 
 
-class Wish:
-    """A model that is asked for, read from its headers, with its draft."""
+class RequestedModel:
+    """A requested model and its draft, read from their headers."""
 
-    def __init__(self, asked: Asked, request: Request) -> None:
+    def __init__(self, asked: ModelRequest, request: Request) -> None:
         self.asked = asked
-        found = sources.read(asked.model, asked.checksum, request.folder, request.timeout)
+        found = sources.read_source(asked.model, asked.checksum, request.folder, request.timeout)
         self.model: Model = found.model
         self.files = list(found.files)
         self.draft: Model | None = None
-        self.draft_files: list[File] = []
+        self.draft_files: list[FileToFetch] = []
         if self.model.architecture == "clip":
             raise BadRequest(f"{asked.model} is a projector and serves nothing by itself. Name the model it is for.")
-        if asked.draft and task_of(self.model):
+        if asked.draft and task_option(self.model):
             raise BadRequest(f"{asked.model} makes no text, so that nothing can draft for it. Leave draft out.")
         if asked.draft:
-            found = sources.read(asked.draft, asked.draft_checksum, request.folder, request.timeout)
+            found = sources.read_source(asked.draft, asked.draft_checksum, request.folder, request.timeout)
             self.draft, self.draft_files = found.model, list(found.files)
 
-    def candidate(self, fixed: Mapping[str, Any]) -> Candidate:
-        """Return the instance to be, under a name of its own."""
+    def make_candidate(self, fixed: Mapping[str, Any]) -> Candidate:
+        """Return a candidate for an instance of the model with these options."""
         named = {"name": "model", "port": LAST_PORT, **fixed}
         return Candidate(self.asked, self.model, self.draft, named)
 
-    def needed(self, drafts: set[str]) -> list[File]:
-        """Return the files to fetch, with those of the draft if that is among the ones that are used."""
+    def list_files_to_fetch(self, drafts: set[str]) -> list[FileToFetch]:
+        """Return the files to fetch, including those of the draft where its path is among the used ``drafts``."""
         return [*self.files, *(self.draft_files if self.draft and self.draft.path in drafts else [])]
 
 
-def _free(host: Host, wish: Wish, runs: Sequence[str]) -> FreeMemory:
-    """Return the memory that instances may have: what is available, and what those hold that run now."""
-    free = read_free_memory(host, wish.candidate({}).options(), [])
+def _read_available_memory(host: Host, wish: RequestedModel, runs: Sequence[str]) -> FreeMemory:
+    """Return the memory for instances: the available memory and that of running instances, less a reserve."""
+    free = read_free_memory(host, wish.make_candidate({}).parse_options(), [])
     for name in runs:
         for memory, pages in held_by(host, name):
             free.add_free(memory, pages)
-    free.add_free({node.id: -int(KEPT * node.bytes) for node in host.topology.nodes}, {})
+    free.add_free({node.id: -int(RESERVED_SHARE * node.bytes) for node in host.topology.nodes}, {})
     return free
 
 
-def _placed(
-    host: Host, free: FreeMemory, wishes: Sequence[Wish], request: Request, ending_urls: Sequence[str]
+def _plan_instances(
+    host: Host, free: FreeMemory, wishes: Sequence[RequestedModel], request: Request, ending_urls: Sequence[str]
 ) -> tuple[list[Candidate], list[InstancePlan]]:
-    """Return the instances and their plans: one of each model, or one on each socket of a model that is alone."""
+    """Return the instances and their plans: one for each model, or for a single model one on each socket."""
     huge = {"hugepages": "thp"} if free.thp != "never" else {}
-    names = _names([wish.model.path for wish in wishes])
-    ports = _ports(request.port, ending_urls)
+    names = _choose_instance_names([wish.model.path for wish in wishes])
+    ports = _find_free_ports(request.port, ending_urls)
     sockets = host.topology.sockets
     if len(wishes) > 1:
-        candidates = [wish.candidate({"name": name, "port": next(ports), **huge}) for wish, name in zip(wishes, names)]
-        return candidates, seated(host, free, candidates)
+        candidates = [
+            wish.make_candidate({"name": name, "port": next(ports), **huge}) for wish, name in zip(wishes, names)
+        ]
+        return candidates, assign_host_parts(host, free, candidates)
     (wish,) = wishes
-    # Without memory of its own for each, a file would be mapped on both sockets, and can lie on one only.
+    # Instances that map the same file cannot each have it on their own socket, so this needs huge pages.
     if len(sockets) > 1 and huge:
         each = [{"name": f"{names[0]}-{n}", "port": next(ports), "cpus": f"socket{n}", **huge} for n in sorted(sockets)]
-        candidates = [wish.candidate(fixed) for fixed in each]
+        candidates = [wish.make_candidate(fixed) for fixed in each]
         try:
-            services = fit(host, free, candidates)
+            services = fit_candidates(host, free, candidates)
         except BadRequest:
             services = []
-        if services and all(one.best_context for one in candidates):
+        if services and all(one.has_best_context for one in candidates):
             return candidates, services
-    alone = wish.candidate({"name": names[0], "port": next(_ports(request.port, ending_urls)), **huge})
-    return [alone], fit(host, free, [alone])
+    alone = wish.make_candidate({"name": names[0], "port": next(_find_free_ports(request.port, ending_urls)), **huge})
+    return [alone], fit_candidates(host, free, [alone])
 
 
-def _names(paths: Sequence[str]) -> list[str]:
-    """Return a name for the instance of each model, from the name of its file."""
+def _choose_instance_names(paths: Sequence[str]) -> list[str]:
+    """Return a different name for the instance of each model, from the name of its file."""
     names: list[str] = []
     for path in paths:
         stem = os.path.basename(path)
@@ -186,8 +188,8 @@ def _names(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def _ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
-    """Yield ports from the first on that no other program has; those of instances that run now are free by then."""
+def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
+    """Yield free ports from the first on; ports of running instances count as free, since site.yml replaces these."""
     for port in range(first, min(first + PORTS_TRIED, LAST_PORT + 1)):
         one = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
@@ -198,15 +200,15 @@ def _ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
     raise BadRequest(f"port: other programs have all ports from {first} on that were tried. Give another first port.")
 
 
-def _left_out(one: Candidate, service: InstancePlan) -> str:
-    """Take a draft away that the plan has left out, and return the reason; an empty text where none was."""
+def _remove_useless_draft(one: Candidate, service: InstancePlan) -> str:
+    """Remove from a candidate the draft that the plan left out, and return the reason; "" where it left none out."""
     if not one.draft or "draft_model" in service.parameters:
         return ""
     path, one.draft = one.draft.path, None
     return next((remark for remark in service.remarks if path in remark and "gain nothing" in remark), "")
 
 
-def _refuse_two_of_a_name(files: Sequence[File]) -> None:
+def _require_distinct_paths(files: Sequence[FileToFetch]) -> None:
     urls: dict[str, str] = {}
     for file in files:
         if urls.setdefault(file.path, file.url) != file.url:
@@ -216,14 +218,14 @@ def _refuse_two_of_a_name(files: Sequence[File]) -> None:
             )
 
 
-def _check_space(files: Sequence[File]) -> None:
-    """Refuse files for which the disk has no room, as model_file would."""
+def _check_space(files: Sequence[FileToFetch]) -> None:
+    """Raise an error where the disk lacks space for the files, as the module model_file would."""
     missing = sum(file.size for file in files if not os.path.exists(file.path))
     if missing:
         require_disk_space(files[0].path, missing, UNITS["GiB"])
 
 
-def _remarks(request: Request, program: str | None, gone: set[str]) -> list[str]:
+def _list_remarks(request: Request, program: str | None, gone: set[str]) -> list[str]:
     found = []
     if request.binary and not program:
         found.append(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The text of a file of variables: YAML with a comment above each line, which says why it is so and what it costs.
+"""Renders a file of variables: YAML with a comment above each variable, which has its reason and its cost.
 
 Source: YAML 1.1, which Ansible reads.
 """
@@ -20,87 +20,89 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     #: The rows of a list below its key.
-    Rows = Sequence[Sequence["Line"]]
+    Rows = Sequence[Sequence["Variable"]]
 
 WIDTH = 120
-#: Texts that need no quotes: words, paths and URLs, and amounts. Others are quoted, as YAML may read a number there.
-PLAIN = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./,:-]*[A-Za-z0-9_./-])?\Z|[0-9]+(?:[KMG]iB|%)\Z")
-#: Words that YAML reads as something else than a text.
-OTHER = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
+#: Texts that need no quotes: words, paths, URLs and amounts. YAML might read another text as a number.
+UNQUOTED = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./,:-]*[A-Za-z0-9_./-])?\Z|[0-9]+(?:[KMG]iB|%)\Z")
+#: Words that YAML reads as a truth value or as null.
+NOT_TEXT = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
 
 
-class Line:
-    """A variable or an option with its value, or with ``rows`` of a list, and the reason with the cost.
+class Variable:
+    """A variable or an option with its reason and cost, and with a value or the ``rows`` of a list.
 
     A value is a text, a number, a truth value, or a dictionary or list of them, and stands in one line.
     """
 
-    __slots__ = ("key", "rows", "value", "why")
+    __slots__ = ("key", "reason", "rows", "value")
 
     def __init__(self, key: str, value: object, why: str, rows: Rows = ()) -> None:
         self.key = key
         self.value = value
-        self.why = why
+        self.reason = why
         self.rows = rows
 
-    def plain(self) -> object:
-        """Return the value as plain data."""
-        return [{line.key: line.plain() for line in row} for row in self.rows] if self.rows else self.value
+    def to_data(self) -> object:
+        """Return the value, or the rows as a list of dictionaries."""
+        return [{line.key: line.to_data() for line in row} for row in self.rows] if self.rows else self.value
 
 
-def counted(count: int, word: str) -> str:
-    """Return a number of things in words."""
+def format_count(count: int, word: str) -> str:
+    """Return a number with a noun in singular or plural, such as "2 nodes"."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def page(head: Sequence[str], lines: Sequence[Line]) -> str:
-    """Return the whole file; each text of ``head`` is a comment of its own at the top.
+def render_file(head: Sequence[str], lines: Sequence[Variable]) -> str:
+    """Return the text of the file; each text of ``head`` becomes a comment at its top.
 
-    BadRequest for a value that Ansible would run as a template when it reads the file. Of comments it reads nothing.
+    BadRequest for a value that Ansible would run as a template when it loads the file. It does not read comments.
     """
-    text = ["---", *[comment for one in head for comment in _comment(one, 0)]]
+    text = ["---", *[comment for one in head for comment in _render_comment(one, 0)]]
     for line in lines:
-        text += ["", *_comment(line.why, 0)]
-        text += [f"{line.key}:", *_listed(line.rows)] if line.rows else [f"{line.key}: {_flow(line.value)}"]
+        text += ["", *_render_comment(line.reason, 0)]
+        text += (
+            [f"{line.key}:", *_render_rows(line.rows)] if line.rows else [f"{line.key}: {_format_value(line.value)}"]
+        )
     return "\n".join(text) + "\n"
 
 
-def _listed(rows: Rows) -> Iterator[str]:
+def _render_rows(rows: Rows) -> Iterator[str]:
     for row in rows:
         for number, line in enumerate(row):
-            yield from _comment(line.why, 4 if number else 2)
-            yield f"{'    ' if number else '  - '}{line.key}: {_flow(line.value)}"
+            yield from _render_comment(line.reason, 4 if number else 2)
+            yield f"{'    ' if number else '  - '}{line.key}: {_format_value(line.value)}"
 
 
-def _comment(text: str, indent: int) -> Iterator[str]:
-    """Yield the lines of a comment. A name in it may come from a file, and must not end the comment."""
+def _render_comment(text: str, indent: int) -> Iterator[str]:
+    """Yield the lines of a comment, without control characters: a file name in it must not end the comment."""
     shown = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
     for line in textwrap.wrap(shown, WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False):
         yield f"{' ' * indent}# {line}"
 
 
-def _flow(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_flow(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_format_value(one)}' for key, one in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_flow, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, int) else _text(str(value))
+    return str(value) if isinstance(value, int) else _format_text(str(value))
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     if has_template(text):
         raise BadRequest(
             f"The file of variables would hold {text!r}, in which Ansible would run the braces as a template. Nothing "
             "was written. Rename that file or folder, or name another."
         )
-    if PLAIN.match(text) and text.lower() not in OTHER:
+    if UNQUOTED.match(text) and text.lower() not in NOT_TEXT:
         return text
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{"".join(map(_escape_character, text))}"'
 
 
-def _escaped(char: str) -> str:
+def _escape_character(char: str) -> str:
     if char in ('"', "\\"):
         return f"\\{char}"
     return char if " " <= char <= "~" else f"\\U{ord(char):08x}"

@@ -107,7 +107,7 @@ def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
 
 def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
     """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
-    sizes = {identity(part.path): part.data for one in models for part in one.parts}
+    sizes = {identity(part.path): part.data_bytes for one in models for part in one.parts}
     for other in before:
         nodes = other.placement.nodes
         shared = sum(sizes.get(identity(path), 0) for path in other.mapped)

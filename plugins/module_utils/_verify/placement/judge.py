@@ -255,7 +255,7 @@ def _rows(path: str, found: Locality | str) -> Result:
         return _result("rows", OK, f"{path} has no tensor of which the slice of a thread is large enough to be judged.")
     if not found.all.cached:
         return _result("rows", UNKNOWN, f"Not known: nothing of {path} is in the page cache; {GIVE_WORK}.")
-    return _result("rows", OK if found.right else DRIFT, f"{path}: {found}.")
+    return _result("rows", OK if found.is_local_enough else DRIFT, f"{path}: {found}.")
 
 
 def _huge(kind: str, least: int, proof: Proof) -> Result:

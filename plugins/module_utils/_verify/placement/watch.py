@@ -122,7 +122,7 @@ def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str
 def _rows(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
     """Return where the rows of a model are, or why that is not known."""
     try:
-        return weight_locality.look(weight_locality.parts_at(path), threads, nodes)
+        return weight_locality.measure_locality(weight_locality.read_file_headers(path), threads, nodes)
     except TuningError as error:
         return str(error)
 

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility, model
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.draft_compatibility import drafted_token_work
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
@@ -45,7 +45,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, model.Model]:
     folder = tmp_path_factory.mktemp("heads")
     for name, content in FILES.items():
         (folder / f"{name}.gguf").write_bytes(content)
-    return {name: model.read(str(folder / f"{name}.gguf")) for name in FILES}
+    return {name: model.read_model(str(folder / f"{name}.gguf")) for name in FILES}
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,17 @@ def test_another_one(files: dict[str, model.Model], kind: str, of: str, name: st
 def test_what_a_guess_reads(files: dict[str, model.Model]) -> None:
     """A head without an output reads that of the model; layers that guess are no part of what a token of it reads."""
     output = 4 * heads.WIDTH * len(heads.zero_model.TOKENS)
-    assert drafted_token_work(files["target"], files["eagle3"]).bytes(1) == pytest.approx(
+    assert drafted_token_work(files["target"], files["eagle3"]).batch_bytes(1) == pytest.approx(
         13 * MATRIX + output, rel=0.01
     )
-    assert drafted_token_work(files["target"], files["dflash"]).bytes(1) == pytest.approx(8 * MATRIX + output, rel=0.01)
-    assert drafted_token_work(files["mtp"], None).bytes(1) == pytest.approx(9 * MATRIX + output, rel=0.01)
-    assert drafted_token_work(files["mtp"], files["mtp"]).bytes(1) == drafted_token_work(files["mtp"], None).bytes(1)
-    assert Work.of(files["mtp"]).bytes(1) == pytest.approx(7 * MATRIX + output, rel=0.01)
+    assert drafted_token_work(files["target"], files["dflash"]).batch_bytes(1) == pytest.approx(
+        8 * MATRIX + output, rel=0.01
+    )
+    assert drafted_token_work(files["mtp"], None).batch_bytes(1) == pytest.approx(9 * MATRIX + output, rel=0.01)
+    assert drafted_token_work(files["mtp"], files["mtp"]).batch_bytes(1) == drafted_token_work(
+        files["mtp"], None
+    ).batch_bytes(1)
+    assert TokenWork.of_model(files["mtp"]).batch_bytes(1) == pytest.approx(7 * MATRIX + output, rel=0.01)
 
 
 def planned(files: dict[str, model.Model], of: str, name: str | None, **raw: Any) -> InstancePlan:
@@ -147,5 +151,5 @@ def test_a_header_that_says_something_else(tmp_path: Path, files: dict[str, mode
     for more in ([ggufs.entry("eagle3.target_layers", "A8", [b"one"])], []):
         path = tmp_path / "head.gguf"
         path.write_bytes(ggufs.gguf(ggufs.model(None, "eagle3", more, target_hidden_size=heads.WIDTH)))
-        (said,) = draft_compatibility.head_refusals("eagle3", files["target"], model.read(str(path)))
+        (said,) = draft_compatibility.head_refusals("eagle3", files["target"], model.read_model(str(path)))
         assert "it reads the layers none" in said

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import Draft, Traffic, step
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import (
+    DraftModel,
+    StepTraffic,
+    compute_step_traffic,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs
 
 F32, Q8_0, Q4_K = 0, 8, 12
@@ -73,7 +77,7 @@ def layers(number: int, *groups: Shapes) -> Shapes:
 
 def written(path: Path, tensors: Shapes, numbers: dict[str, Any], architecture: str = "llama") -> gguf_model.Model:
     write(path, tensors, ggufs.model(None, architecture, **numbers))
-    return gguf_model.read(str(path))
+    return gguf_model.read_model(str(path))
 
 
 def write(path: Path, tensors: Shapes, entries: list[bytes]) -> None:
@@ -87,8 +91,8 @@ def write(path: Path, tensors: Shapes, entries: list[bytes]) -> None:
         file.truncate(len(head) + end)
 
 
-def taken(model: gguf_model.Model, *args: Any, **options: Any) -> Traffic:
-    found = step(model, *args, **options)
+def taken(model: gguf_model.Model, *args: Any, **options: Any) -> StepTraffic:
+    found = compute_step_traffic(model, *args, **options)
     assert found is not None
     return found
 
@@ -105,7 +109,7 @@ def test_a_dense_model(tmp_path: Path) -> None:
         "kv": 3 * 1000 * 2 * (128 + 128) * 2,
         "state": 0,
     }
-    assert found.bytes == sum(found.parts.values())
+    assert found.total_bytes == sum(found.parts.values())
     # A multiplication and an addition for each parameter, and for each number of a key and a value by each head.
     assert found.flops == 2 * elements({**shapes, **OUTPUT}) + 3 * 4 * 1000 * 8 * 128
     assert found.to_dict()["bytes"] == int(counted(shapes) + counted(OUTPUT)) + 3 * 1000 * 2 * 256 * 2
@@ -115,7 +119,7 @@ def test_an_embedding_that_is_the_output_too_is_read_once(tmp_path: Path) -> Non
     shapes = {**EMBEDDING, **layers(3, LAYER, DENSE), **NORM}
     found = taken(written(tmp_path / "m.gguf", shapes, {"block_count": 3, **NUMBERS}), 0)
     assert found.parts["output"] == counted({**EMBEDDING, **NORM})
-    assert found.bytes == counted(shapes)
+    assert found.total_bytes == counted(shapes)
 
 
 def test_experts_count_by_how_many_are_used_and_shared_ones_whole(tmp_path: Path) -> None:
@@ -140,8 +144,8 @@ def test_three_files_are_one_model(tmp_path: Path) -> None:
     for number, (path, tensors) in enumerate(zip(paths, parts)):
         first = ggufs.model(None, block_count=3, **NUMBERS) if number == 0 else []
         write(path, tensors, [*first, ggufs.entry("split.no", "H", number)])
-    found = taken(gguf_model.read(str(paths[1])), 0)
-    assert found.bytes == counted({**shapes, **OUTPUT})
+    found = taken(gguf_model.read_model(str(paths[1])), 0)
+    assert found.total_bytes == counted({**shapes, **OUTPUT})
 
 
 def test_keys_and_values_have_types_of_their_own(tmp_path: Path) -> None:
@@ -155,7 +159,7 @@ def test_keys_and_values_have_types_of_their_own(tmp_path: Path) -> None:
 def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Model]:
     folder = tmp_path_factory.mktemp("models")
     return {
-        name: gguf_model.read(str(architectures.write(folder / f"{name}.gguf", name)))
+        name: gguf_model.read_model(str(architectures.write(folder / f"{name}.gguf", name)))
         for name in ("swa", "mla", "hybrid")
     }
 
@@ -198,7 +202,7 @@ def test_a_draft_is_read_for_each_token_that_it_guesses(tmp_path: Path) -> None:
     large, small = layers(3, LAYER, DENSE), layers(1, LAYER, DENSE)
     model = written(tmp_path / "large.gguf", {**large, **OUTPUT}, {"block_count": 3, **NUMBERS})
     draft = written(tmp_path / "small.gguf", {**small, **EMBEDDING, **NORM}, {"block_count": 1, **NUMBERS})
-    found = taken(model, 1000, draft=Draft(draft, 5))
+    found = taken(model, 1000, draft=DraftModel(draft, 5))
     alone = taken(model, 1000)
     assert {name: found.parts[name] for name in alone.parts} == alone.parts
     assert found.parts["draft"] == 5 * counted({**small, **EMBEDDING, **NORM})
@@ -209,9 +213,12 @@ def test_a_draft_is_read_for_each_token_that_it_guesses(tmp_path: Path) -> None:
 def test_a_header_that_says_too_little(tmp_path: Path) -> None:
     model = written(tmp_path / "m.gguf", OUTPUT, {"block_count": 3})
     whole = written(tmp_path / "n.gguf", OUTPUT, {"block_count": 3, **NUMBERS})
-    assert step(model, 1000) is None and step(whole, 1000, draft=Draft(model, 2)) is None
+    assert (
+        compute_step_traffic(model, 1000) is None
+        and compute_step_traffic(whole, 1000, draft=DraftModel(model, 2)) is None
+    )
 
 
 def test_a_model_that_reads_a_whole_text_at_once_keeps_nothing(tmp_path: Path) -> None:
     found = taken(written(tmp_path / "m.gguf", NORM, {"block_count": 1}, "bert"), 1000)
-    assert (found.parts["kv"], found.parts["state"], found.bytes) == (0, 0, 4096)
+    assert (found.parts["kv"], found.parts["state"], found.total_bytes) == (0, 0, 4096)

@@ -34,7 +34,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.ggufs import (
 
 def read(path: Path, content: bytes) -> gguf_model.Model:
     path.write_bytes(content)
-    return gguf_model.read(str(path))
+    return gguf_model.read_model(str(path))
 
 
 @pytest.fixture
@@ -73,10 +73,10 @@ def test_what_a_model_is(path: Path, version: int) -> None:
 def test_the_digest_is_of_the_tokens_and_their_order(path: Path) -> None:
     digests = set()
     for tokens in (TOKENS, TOKENS[::-1], TOKENS[:-1], [b"ab", b"c"], [b"a", b"bc"]):
-        digests.add(read(path, gguf(model(tokens))).vocabulary)
+        digests.add(read(path, gguf(model(tokens))).vocabulary_digest)
     assert len(digests) == 5
-    assert read(path, gguf(model(TOKENS, architecture="qwen2", block_count=1))).vocabulary in digests
-    assert read(path, gguf(model(None))).vocabulary is None
+    assert read(path, gguf(model(TOKENS, architecture="qwen2", block_count=1))).vocabulary_digest in digests
+    assert read(path, gguf(model(None))).vocabulary_digest is None
 
 
 def test_tensors_of_types_that_are_not_known_reach_to_the_next(path: Path) -> None:
@@ -198,13 +198,13 @@ def test_what_is_wrong_is_said(path: Path, content: bytes, words: str) -> None:
 
 def test_a_file_that_is_not_there(path: Path) -> None:
     with pytest.raises(BadRequest, match=r"model\.gguf cannot be read: No such file or directory\."):
-        gguf_model.read(str(path))
+        gguf_model.read_model(str(path))
     with pytest.raises(BadRequest, match="Is a directory"):
-        gguf_model.read(str(path.parent))
+        gguf_model.read_model(str(path.parent))
     # Red for a plain open(), which waits until somebody writes into it.
     os.mkfifo(path)
     with pytest.raises(BadRequest, match=r"model\.gguf cannot be read: It is no regular file\."):
-        gguf_model.read(str(path))
+        gguf_model.read_model(str(path))
 
 
 # Several files
@@ -223,21 +223,21 @@ def split(folder: Path, claimed: int = 3) -> list[Path]:
 @pytest.mark.parametrize("named", [0, 1])
 def test_all_parts_count_whichever_is_named(tmp_path: Path, named: int) -> None:
     paths = split(tmp_path)
-    found = gguf_model.read(str(paths[named])).to_dict()
+    found = gguf_model.read_model(str(paths[named])).to_dict()
     assert found["path"] == str(paths[0]) and found["files"] == [str(path) for path in paths]
     assert (found["layers"], found["tensors"], found["tensor_bytes"]) == (2, 3, 384)
 
 
 def test_parts_that_do_not_fit_together(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match=r"says that all its parts hold 4 tensors, but the 2 file\(s\) found hold 3"):
-        gguf_model.read(str(split(tmp_path, claimed=4)[0]))
+        gguf_model.read_model(str(split(tmp_path, claimed=4)[0]))
     paths = split(tmp_path)
     paths[1].write_bytes(gguf(model(architecture="gemma3"), [tensor("b", (32,), 0, 0)], 256))
     with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf is not a part of the same model"):
-        gguf_model.read(str(paths[0]))
+        gguf_model.read_model(str(paths[0]))
     paths[1].unlink()
     with pytest.raises(BadRequest, match=r"m-00002-of-00002\.gguf cannot be read"):
-        gguf_model.read(str(paths[0]))
+        gguf_model.read_model(str(paths[0]))
 
 
 # Drafts

@@ -71,8 +71,8 @@ def server(files: Files) -> Iterator[Server]:
         yield server
 
 
-def read(server: Server, name: str = "model.gguf", *checksums: str) -> model_source.Source:
-    return model_source.read(f"{server.url}/{name}", checksums, "/srv/models/", 5)
+def read(server: Server, name: str = "model.gguf", *checksums: str) -> model_source.ModelSource:
+    return model_source.read_source(f"{server.url}/{name}", checksums, "/srv/models/", 5)
 
 
 def refused(server: Server, name: str = "model.gguf", *checksums: str) -> str:

@@ -9,15 +9,14 @@ That llama-server divides its work so is seen with the real one, in tests/lab/te
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import page_cache
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import weight_locality
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import Tensor, read_part
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.weight_locality import Matrix
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.gguf import Tensor, read_file_header
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.weight_locality import MatrixSlices
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 
 PAGE = 4096
@@ -26,12 +25,12 @@ Q8_0 = 8
 ROW = 4096 // 32 * 34
 
 
-def matrix(height: int, threads: int, nodes: int, experts: int = 1, begin: int = 0, row: int = ROW) -> Matrix:
+def matrix(height: int, threads: int, nodes: int, experts: int = 1, begin: int = 0, row: int = ROW) -> MatrixSlices:
     shape = (4096, height, experts)
-    return Matrix(Tensor("weights", "Q8_0", 0, shape, row * height * experts), begin, threads, nodes)
+    return MatrixSlices(Tensor("weights", "Q8_0", 0, shape, row * height * experts), begin, threads, nodes)
 
 
-def by_hand(one: Matrix, height: int, threads: int, nodes: int, row: int = ROW) -> list[int]:
+def by_hand(one: MatrixSlices, height: int, threads: int, nodes: int, row: int = ROW) -> list[int]:
     """The node of each row, as llama.cpp counts: thread i has rows i * dr up to (i + 1) * dr."""
     dr = (height + threads - 1) // threads
     return [(number // dr) % nodes for number in range(height)]
@@ -40,34 +39,34 @@ def by_hand(one: Matrix, height: int, threads: int, nodes: int, row: int = ROW) 
 @pytest.mark.parametrize(("height", "threads", "nodes"), [(64, 8, 4), (70, 8, 4), (5, 8, 4), (1024, 62, 2), (9, 4, 3)])
 def test_each_row_has_the_node_of_its_thread(height: int, threads: int, nodes: int) -> None:
     one = matrix(height, threads, nodes, begin=96)
-    assert [one.reader(96 + number * ROW)[0] for number in range(height)] == by_hand(one, height, threads, nodes)
-    assert one.reader(96 + ROW - 1) == one.reader(96)
-    assert sum(one.readers(0, one.end).values()) == height * ROW
+    assert [one.find_reader(96 + number * ROW)[0] for number in range(height)] == by_hand(one, height, threads, nodes)
+    assert one.find_reader(96 + ROW - 1) == one.find_reader(96)
+    assert sum(one.bytes_by_reader(0, one.end).values()) == height * ROW
 
 
 def test_each_expert_is_cut_by_itself() -> None:
     one = matrix(10, 4, 2, experts=3)
-    nodes = [one.reader(number * ROW)[0] for number in range(30)]
+    nodes = [one.find_reader(number * ROW)[0] for number in range(30)]
     assert nodes == [0, 0, 0, 1, 1, 1, 0, 0, 0, 1] * 3
-    assert one.reader(9 * ROW) == (1, 10 * ROW)  # its last slice ends with the matrix
+    assert one.find_reader(9 * ROW) == (1, 10 * ROW)  # its last slice ends with the matrix
 
 
 def test_a_page_belongs_to_who_reads_more_of_it() -> None:
     one = matrix(64, 8, 4, begin=100)
     pages: dict[int, int] = {}
-    for node, first, end in one.pages():
+    for node, first, end in one.list_slice_pages():
         for page in range(first, end):
             assert page not in pages
             pages[page] = node
     for page, node in list(pages.items())[1:-1]:
-        readers = one.readers(page * PAGE, (page + 1) * PAGE)
+        readers = one.bytes_by_reader(page * PAGE, (page + 1) * PAGE)
         assert readers[node] == max(readers.values())
-    assert set(pages) >= set(one.sample())
+    assert set(pages) >= set(one.sample_pages())
 
 
 def test_slices_smaller_than_a_page_leave_no_page_twice() -> None:
     one = matrix(64, 64, 4, row=272)
-    pages = [page for dummy, first, end in one.pages() for page in range(first, end)]
+    pages = [page for dummy, first, end in one.list_slice_pages() for page in range(first, end)]
     assert pages == sorted(set(pages)) and len(pages) == 64 * 272 // PAGE
 
 
@@ -97,16 +96,16 @@ def lying(monkeypatch: pytest.MonkeyPatch, node_of: dict[int, int]) -> None:
 
 
 def right(model: Path) -> dict[int, int]:
-    found = weight_locality.pages_by_node(weight_locality.matrices(read_part(str(model)), 8, 4), 4)
+    found = weight_locality.list_pages_by_node(weight_locality.list_matrices(read_file_header(str(model)), 8, 4), 4)
     return {page: node for node, runs in enumerate(found) for first, end in runs for page in range(first, end)}
 
 
 def test_all_of_it_where_it_can_be(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lying(monkeypatch, right(model))
-    found = weight_locality.look(weight_locality.parts_at(str(model)), 8, 4)
+    found = weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4)
     assert list(found.by_tensor) == ["blk.0.ffn_up.weight", "output.weight"]
-    assert found.right and found.all.complete and found.all.bytes == found.all.possible < found.all.whole
-    best = f"{found.all.percent:.1f} %"
+    assert found.is_local_enough and found.all.is_complete and found.all.bytes == found.all.possible < found.all.whole
+    best = f"{found.all.local_percent:.1f} %"
     assert str(found) == (
         f"{best} of 2 large tensors lie on the node of the thread that reads them ({best} can, with pages of 4 KiB)"
     )
@@ -114,22 +113,22 @@ def test_all_of_it_where_it_can_be(model: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_one_tensor_that_lies_elsewhere_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = right(model)
-    output = weight_locality.matrices(read_part(str(model)), 8, 4)[-1]
+    output = weight_locality.list_matrices(read_file_header(str(model)), 8, 4)[-1]
     places.update(dict.fromkeys(range(output.begin // PAGE + 1, output.end // PAGE), 0))
     lying(monkeypatch, places)
-    found = weight_locality.look(weight_locality.parts_at(str(model)), 8, 4)
-    assert not found.right and not found.all.complete
-    percent = found.by_tensor["output.weight"].percent
+    found = weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4)
+    assert not found.is_local_enough and not found.all.is_complete
+    percent = found.by_tensor["output.weight"].local_percent
     assert 20 < percent < 30 and f"1 of them lie elsewhere, output.weight with {percent:.1f} %" in str(found)
 
 
 def test_pages_that_are_not_in_memory_are_told_and_not_judged(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lying(monkeypatch, {page: node for page, node in right(model).items() if page % 2})
-    found = weight_locality.look(weight_locality.parts_at(str(model)), 8, 4)
-    assert found.right and not found.all.complete
+    found = weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4)
+    assert found.is_local_enough and not found.all.is_complete
     assert "% are not in memory" in str(found)
     lying(monkeypatch, {})
-    assert weight_locality.look(weight_locality.parts_at(str(model)), 8, 4).all.cached == 0
+    assert weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4).all.cached == 0
 
 
 def test_a_table_that_is_the_end_too_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,12 +136,14 @@ def test_a_table_that_is_the_end_too_is_judged(tmp_path: Path, monkeypatch: pyte
     tensors = [ggufs.tensor("token_embd.weight", (4096, 256), Q8_0, 0)]
     path.write_bytes(ggufs.gguf([*ggufs.model(block_count=1)], tensors, 256 * ROW))
     lying(monkeypatch, {})
-    assert list(weight_locality.look(weight_locality.parts_at(str(path)), 8, 4).by_tensor) == ["token_embd.weight"]
+    assert list(weight_locality.measure_locality(weight_locality.read_file_headers(str(path)), 8, 4).by_tensor) == [
+        "token_embd.weight"
+    ]
 
 
 def test_every_thread_count_gives_each_node_its_share(model: Path) -> None:
+    header = read_file_header(str(model))
     for threads in (4, 8, 12):
-        shares = Counter({node: sum(end - first for first, end in runs) for node, runs in enumerate(
-            weight_locality.pages_by_node(weight_locality.matrices(read_part(str(model)), threads, 4), 4)
-        )})  # fmt: skip
-        assert max(shares.values()) < 1.1 * min(shares.values())
+        ranges = weight_locality.list_pages_by_node(weight_locality.list_matrices(header, threads, 4), 4)
+        shares = [sum(end - first for first, end in pages) for pages in ranges]
+        assert max(shares) < 1.1 * min(shares)

@@ -39,7 +39,7 @@ class Machine:
         self.store = Store(str(tree.root))
         (tree.root / "run/systemd/system").mkdir(parents=True)
         monkeypatch.setattr(planning, "read_unit_properties", lambda names: {})
-        monkeypatch.setattr(probe, "capabilities", self.refuse_server)
+        monkeypatch.setattr(probe, "probe_capabilities", self.refuse_server)
 
     def refuse_server(self, binary: str, walls: object) -> None:
         raise BadRequest(f"{binary} does not answer to --help, exit code 1")
@@ -198,11 +198,11 @@ def test_a_fetched_model_is_known_by_its_digest(machine: Machine) -> None:
     Path(path).write_text("a model")
     digest = compute_sha256(path)
     right, other = ([f"sha256:{one}"] for one in (digest, "a" * 64))
-    is_as_verified = model_file.is_as_verified
+    is_as_verified = model_file.has_verified_digests
     assert not is_as_verified(machine.store, {"path": path, "checksum": right}), "nobody has read it yet"
-    row = {"stamp": model_file.stamp(path), "sha256": digest}
+    row = {"stamp": model_file.file_stamp(path), "sha256": digest}
     with machine.store.hold_lock():
-        machine.store.save_document(model_file.KNOWN, {"files": {path: row}, "parts": {}})
+        machine.store.save_document(model_file.FACTS_FILE, {"files": {path: row}, "parts": {}})
     assert is_as_verified(machine.store, {"path": path, "checksum": right})
     assert is_as_verified(machine.store, {"path": path, "checksum": ["server"]})
     assert not is_as_verified(machine.store, {"path": path, "checksum": other}), "another one will be fetched"

@@ -66,9 +66,9 @@ class Planned:
         self.draft = ""
         self.given: dict[str, Any] = {}
         patch.setattr(module.instances, "knobs_of", self.knobs_of)
-        patch.setattr(module.probe, "capabilities", lambda binary, walls: None)
+        patch.setattr(module.probe, "probe_capabilities", lambda binary, walls: None)
         patch.setattr(module, "of_trial", lambda options, files: [])
-        patch.setattr(module.server_arguments, "arguments", lambda wants, server: wants)
+        patch.setattr(module.server_arguments, "build_arguments", lambda wants, server: wants)
         self.words = find(here.host(), "chat").arguments
 
     def knobs_of(

@@ -13,14 +13,14 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.ceiling import Ceiling, ceiling
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import Traffic
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import StepTraffic
 
 MIB = 1 << 20
 
 
 def held(size: float, step_ms: float, gbps: float | None = 200.0, source: str = "reader", **more: Any) -> Ceiling:
     """A step of these bytes on a host with 32 MiB of L3."""
-    return ceiling(Traffic({"layers": size}, 0, 1), Bandwidth([0], [0], gbps, source), step_ms, 32 * MIB, **more)
+    return ceiling(StepTraffic({"layers": size}, 0, 1), Bandwidth([0], [0], gbps, source), step_ms, 32 * MIB, **more)
 
 
 def test_a_step_is_memory_and_a_rest() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.compiler_age import too_old
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.compiler_age import old_compiler_message
 
 GCC_12, GCC_13 = "c++ (Debian 12.2.0-14+deb12u1) 12.2.0", "g++ (Ubuntu 13.3.0-6ubuntu2~24.04) 13.3.0"
 GCC_14, CLANG_16 = "c++ (Debian 14.2.0-19) 14.2.0", "Debian clang version 16.0.6 (27+b1)"
@@ -32,6 +32,6 @@ MILAN, GENOA, BERGAMO, TURIN = (25, 1), (25, 17), (25, 160), (26, 2)
     ],
 )
 def test_a_compiler_older_than_the_cpu_is_told(compiler: str, cpu: tuple[int, int], words: str) -> None:
-    said = too_old(compiler, "AuthenticAMD", *cpu)
+    said = old_compiler_message(compiler, "AuthenticAMD", *cpu)
     assert words in said and bool(said) == bool(words)
-    assert too_old(compiler, "GenuineIntel", *cpu) == ""
+    assert old_compiler_message(compiler, "GenuineIntel", *cpu) == ""

@@ -125,8 +125,8 @@ def test_every_kind_of_archive_is_unpacked(
     if not filtered:
         monkeypatch.delattr(tarfile, "data_filter", raising=False)
     archive = packed(tmp_path / "b11434", {**TREE, "llama/x/CMakeLists.txt": b"", "llama/x/tools/server/a": b""}, mode)
-    source_archive.unpack(str(archive), "it", str(tmp_path / "out"))
-    tree = source_archive.tree_in(str(tmp_path / "out"), "it", "llama.cpp")
+    source_archive.unpack_archive(str(archive), "it", str(tmp_path / "out"))
+    tree = source_archive.find_source_tree(str(tmp_path / "out"), "it", "llama.cpp")
     assert tree == str(tmp_path / "out/llama")
     assert Path(tree, "CMakeLists.txt").read_bytes() == TREE["llama/CMakeLists.txt"]
 
@@ -138,4 +138,4 @@ def test_a_tree_below_a_project_of_another_kind_is_found(tmp_path: Path) -> None
         (tmp_path / name).touch()
     (tmp_path / "vendor/ik/examples/server").mkdir(parents=True)
     (tmp_path / "vendor/ik/ggml/src/iqk").mkdir(parents=True)
-    assert source_archive.tree_in(str(tmp_path), "it", "ik_llama.cpp") == str(tmp_path / "vendor/ik")
+    assert source_archive.find_source_tree(str(tmp_path), "it", "ik_llama.cpp") == str(tmp_path / "vendor/ik")

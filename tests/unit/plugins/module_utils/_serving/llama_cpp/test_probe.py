@@ -54,9 +54,9 @@ def answering(folder: Path, more: str = "exit 0") -> str:
 
 def test_capabilities(tmp_path: Path) -> None:
     binary = answering(tmp_path)
-    capabilities = probe.capabilities(binary, None)
+    capabilities = probe.probe_capabilities(binary, None)
     assert capabilities.binary == binary
-    assert capabilities.flags == server(NEW).flags
+    assert capabilities.working_flags == server(NEW).working_flags
     assert not capabilities.openmp
 
 
@@ -72,15 +72,15 @@ def test_openmp_of_a_binary_and_of_the_library_beside_it(tmp_path: Path, monkeyp
 
     attempt = sandbox.run_in_sandbox
     monkeypatch.setattr(probe.sandbox, "run_in_sandbox", ldd)
-    assert not probe.capabilities(binary, None).openmp
+    assert not probe.probe_capabilities(binary, None).openmp
     library.touch()
-    assert probe.capabilities(binary, None).openmp
+    assert probe.probe_capabilities(binary, None).openmp
 
 
 def test_a_binary_that_does_not_start(tmp_path: Path) -> None:
     broken = script(tmp_path, "echo 'error while loading shared libraries: libllama.so.0: no such file' >&2; exit 127")
     with pytest.raises(BadRequest, match=r"does not answer to --help, exit code 127: error while loading .*libllama"):
-        probe.capabilities(broken, None)
+        probe.probe_capabilities(broken, None)
 
 
 def test_a_help_that_ends_as_a_failure(tmp_path: Path) -> None:
@@ -89,15 +89,15 @@ def test_a_help_that_ends_as_a_failure(tmp_path: Path) -> None:
     helps = f"exec cat {tmp_path}/help"
     binary.write_text(binary.read_text().replace(helps, f"{{ cat {tmp_path}/help; exit 1; }}"))
     assert helps not in binary.read_text()
-    assert probe.capabilities(str(binary), None).flags == server(NEW).flags
+    assert probe.probe_capabilities(str(binary), None).working_flags == server(NEW).working_flags
 
 
 def test_no_binary_and_no_program(tmp_path: Path) -> None:
     with pytest.raises(Absent, match="there is no"):
-        probe.capabilities(str(tmp_path / "nothing"), None)
+        probe.probe_capabilities(str(tmp_path / "nothing"), None)
     (tmp_path / "text").write_text("no program")
     with pytest.raises(TuningError, match="Permission denied"):
-        probe.capabilities(str(tmp_path / "text"), None)
+        probe.probe_capabilities(str(tmp_path / "text"), None)
 
 
 def test_of_which_files_a_server_consists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,11 +117,11 @@ def test_of_which_files_a_server_consists(tmp_path: Path, monkeypatch: pytest.Mo
 """
     monkeypatch.setattr(probe.sandbox, "run_in_sandbox", lambda walls, words, seconds: CommandResult(0, said, ""))
     names = ("libggml-base.so.0", "libggml-cpu-zen4.so", "libllama.so.0.9", "libopen.so", "llama-server")
-    found = probe.program_files(binary, None)
+    found = probe.list_program_files(binary, None)
     assert list(found) == [str(tmp_path / name) for name in names]
     assert found[binary] == [os.stat(binary).st_size, os.stat(binary).st_mtime_ns]
     (tmp_path / "current").symlink_to(tmp_path)
-    assert probe.program_files(str(tmp_path / "current/llama-server"), None) == found
+    assert probe.list_program_files(str(tmp_path / "current/llama-server"), None) == found
 
 
 @pytest.mark.parametrize("die", ["kill -ILL $$", "exit 132"])
@@ -129,9 +129,9 @@ def test_sigill_wherever_it_comes(tmp_path: Path, die: str) -> None:
     capabilities = server(NEW)
     dies = script(tmp_path, die)
     for ask in (
-        lambda: probe.capabilities(dies, None),
-        lambda: probe.dry_run(dies, [], None),
-        lambda: probe.one_token(dies, capabilities, None),
+        lambda: probe.probe_capabilities(dies, None),
+        lambda: probe.require_accepted_arguments(dies, [], None),
+        lambda: probe.compute_one_token(dies, capabilities, None),
     ):
         with pytest.raises(BadRequest, match=r"was built for another CPU: it ends with SIGILL.*Build it on this host"):
             ask()
@@ -139,7 +139,7 @@ def test_sigill_wherever_it_comes(tmp_path: Path, die: str) -> None:
 
 def test_a_dry_run_has_the_very_arguments_and_version_behind(tmp_path: Path) -> None:
     binary = script(tmp_path, f'printf "%s\\n" "$@" > {tmp_path}/said')
-    probe.dry_run(binary, ["--model", "/m m", "--metrics"], None)
+    probe.require_accepted_arguments(binary, ["--model", "/m m", "--metrics"], None)
     assert (tmp_path / "said").read_text().splitlines() == ["--model", "/m m", "--metrics", "--version"]
 
 
@@ -155,7 +155,7 @@ def test_a_dry_run_without_what_only_the_unit_has(tmp_path: Path) -> None:
         "--device",
         "none",
     ]
-    probe.dry_run(binary, asked, None)
+    probe.require_accepted_arguments(binary, asked, None)
     said = "--api-key-file /dev/null --spec-draft-device none --device none --version\n"
     assert (tmp_path / "said").read_text() == said
 
@@ -166,7 +166,7 @@ def test_a_refusal_in_the_servers_own_words(tmp_path: Path) -> None:
     (tmp_path / "err").write_text(run["err"])
     binary = script(tmp_path, f"cat {tmp_path}/err >&2; exit 1")
     with pytest.raises(BadRequest) as caught:
-        probe.dry_run(binary, ["--draft-max", "5"], None)
+        probe.require_accepted_arguments(binary, ["--draft-max", "5"], None)
     assert str(caught.value) == (
         f'{binary} does not take its arguments, exit code 1: error while handling argument "--draft-max": the argument '
         "has been removed. use --spec-draft-n-max or --spec-ngram-mod-n-max."
@@ -185,23 +185,23 @@ def test_a_refusal_in_the_servers_own_words(tmp_path: Path) -> None:
     ],
 )
 def test_the_line_that_says_why(out: str, err: str, sentence: str) -> None:
-    assert error_line.sentence(out, err).endswith(sentence)
+    assert error_line.find_error_line(out, err).endswith(sentence)
 
 
 def test_a_token(tmp_path: Path) -> None:
     binary = script(tmp_path, SERVES, sys.executable)
-    assert probe.one_token(binary, server(NEW), None) == []
+    assert probe.compute_one_token(binary, server(NEW), None) == []
 
 
 def test_a_server_that_stops_for_another_reason_proves_nothing(tmp_path: Path) -> None:
     binary = script(tmp_path, "echo 'error: unknown model architecture' >&2; exit 1")
-    (remark,) = probe.one_token(binary, server(NEW), None)
+    (remark,) = probe.compute_one_token(binary, server(NEW), None)
     assert remark.endswith("could not be tried: error: unknown model architecture.")
 
 
 def test_a_server_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.2)
-    (remark,) = probe.one_token(script(tmp_path, "exec sleep 60"), server(NEW), None)
+    (remark,) = probe.compute_one_token(script(tmp_path, "exec sleep 60"), server(NEW), None)
     assert remark.endswith("it says nothing.")
 
 
@@ -212,8 +212,8 @@ def test_a_command_that_takes_too_long(tmp_path: Path) -> None:
 
 def test_the_model_of_nothing_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "nothing.gguf"
-    path.write_bytes(zero_model.contents())
-    facts = model.read(str(path)).to_dict()
+    path.write_bytes(zero_model.build_zero_model())
+    facts = model.read_model(str(path)).to_dict()
     assert facts["architecture"] == "llama"
     assert facts["layers"] == 1
     assert facts["vocabulary"]["tokens"] == 259  # type: ignore[index]

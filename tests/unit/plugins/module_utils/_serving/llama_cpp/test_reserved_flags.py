@@ -19,7 +19,7 @@ NEW = "b11434"
 
 def refused(name: str, *words: str, **wants: Any) -> str:
     with pytest.raises(BadRequest) as caught:
-        server_arguments.arguments({"model": "/m", "extra": list(words), **wants}, server(name))
+        server_arguments.build_arguments({"model": "/m", "extra": list(words), **wants}, server(name))
     return str(caught.value)
 
 
@@ -85,7 +85,7 @@ def test_a_secret_under_its_short_name() -> None:
 )
 def test_everything_else_stays_as_it_is(words: list[str]) -> None:
     wants = {"model": "/m", "experts": ("qwen3moe", 4), "extra": words}
-    assert server_arguments.arguments(wants, server(NEW))[-len(words) :] == words
+    assert server_arguments.build_arguments(wants, server(NEW))[-len(words) :] == words
 
 
 def test_how_tokens_are_chosen_is_the_plans_where_it_says_so() -> None:
@@ -109,15 +109,17 @@ def test_devices_are_the_plans_where_a_second_process_drafts() -> None:
 )
 def test_variables_that_say_the_same(variable: str, words: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        server_arguments.refuse_variables({"GGML_X": "1", variable: "a-secret"}, {"model": "/m"}, server(NEW))
+        server_arguments.validate_variables({"GGML_X": "1", variable: "a-secret"}, {"model": "/m"}, server(NEW))
     assert words in str(caught.value) and "a-secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_other_variables_stay(name: str) -> None:
-    server_arguments.refuse_variables({"OMP_WAIT_POLICY": "active", "LLAMA_CACHE": "/x"}, {"model": "/m"}, server(name))
+    server_arguments.validate_variables(
+        {"OMP_WAIT_POLICY": "active", "LLAMA_CACHE": "/x"}, {"model": "/m"}, server(name)
+    )
 
 
 def test_which_builds_know_comments_in_a_file_of_keys() -> None:
     without = {"b9093", "ik-llama-cpp-python-0.1.5", "ik_llama.cpp-8337e4c"}
-    assert {name for name in SERVERS if not server(name).knows_comments} == without
+    assert {name for name in SERVERS if not server(name).allows_key_comments} == without

@@ -51,7 +51,7 @@ HELP = CommandResult(0, "", "  -t, --threads N\n  -c, --cache\n")
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, {UNIT: "multi-user.target"})
     monkeypatch.setattr(managed_units.command, "run_command", fake.run)
-    monkeypatch.setattr(rpc_worker.probe, "program", lambda binary, walls: ({binary: [1, 2]}, True))
+    monkeypatch.setattr(rpc_worker.probe, "probe_program", lambda binary, walls: ({binary: [1, 2]}, True))
     monkeypatch.setattr(rpc_worker.sandbox, "run_in_sandbox", lambda walls, words, seconds: HELP)
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 200 * GB))
     monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)

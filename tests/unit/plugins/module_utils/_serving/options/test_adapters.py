@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 def written(path: Path, architecture: str = "llama", adapter: bytes | None = b"lora") -> gguf_model.Model:
     more = [ggufs.entry("general.type", "8", b"adapter"), ggufs.entry("adapter.type", "8", adapter)] if adapter else []
     path.write_bytes(ggufs.gguf(ggufs.model(None, architecture, more)))
-    return gguf_model.read(str(path))
+    return gguf_model.read_model(str(path))
 
 
 def test_an_adapter_belongs_to_models_of_its_architecture(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_every_file_is_one_of_the_instance(tmp_path: Path) -> None:
 
 def test_what_its_server_is_told(tmp_path: Path) -> None:
     found = planned(tmp_path, models_loaded=2, api_key_file="/etc/llama/keys")
-    words = server_arguments.arguments(found.parameters, server("b11434"))
+    words = server_arguments.build_arguments(found.parameters, server("b11434"))
     assert words[:4] == ["--models-preset", "/run/credentials/llama-desk.service/models.ini", "--models-max", "2"]
     assert "--model" not in words and "--spec-type" in words
     assert found.placement.environment["LLAMA_CACHE"] == "/nonexistent"
@@ -101,6 +101,6 @@ def test_builds(build: str, words: str | None) -> None:
     wants = {"models": "/m.ini", "models_loaded": 2, "context": 512}
     if words:
         with pytest.raises(BadRequest, match=words):
-            server_arguments.arguments(wants, server(build))
+            server_arguments.build_arguments(wants, server(build))
     else:
-        assert "--models-preset" in server_arguments.arguments(wants, server(build))
+        assert "--models-preset" in server_arguments.build_arguments(wants, server(build))

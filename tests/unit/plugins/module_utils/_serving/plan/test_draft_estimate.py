@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import Work
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.draft_estimate import ComputeResources
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: Llama 3.1 70B and Llama 3.2 1B, both Q4_K_M.
-LARGE = Work(42.5e9, 70e9)
-SMALL = Work(0.81e9, 1.2e9)
+LARGE = TokenWork(42.5e9, 70e9)
+SMALL = TokenWork(0.81e9, 1.2e9)
 #: Cores and GB/s, tokens per second without a draft, and with the best and with twelve tokens by acceptance.
 TABLE = {
     "9754": (128, 345, 8.1, {0.6: 16.6, 0.7: 20.5, 0.8: 25.8, 0.9: 38.6}, {0.7: 16.8, 0.8: 24.0}),
@@ -116,11 +116,11 @@ def test_a_draft_that_loses() -> None:
 
 def test_experts_make_a_batch_dearer() -> None:
     """Eight of 128 experts for one token; the more tokens, the more of them are read."""
-    moe = Work(5e9, 8e9, 100e9, 160e9, 128, 8)
-    assert moe.bytes(1) == pytest.approx(5e9 + 100e9 * 8 / 128)
-    assert moe.bytes(6) > 3 * moe.bytes(1)
-    assert moe.bytes(1000) == pytest.approx(105e9)
-    assert moe.parameters == 8e9 + 10e9
+    moe = TokenWork(5e9, 8e9, 100e9, 160e9, 128, 8)
+    assert moe.batch_bytes(1) == pytest.approx(5e9 + 100e9 * 8 / 128)
+    assert moe.batch_bytes(6) > 3 * moe.batch_bytes(1)
+    assert moe.batch_bytes(1000) == pytest.approx(105e9)
+    assert moe.parameters_per_token == 8e9 + 10e9
     box = ComputeResources(128, 345e9)
     assert draft_estimate.estimate_best_draft(moe, SMALL, box, box).draft_max == 0
 

@@ -52,7 +52,8 @@ FIGURES = {
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Model]:
     folder = tmp_path_factory.mktemp("models")
     return {
-        name: gguf_model.read(str(architectures.write(folder / f"{name}.gguf", name))) for name in architectures.NUMBERS
+        name: gguf_model.read_model(str(architectures.write(folder / f"{name}.gguf", name)))
+        for name in architectures.NUMBERS
     }
 
 
@@ -98,7 +99,7 @@ def cache(
     told = {key: value for key, value in {**shape, **numbers}.items() if key not in (lists or {})}
     more = [ggufs.entry(f"{architecture}.{key}", "AI", values) for key, values in (lists or {}).items()]
     path.write_bytes(ggufs.gguf(ggufs.model(None, architecture, more, **told)))
-    return compute_kv_cache(gguf_model.read(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
+    return compute_kv_cache(gguf_model.read_model(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
 
 
 #: What a layer keeps of a token, two heads of keys and of values, and of 8192 tokens.

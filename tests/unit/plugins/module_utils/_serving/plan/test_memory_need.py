@@ -54,7 +54,8 @@ def options(**more: Any) -> Options:
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Model]:
     folder = tmp_path_factory.mktemp("models")
     return {
-        name: gguf_model.read(str(architectures.write(folder / f"{name}.gguf", name))) for name in architectures.NUMBERS
+        name: gguf_model.read_model(str(architectures.write(folder / f"{name}.gguf", name)))
+        for name in architectures.NUMBERS
     }
 
 
@@ -157,7 +158,7 @@ def test_a_projector(tmp_path: Path, models: dict[str, gguf_model.Model]) -> Non
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(ggufs.gguf(ggufs.model(), [ggufs.tensor("a", (32,), 250, 0)], 4096))
-    found, dummy, remarks = estimate_memory_need(options(), NEW, gguf_model.read(str(path)))
+    found, dummy, remarks = estimate_memory_need(options(), NEW, gguf_model.read_model(str(path)))
     assert (found.weights, found.kv_cache) == (4096, 0)
     assert "does not state its layers and heads" in remarks[0]
     assert remarks[1] == (

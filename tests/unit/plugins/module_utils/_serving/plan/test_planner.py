@@ -139,7 +139,10 @@ def test_a_draft_on_another_socket_takes_its_memory_along(models: Models) -> Non
     assert format_cpulist(found.placement.busy_cpus) == "1-3" and format_cpulist(found.rpc.placement.cpus) == "36-39"
     assert (found.placement.nodes, found.placement.policy) == ((0,), "bind")
     assert (found.rpc.placement.nodes, found.rpc.placement.policy) == ((1,), "bind")
-    assert found.need.weights == models.large.parts[0].data and found.rpc.need.weights == models.small.parts[0].data
+    assert (
+        found.need.weights == models.large.parts[0].data_bytes
+        and found.rpc.need.weights == models.small.parts[0].data_bytes
+    )
     assert found.mapped == [models.large.path] and list(found.files) == [models.large.path, models.small.path]
     itself = planned(host, models, **ELSEWHERE, draft_model=models.large.path)
     assert itself.mapped == [models.large.path], "it is mapped, whoever drafts with it"

@@ -88,5 +88,5 @@ def test_names_of_instances(tmp_path: Path) -> None:
         "/e/x-rpc.gguf",
         f"/f/{'long' * 20}.gguf",
     ]
-    names = recommending._names(paths)
+    names = recommending._choose_instance_names(paths)
     assert names == ["llama-3-1-70b_q4-k", "llama-3-1-70b_q4-k-2", "r1", "model", "x-rpc-model", "long" * 9]

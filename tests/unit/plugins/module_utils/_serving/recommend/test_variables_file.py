@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import has_template
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.variables_file import WIDTH, Line, page
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.variables_file import (
+    WIDTH,
+    Variable,
+    render_file,
+)
 
 
 def read_back(value: object) -> object:
-    return yaml.safe_load(page([], [Line("key", value, "A reason.")]))["key"]
+    return yaml.safe_load(render_file([], [Variable("key", value, "A reason.")]))["key"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,7 @@ def read_back(value: object) -> object:
     ],
 )
 def test_values(value: object, written: str) -> None:
-    assert page([], [Line("key", value, "A reason.")]) == f"---\n\n# A reason.\nkey: {written}\n"
+    assert render_file([], [Variable("key", value, "A reason.")]) == f"---\n\n# A reason.\nkey: {written}\n"
     assert read_back(value) == value
 
 
@@ -54,15 +58,15 @@ def test_any_text(text: str) -> None:
 @pytest.mark.parametrize("bad", ["/{{ x }}", "/{%if%}", "a{#b", "{{{"])
 def test_what_ansible_would_run_is_in_no_file(bad: str) -> None:
     """The file is read back as variables, and a name on the host may hold anything."""
-    rows = [[Line("name", bad, "First.")]]
+    rows = [[Variable("name", bad, "First.")]]
     for line in (
-        Line("key", bad, ""),
-        Line("key", ["a", bad], ""),
-        Line("key", {"a": bad}, ""),
-        Line("k", 1, "", rows),
+        Variable("key", bad, ""),
+        Variable("key", ["a", bad], ""),
+        Variable("key", {"a": bad}, ""),
+        Variable("k", 1, "", rows),
     ):
         with pytest.raises(BadRequest) as caught:
-            page([], [line])
+            render_file([], [line])
         assert str(caught.value) == (
             f"The file of variables would hold {bad!r}, in which Ansible would run the braces as a template. Nothing "
             "was written. Rename that file or folder, or name another."
@@ -72,19 +76,21 @@ def test_what_ansible_would_run_is_in_no_file(bad: str) -> None:
 @given(st.text())
 def test_any_comment(text: str) -> None:
     """The name of a model comes from a file and may hold anything; nothing of it is read as a variable."""
-    assert yaml.safe_load(page([f"Model: {text}"], [Line("key", 1, f"Because {text}")])) == {"key": 1}
+    assert yaml.safe_load(render_file([f"Model: {text}"], [Variable("key", 1, f"Because {text}")])) == {"key": 1}
 
 
 def test_rows() -> None:
-    rows = [[Line("name", "a", "First."), Line("port", 1, "Second.")], [Line("name", "b", "Third.")]]
-    line = Line("list", None, "A list.", rows)
-    assert page(["Head."], [line]) == (
+    rows = [[Variable("name", "a", "First."), Variable("port", 1, "Second.")], [Variable("name", "b", "Third.")]]
+    line = Variable("list", None, "A list.", rows)
+    assert render_file(["Head."], [line]) == (
         "---\n# Head.\n\n# A list.\nlist:\n  # First.\n  - name: a\n    # Second.\n    port: 1\n  # Third.\n"
         "  - name: b\n"
     )
-    assert line.plain() == [{"name": "a", "port": 1}, {"name": "b"}]
+    assert line.to_data() == [{"name": "a", "port": 1}, {"name": "b"}]
 
 
 def test_comments_are_wrapped() -> None:
-    text = page(["word " * 100], [Line("list", None, "word " * 100, [[Line("name", "a", "word " * 100)]])])
+    text = render_file(
+        ["word " * 100], [Variable("list", None, "word " * 100, [[Variable("name", "a", "word " * 100)]])]
+    )
     assert max(map(len, text.splitlines())) in range(WIDTH - 5, WIDTH + 1)

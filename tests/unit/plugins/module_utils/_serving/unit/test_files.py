@@ -135,7 +135,7 @@ def service(folder: Path = Path("/srv"), rpc: bool = False, load: str = "mmap", 
     seat = Placement([1, 2, 3], [0, 1, 2, 3], [0, 1], "interleave", "gomp")
     seat.http_cpus = (0,)
     seat.environment = {"GOMP_CPU_AFFINITY": "1 2 3"}
-    model = gguf_model.Model([gguf.Part(f"{folder}/m.gguf")])
+    model = gguf_model.Model([gguf.GgufFile(f"{folder}/m.gguf")])
     seat_of_draft = Placement([4], [4], [1], "bind", "gomp")
     other = DraftProcess("llama-chat-rpc.service", seat_of_draft, ["-p", "50052"], MemoryNeed(1, 2, 3)) if rpc else None
     parsed = Options.parse(raw)

@@ -116,7 +116,7 @@ def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path
     def unit() -> str:
         one = service()
         again = InstancePlan(
-            one.options, one.placement, one.need, one.parameters, None, [model.read(str(path))], [], {}, []
+            one.options, one.placement, one.need, one.parameters, None, [model.read_model(str(path))], [], {}, []
         )
         return unit_texts.unit_files(again, [])["/etc/systemd/system/llama-chat.service"]
 

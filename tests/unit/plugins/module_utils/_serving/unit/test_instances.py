@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -
     ],
 )
 def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "capabilities", lambda binary, walls: binary)
+    monkeypatch.setattr(probe, "probe_capabilities", lambda binary, walls: binary)
     asked = {**ASKED, "port": 8080}
     with pytest.raises(BadRequest) as caught:
         instances.knobs_of(LlamaEngine(), Host(KernelFS(read_only=True)), [asked, {**asked, **second}], Purge())

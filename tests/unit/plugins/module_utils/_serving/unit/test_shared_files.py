@@ -140,7 +140,7 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
         asked.append([plan["name"] for plan in arguments[-1]])
         raise BadRequest("enough.")
 
-    monkeypatch.setattr(probe, "capabilities", lambda *dummy: NEW)
+    monkeypatch.setattr(probe, "probe_capabilities", lambda *dummy: NEW)
     monkeypatch.setattr(planning, "read_unit_properties", lambda dummy: {})
     monkeypatch.setattr(instances, "plan_beside", stop)
     for name, purge in (("new", False), ("new", True), ("old", False)):

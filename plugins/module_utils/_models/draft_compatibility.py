@@ -157,8 +157,7 @@ def draft_model_remarks(model: Model, draft: Model) -> list[str]:
             "different experts, so that more weights are read for each. On a CPU a draft mostly gains nothing then; "
             "n-gram speculation costs nothing when it finds no match."
         )
-    sizes = [sum(part.data_bytes for part in one.parts) for one in (model, draft)]
-    if sizes[1] * 4 > sizes[0]:
+    if draft.weight_bytes * 4 > model.weight_bytes:
         found.append(
             f"{draft.path} has more than a quarter of the bytes of {model.path}. Drafting and verifying take turns, so "
             "that a large draft may take more time than it saves: measure both."

@@ -66,6 +66,16 @@ class Model:
         return [tensor for part in self.parts for tensor in part.tensors]
 
     @property
+    def file_bytes(self) -> int:
+        """The size of all files."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def weight_bytes(self) -> int:
+        """The size of the weights in all files, which is what a server loads."""
+        return sum(part.data_bytes for part in self.parts)
+
+    @property
     def unknown_types(self) -> list[str]:
         """The tensor types that are not in TENSOR_TYPES, so that sizes were taken from the places in the file."""
         return sorted({tensor.type for tensor in self.tensors if not tensor.has_known_type})
@@ -89,7 +99,7 @@ class Model:
         return {
             "path": self.path,
             "files": [part.path for part in self.parts],
-            "size": sum(part.size for part in self.parts),
+            "size": self.file_bytes,
             "architecture": self.architecture,
             "name": self.text_value("general.name"),
             "layers": self.architecture_number("block_count"),

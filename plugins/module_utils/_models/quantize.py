@@ -88,8 +88,8 @@ def ensure_quantized(options: Mapping[str, Any], dummy: Store | None, check: boo
             "after": {address: f"{made.type} of {made.source.path}"} if changed else {},
         },
         "path": made.path,
-        "size": sum(part.size for part in found.parts) if found else None,
-        "source_size": sum(part.size for part in made.source.parts),
+        "size": found.file_bytes if found else None,
+        "source_size": made.source.file_bytes,
     }
 
 
@@ -190,7 +190,7 @@ class QuantizedFile:
             *user,
             *sandbox.HARDENING,
             "PrivateNetwork=yes",
-            f"LimitFSIZE={max(self.largest_bytes, sum(part.size for part in self.source.parts)) + MOST_OTHER_BYTES}",
+            f"LimitFSIZE={max(self.largest_bytes, self.source.file_bytes) + MOST_OTHER_BYTES}",
             *sandbox.visible_folder_settings([self.binary, *self._list_input_files()]),
             *sandbox.writable_folder_settings(folder, OUTPUT),
         ]

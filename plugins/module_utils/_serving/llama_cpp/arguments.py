@@ -14,7 +14,7 @@ from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from . import ik_llama, reserved_flags
 from .capabilities import FIRST_PINNING_BUILD, IK
-from .flags import SAMPLING_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
+from .flags import COMMON_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
 from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
 
 TYPE_CHECKING = False
@@ -26,27 +26,13 @@ if TYPE_CHECKING:
     from .flags import Candidate
 
 FLAGS: dict[str, tuple[Candidate, ...]] = {
-    "model": (("--model", VALUE),),
     "models": (("--models-preset", VALUE),),
     "models_loaded": (("--models-max", VALUE),),
     "alias": (("--alias", VALUE),),
-    "host": (("--host", VALUE),),
-    "port": (("--port", VALUE),),
-    "context": (("--ctx-size", VALUE),),
-    "slots": (("--parallel", VALUE),),
-    "task=embedding": (("--embedding",),),
     "task=rerank": (("--reranking",),),
-    "projector": (("--mmproj", VALUE),),
     "adapters": (("--lora-scaled", VALUE),),
-    "chat_template": (("--jinja", "--chat-template-file", VALUE),),
-    # A build without these flags has no such cache.
-    "prompt_cache": (("--cache-ram", VALUE), ()),
-    "checkpoints": (("--ctx-checkpoints", VALUE), ()),
-    "threads": (("--threads", VALUE),),
-    "threads_batch": (("--threads-batch", VALUE),),
     # Batches need masks of their own, because with --threads-batch they do not use those for decoding.
     "cpus": (("--cpu-mask", VALUE, "--cpu-strict", "1", "--cpu-mask-batch", VALUE, "--cpu-strict-batch", "1"),),
-    "numa": (("--numa", VALUE),),
     # Build 10108 deprecated the old flags, and 10883 removed them; in between, what they mean together changed.
     "load=mmap": (("--load-mode", "mmap"), ("--mmap",), ()),
     "load=none": (("--load-mode", "none"), ("--no-mmap",)),
@@ -57,14 +43,8 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     # The flag had no value until August 2025. A newer server would read the next argument as its value.
     "flash_attention=on": (("--flash-attn", "on"), ("--flash-attn",)),
     "flash_attention=off": (("--flash-attn", "off"), ()),
-    "flash_attention=auto": (("--flash-attn", "auto"),),
-    "cache_type_k": (("--cache-type-k", VALUE),),
-    "cache_type_v": (("--cache-type-v", VALUE),),
-    "batch": (("--batch-size", VALUE),),
-    "ubatch": (("--ubatch-size", VALUE),),
     "experts": (("--override-kv", VALUE),),
-    **SAMPLING_FLAGS,
-    "speculation": (("--spec-type", VALUE),),
+    **COMMON_FLAGS,
     "draft_model": (("--spec-draft-model", VALUE), ("--model-draft", VALUE)),
     "draft_threads": (("--spec-draft-threads", VALUE), ("--threads-draft", VALUE)),
     "draft_threads_batch": (("--spec-draft-threads-batch", VALUE), ("--threads-batch-draft", VALUE)),
@@ -100,9 +80,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     # The workers get the layers that are not on the head, in proportion to the free memory that each of them reports.
     "rpc_workers": (("--rpc", VALUE),),
     "rpc_layers": (("--n-gpu-layers", VALUE),),
-    "metrics": (("--metrics",),),
     "slots_endpoint": (("--slots",), ()),
-    "api_key_file": (("--api-key-file", VALUE),),
 }
 
 #: By the name of a kind of speculation here, its name in --spec-type, where they differ.

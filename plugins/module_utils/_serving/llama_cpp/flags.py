@@ -24,8 +24,30 @@ if TYPE_CHECKING:
 #: The place of the value in a candidate.
 VALUE = "{}"
 
-#: The flags of sampling, which are the same in all eras of both engines.
-SAMPLING_FLAGS: dict[str, tuple[Candidate, ...]] = {
+#: The rows that the tables of both engines share.
+COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
+    "model": (("--model", VALUE),),
+    "host": (("--host", VALUE),),
+    "port": (("--port", VALUE),),
+    "context": (("--ctx-size", VALUE),),
+    "slots": (("--parallel", VALUE),),
+    "task=embedding": (("--embedding",),),
+    "projector": (("--mmproj", VALUE),),
+    "chat_template": (("--jinja", "--chat-template-file", VALUE),),
+    # A build without these flags has no such cache.
+    "prompt_cache": (("--cache-ram", VALUE), ()),
+    "checkpoints": (("--ctx-checkpoints", VALUE), ()),
+    "threads": (("--threads", VALUE),),
+    "threads_batch": (("--threads-batch", VALUE),),
+    "numa": (("--numa", VALUE),),
+    "flash_attention=auto": (("--flash-attn", "auto"),),
+    "cache_type_k": (("--cache-type-k", VALUE),),
+    "cache_type_v": (("--cache-type-v", VALUE),),
+    "batch": (("--batch-size", VALUE),),
+    "ubatch": (("--ubatch-size", VALUE),),
+    "speculation": (("--spec-type", VALUE),),
+    "metrics": (("--metrics",),),
+    "api_key_file": (("--api-key-file", VALUE),),
     "temperature": (("--temp", VALUE),),
     "top_k": (("--top-k", VALUE),),
     "top_p": (("--top-p", VALUE),),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..options.speculation_kinds import DRAFTING_KINDS
 from . import reserved_flags
-from .flags import SAMPLING_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
+from .flags import COMMON_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
 from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
 
 TYPE_CHECKING = False
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from .flags import Candidate
 
 FLAGS: dict[str, tuple[Candidate, ...]] = {
-    "model": (("--model", VALUE),),
-    "host": (("--host", VALUE),),
-    "port": (("--port", VALUE),),
-    "context": (("--ctx-size", VALUE),),
-    "slots": (("--parallel", VALUE),),
-    "task=embedding": (("--embedding",),),
-    "projector": (("--mmproj", VALUE),),
-    "chat_template": (("--jinja", "--chat-template-file", VALUE),),
-    "prompt_cache": (("--cache-ram", VALUE), ()),
-    "checkpoints": (("--ctx-checkpoints", VALUE), ()),
-    "threads": (("--threads", VALUE),),
-    "threads_batch": (("--threads-batch", VALUE),),
-    "numa": (("--numa", VALUE),),
     "load=mmap": ((),),
     "load=none": (("--no-mmap",),),
     "load=mlock": (("--no-mmap", "--mlock"),),
@@ -45,12 +32,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "repack=False": ((),),
     "flash_attention=on": (("--flash-attn", "on"),),
     "flash_attention=off": (("--flash-attn", "off"),),
-    "flash_attention=auto": (("--flash-attn", "auto"),),
-    "cache_type_k": (("--cache-type-k", VALUE),),
-    "cache_type_v": (("--cache-type-v", VALUE),),
-    "batch": (("--batch-size", VALUE),),
-    "ubatch": (("--ubatch-size", VALUE),),
-    **SAMPLING_FLAGS,
+    **COMMON_FLAGS,
     "draft_model": (("--model-draft", VALUE),),
     "draft_threads": (("--threads-draft", VALUE),),
     "draft_threads_batch": (("--threads-batch-draft", VALUE),),
@@ -59,7 +41,6 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "draft_p_min": (("--draft-p-min", VALUE),),
     "draft_cache_type_k": (("--cache-type-k-draft", VALUE),),
     "draft_cache_type_v": (("--cache-type-v-draft", VALUE),),
-    "speculation": (("--spec-type", VALUE),),
     "ngram_lookup/ngram-simple": (("--spec-ngram-size-n", VALUE),),
     "ngram_lookup/ngram-map-k": (("--spec-ngram-size-n", VALUE),),
     "ngram_lookup/ngram-mod": (("--spec-ngram-size-n", VALUE),),
@@ -72,9 +53,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "rpc": (("--rpc", VALUE, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),),
     "fused_moe=True": (("--fused-moe",), ()),
     "fused_moe=False": (("--no-fused-moe",), ()),
-    "metrics": (("--metrics",),),
     "slots_endpoint": ((),),
-    "api_key_file": (("--api-key-file", VALUE),),
 }
 #: The settings of each kind of speculation within --spec-type, as in August 2026.
 STAGE_SETTINGS = {

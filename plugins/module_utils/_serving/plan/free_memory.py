@@ -68,12 +68,24 @@ class FreeMemory:
             dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {}
         )
 
+    def count_bytes(self, nodes: Sequence[int], even: bool) -> int:
+        """Return the free bytes of these nodes; where memory is interleaved (``even``), each gives as the smallest."""
+        return _sum_over_nodes([self.available.get(node, 0) for node in nodes], even)
+
+    def count_huge_pages(self, nodes: Sequence[int], kb: int, even: bool) -> int:
+        """Return the free huge pages of a size on these nodes; with ``even``, each node gives as the smallest."""
+        return _sum_over_nodes([self.free.get((node, kb), 0) for node in nodes], even)
+
     def add_free(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
         """Add bytes by node, and huge pages by node and page size; negative numbers subtract."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
         for key, count in pages.items():
             self.free[key] = self.free.get(key, 0) + count
+
+
+def _sum_over_nodes(amounts: Sequence[int], even: bool) -> int:
+    return min(amounts) * len(amounts) if even else sum(amounts)
 
 
 def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) -> FreeMemory:
@@ -149,7 +161,7 @@ def require_ordinary_memory(
     """Raise BadRequest when the nodes have too little ordinary memory; ``held`` bytes of the weights need none."""
     nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - held
-    there = sum_over_nodes({node: free.available.get(node, 0) for node in nodes}, even)
+    there = free.count_bytes(nodes, even)
     if rest > there:
         raise BadRequest(
             f"{what} needs {format_bytes_short(rest)} ({required.format_parts(held)}); nodes {format_cpulist(nodes)} "
@@ -165,14 +177,9 @@ def _ways_to_need_less(required: MemoryNeed) -> str:
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
 
 
-def sum_over_nodes(by_node: Mapping[int, int], even: bool) -> int:
-    """Return the sum over all nodes; where memory is interleaved (``even``), each counts as much as the smallest."""
-    return min(by_node.values()) * len(by_node) if even else sum(by_node.values())
-
-
 def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
     nodes, even = placement.nodes, placement.policy == "interleave"
-    there = sum_over_nodes({node: free.free.get((node, kb), 0) for node in nodes}, even)
+    there = free.count_huge_pages(nodes, kb, even)
     if pages > there:
         raise BadRequest(
             f"hugepages: {what} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and {there} are free "

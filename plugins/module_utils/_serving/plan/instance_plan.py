@@ -141,6 +141,7 @@ class InstancePlan:
 
     __slots__ = (
         "details",
+        "draft_left_out_reason",
         "expect",
         "files",
         "mapped",
@@ -187,6 +188,8 @@ class InstancePlan:
         #: Facts that only this engine has, for those who ask or measure the instance.
         self.details: dict[str, Any] = {}
         self.remarks = list(remarks)
+        #: Why a draft is left out that the options ask for; empty where none is.
+        self.draft_left_out_reason = ""
 
     @property
     def name(self) -> str:

@@ -78,7 +78,7 @@ def estimate_memory_need(
             )
         needs.append(
             MemoryNeed(
-                _weights(one),
+                one.weight_bytes,
                 cache.bytes if cache else 0,
                 PROCESS_BYTES + _estimate_compute_buffers(options, one, sizes),
             )
@@ -90,9 +90,9 @@ def estimate_memory_need(
         whole = MemoryNeed(*(first + second for first, second in zip(_parts(needs[0]), _parts(needs[1]))))
         whole.compute -= PROCESS_BYTES
     if projector:
-        whole.weights += _weights(projector)
+        whole.weights += projector.weight_bytes
         whole.compute += PICTURE_BYTES
-    whole.weights += sum(map(_weights, adapters))
+    whole.weights += sum(adapter.weight_bytes for adapter in adapters)
     if server.has_flag(PROMPT_CACHE_FLAG):
         whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
     if server.has_flag(CHECKPOINTS_FLAG):
@@ -106,10 +106,6 @@ def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     """Return the sum of the ``count`` largest needs: as many models of a router are in memory at once."""
     largest = sorted(needs, key=lambda one: one.total, reverse=True)[:count]
     return MemoryNeed(*(sum(getattr(one, part) for one in largest) for part in MemoryNeed.PARTS))
-
-
-def _weights(model: Model) -> int:
-    return sum(part.data_bytes for part in model.parts)
 
 
 def _parts(one: MemoryNeed) -> tuple[int, int, int]:

@@ -119,7 +119,9 @@ def plan_instance(
         # draft.
         expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
     read = [one for one in (model, drafts, projector, *adapters, *more_models) if one]
-    return InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+    plan = InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+    plan.draft_left_out_reason = speculation.draft_left_out_reason
+    return plan
 
 
 def _require_readable_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
@@ -253,5 +255,5 @@ def _least_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model
     if options.hugepages in TUNABLES:
         dummy, kind, percent = TUNABLES[options.hugepages]
         return {kind: f"{need.weights * percent // 100 >> 20}MiB"}
-    size = sum(part.data_bytes for one in staged for part in one.parts)
+    size = sum(model.weight_bytes for model in staged)
     return {"hugetlb": f"{size * 95 // 100 >> 20}MiB"} if staged else {}

@@ -29,7 +29,7 @@ class SpeculationPlan:
     CPUs of the model; the CPUs of a draft in its own process are not among those of the model.
     """
 
-    __slots__ = ("busy", "cpus", "draft_max", "kinds", "p_min", "placement", "remarks")
+    __slots__ = ("busy", "cpus", "draft_left_out_reason", "draft_max", "kinds", "p_min", "placement", "remarks")
 
     def __init__(self, kinds: Sequence[str], busy: Sequence[int]) -> None:
         self.kinds = list(kinds)
@@ -39,6 +39,8 @@ class SpeculationPlan:
         self.placement = "shared"
         self.cpus: tuple[int, ...] = ()
         self.remarks: list[str] = []
+        #: Why a draft is left out that the options ask for; empty where none is.
+        self.draft_left_out_reason = ""
 
     @property
     def uses_ngrams(self) -> bool:
@@ -101,7 +103,9 @@ def plan_speculation(
         )
     if not start.draft_max:
         named = draft.path if draft else f"what {model.path} guesses by itself"
-        result.remarks.append(_no_gain_message(named, start, bool(options.draft_max)))
+        message = _no_gain_message(named, start, bool(options.draft_max))
+        result.remarks.append(message)
+        result.draft_left_out_reason = "" if options.draft_max else message
     if not result.draft_max:
         result.kinds.remove(SERVER_KINDS[options.drafting_kind])
         return result

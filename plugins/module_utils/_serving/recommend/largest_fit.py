@@ -13,7 +13,7 @@ from ..._errors import BadRequest
 from ..._models.token_cost import TokenWork
 from ..._notation.sizes import format_bytes_short
 from ..options.options import Options
-from ..plan.free_memory import FreeMemory, sum_over_nodes
+from ..plan.free_memory import FreeMemory
 from ..plan.memory_need import estimate_memory_need
 from ..plan.planner import plan_instance
 
@@ -158,7 +158,7 @@ def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidat
 def require_possible_fit(host: Host, free: FreeMemory, one: Candidate, asked: ModelRequest) -> None:
     """Raise BadRequest where the whole host is too small for a candidate, with numbers, and what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
-    there = sum_over_nodes({node: free.available.get(node, 0) for node in nodes}, len(nodes) > 1)
+    there = free.count_bytes(nodes, even=len(nodes) > 1)
     whole = estimate_memory_need(one.parse_options(-1), RecentServer(), one.model, one.draft)[0]
     if whole.total <= there:
         return
@@ -178,7 +178,7 @@ def _ways_to_fit_message(there: int, total: int, one: Candidate, asked: ModelReq
         if estimate_memory_need(options, RecentServer(), one.model, one.draft)[0].total <= there:
             ways.append(f"With a context of {smallest} it would fit.")
     elements = sum(tensor.elements for tensor in one.model.tensors)
-    weights = sum(part.data_bytes for part in one.model.parts)
+    weights = one.model.weight_bytes
     bits = 8 * (there - (total - weights)) / elements if elements else 0
     name = next((name for name, each in BITS if each <= bits), None)
     if name:

@@ -37,7 +37,7 @@ OPTION_ORDER = (
 
 def describe_model(model: Model) -> str:
     """Return a line on a model's architecture, the number and the size of its weights, and its context."""
-    weights = sum(part.data_bytes for part in model.parts)
+    weights = model.weight_bytes
     elements = sum(tensor.elements for tensor in model.tensors)
     experts = f", {model.expert_count} experts" if model.expert_count else ""
     trained = model.architecture_number("context_length")

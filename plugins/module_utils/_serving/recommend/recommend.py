@@ -204,8 +204,8 @@ def _remove_useless_draft(one: Candidate, service: InstancePlan) -> str:
     """Remove from a candidate the draft that the plan left out, and return the reason; "" where it left none out."""
     if not one.draft or "draft_model" in service.parameters:
         return ""
-    path, one.draft = one.draft.path, None
-    return next((remark for remark in service.remarks if path in remark and "gain nothing" in remark), "")
+    one.draft = None
+    return service.draft_left_out_reason
 
 
 def _require_distinct_paths(files: Sequence[FileToFetch]) -> None:

@@ -152,7 +152,7 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
 
 def test_the_process_of_a_draft_gives_its_memory_back_too(tmp_path: Path) -> None:
     """Else a draft that runs on a small node could not be planned there again."""
-    tree = services.InstancePlan(tmp_path).tree
+    tree = services.Service(tmp_path).tree
     folder = "/sys/fs/cgroup/system.slice"
     tree.put(f"{folder}/llama-chat.service/cgroup.procs", "100")
     alone = list(planning.held_by(Host(tree.fs), "chat"))

@@ -52,16 +52,19 @@ def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False)
             f"{architecture}, which {'ik_llama.cpp' if ik else 'llama.cpp'} reads."
         ]
     width = head.architecture_number("target_hidden_size" if kind == EAGLE3 else WIDTH)
-    own = model.architecture_number(WIDTH)
-    if width != own:
-        return [f"{name}: it was made for a model of the width {width}, and this one has {own}. Take the one for it."]
-    found: Any = head.values.get(key)
-    reads = [number for number in found if isinstance(number, int)] if isinstance(found, list) else []
+    model_width = model.architecture_number(WIDTH)
+    if width != model_width:
+        return [
+            f"{name}: it was made for a model of the width {width}, and this one has {model_width}. "
+            "Take the one for it."
+        ]
+    layer_list: Any = head.values.get(key)
+    reads = [number for number in layer_list if isinstance(number, int)] if isinstance(layer_list, list) else []
     layers = ModelLayers(model).count
     # The output of the last layer has a number of its own, one more than the last layer. Only EAGLE-3 reads it.
     if not reads or not 0 <= min(reads) <= max(reads) <= layers - (kind == DFLASH):
-        said = ", ".join(map(str, reads)) or "none"
-        return [f"{name}: it reads the layers {said}, and the model has {layers}. Take the one for it."]
+        layers_text = ", ".join(map(str, reads)) or "none"
+        return [f"{name}: it reads the layers {layers_text}, and the model has {layers}. Take the one for it."]
     return []
 
 
@@ -87,12 +90,12 @@ def drafted_token_work(model: Model, head: Model | None) -> TokenWork:
     """
     if head is None:
         return TokenWork.of_mtp_layers(model)
-    own = TokenWork.of_mtp_layers(head) if head.architecture_number(MTP_LAYERS) else TokenWork.of_model(head)
+    head_work = TokenWork.of_mtp_layers(head) if head.architecture_number(MTP_LAYERS) else TokenWork.of_model(head)
     if not any(tensor.name == OUTPUT for tensor in head.tensors):
-        theirs = TokenWork.of_model(model)
-        own.dense += theirs.output
-        own.output += theirs.output
-    return own
+        model_work = TokenWork.of_model(model)
+        head_work.dense += model_work.output
+        head_work.output += model_work.output
+    return head_work
 
 
 #: The most tokens by which the sizes of the vocabularies may differ, and the first token that is compared.
@@ -103,8 +106,8 @@ FIRST_COMPARED_TOKEN = 5
 def draft_model_refusals(model: Model, draft: Model) -> list[str]:
     """Return why a server would not speculate with this draft model; empty where it would."""
     pair = f"{draft.path} cannot draft for {model.path}"
-    for name, one in (("draft", draft), ("model", model)):
-        if not one.tokens:
+    for name, candidate in (("draft", draft), ("model", model)):
+        if not candidate.tokens:
             return [f"{pair}: the {name} holds no vocabulary."]
     reasons = _vocabulary_differences(model, draft)
     return [f"{pair}: {reason} It needs a draft of the same family of models." for reason in reasons]
@@ -112,22 +115,27 @@ def draft_model_refusals(model: Model, draft: Model) -> list[str]:
 
 def _vocabulary_differences(model: Model, draft: Model) -> list[str]:
     reasons = []
-    kinds = [one.values.get("tokenizer.ggml.model") for one in (model, draft)]
+    kinds = [member.values.get("tokenizer.ggml.model") for member in (model, draft)]
     if kinds[0] != kinds[1]:
         reasons.append(f"the model has a vocabulary of the kind {kinds[0]}, the draft one of the kind {kinds[1]}.")
     for name in ("bos", "eos"):
         reasons += _special_token_differences(name, model, draft)
-    theirs, ours = model.tokens or [], draft.tokens or []
-    if abs(len(theirs) - len(ours)) > MOST_SIZE_DIFFERENCE:
+    model_tokens, draft_tokens = model.tokens or [], draft.tokens or []
+    if abs(len(model_tokens) - len(draft_tokens)) > MOST_SIZE_DIFFERENCE:
         reasons.append(
-            f"the model has {len(theirs)} tokens and the draft {len(ours)}, more than {MOST_SIZE_DIFFERENCE} apart."
+            f"the model has {len(model_tokens)} tokens and the draft {len(draft_tokens)}, "
+            f"more than {MOST_SIZE_DIFFERENCE} apart."
         )
-    elif theirs[FIRST_COMPARED_TOKEN:] != ours[FIRST_COMPARED_TOKEN:]:
-        shared = min(len(theirs), len(ours))
-        at = next((number for number in range(FIRST_COMPARED_TOKEN, shared) if theirs[number] != ours[number]), None)
+    elif model_tokens[FIRST_COMPARED_TOKEN:] != draft_tokens[FIRST_COMPARED_TOKEN:]:
+        shared = min(len(model_tokens), len(draft_tokens))
+        at = next(
+            (number for number in range(FIRST_COMPARED_TOKEN, shared) if model_tokens[number] != draft_tokens[number]),
+            None,
+        )
         if at is not None:
             reasons.append(
-                f"token {at} is {_format_token(theirs[at])} in the model and {_format_token(ours[at])} in the draft."
+                f"token {at} is {_format_token(model_tokens[at])} in the model and "
+                f"{_format_token(draft_tokens[at])} in the draft."
             )
     return reasons
 
@@ -135,8 +143,8 @@ def _vocabulary_differences(model: Model, draft: Model) -> list[str]:
 def _special_token_differences(name: str, model: Model, draft: Model) -> list[str]:
     """Return how the use of a special token, such as bos, differs; empty where a file does not state it."""
     add, number = f"tokenizer.ggml.add_{name}_token", f"tokenizer.ggml.{name}_token_id"
-    adds = [one.values.get(add) for one in (model, draft)]
-    numbers = [one.values.get(number) for one in (model, draft)]
+    adds = [member.values.get(add) for member in (model, draft)]
+    numbers = [member.values.get(number) for member in (model, draft)]
     if None not in adds and adds[0] != adds[1]:
         return [f"only one of the two adds a {name} token to a text."]
     if adds[0] and None not in numbers and numbers[0] != numbers[1]:
@@ -150,16 +158,16 @@ def _format_token(token: bytes) -> str:
 
 def draft_model_remarks(model: Model, draft: Model) -> list[str]:
     """Return remarks on a draft model that a server accepts, but that may gain nothing."""
-    found = []
+    remarks = []
     if model.expert_count:
-        found.append(
+        remarks.append(
             f"{model.path} is a mixture of {model.expert_count} experts: tokens that are verified together use "
             "different experts, so that more weights are read for each. On a CPU a draft mostly gains nothing then; "
             "n-gram speculation costs nothing when it finds no match."
         )
     if draft.weight_bytes * 4 > model.weight_bytes:
-        found.append(
+        remarks.append(
             f"{draft.path} has more than a quarter of the bytes of {model.path}. Drafting and verifying take turns, so "
             "that a large draft may take more time than it saves: measure both."
         )
-    return found
+    return remarks

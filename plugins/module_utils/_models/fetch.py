@@ -40,12 +40,12 @@ def ensure_model_files(options: Mapping[str, Any], store: Store, check: bool = F
     """
     run = FetchRun(options, store, check)
     if options["state"] == "absent":
-        absent = [AbsentFile(run, asked) for asked in parse_file_requests(options)]
+        absent = [AbsentFile(run, request) for request in parse_file_requests(options)]
         for file in absent:
             file.remove()
         facts: dict[str, Any] = {"path": absent[0].path}
     else:
-        facts = _ensure_present([PresentFile(run, asked) for asked in parse_file_requests(options)], run)
+        facts = _ensure_present([PresentFile(run, request) for request in parse_file_requests(options)], run)
     remarks = list(dict.fromkeys(run.remarks))
     diff = {"before": run.before, "after": run.after}
     return {"changed": run.before != run.after, "diff": diff, "remarks": remarks, **facts}
@@ -59,7 +59,7 @@ def unavailable_reason(options: Mapping[str, Any], store: Store) -> str | None:
     try:
         run = FetchRun(options, store, check=True)
         run.reads_files = False
-        files = [PresentFile(run, asked) for asked in parse_file_requests(options)]
+        files = [PresentFile(run, request) for request in parse_file_requests(options)]
         for file in files:
             file.verify_existing_file()
         _require_disk_space([file for file in files if file.reason], run)
@@ -124,16 +124,16 @@ class PresentFile(ModelFile):
 
     def verify_existing_file(self) -> None:
         """Verify the file on the host, and record a difference where it is missing or wrong."""
-        found: str | None = None
+        digest_text: str | None = None
         if self.request.takes_stated:
             self._find_stated_digest()
         self.reason = f"There is no file {self.path} on the host. Give its url, or copy it there first."
         if self.status:
-            found, self.reason = self._verify_file()
+            digest_text, self.reason = self._verify_file()
         if self.reason and not self.request.url:
             raise BadRequest(self.reason)
         if self.reason:
-            self.record_difference("", found, f"{ALGORITHM}{self.wanted}" if self.wanted else "a file")
+            self.record_difference("", digest_text, f"{ALGORITHM}{self.wanted}" if self.wanted else "a file")
 
     def _find_stated_digest(self) -> None:
         """Set ``wanted`` to the digest that the server stated when the file was fetched, or states now.
@@ -208,7 +208,7 @@ class PresentFile(ModelFile):
             self.run.remarks.append(f"{self.request.url}: in check mode no token is sent, so the server was not asked.")
         elif size is None or self.run.check:
             try:
-                said = (
+                stated_size = (
                     self.stated or fetch_file_headers(str(self.request.url), self.run.timeout, self.run.headers)
                 ).size
             except BadRequest:
@@ -216,18 +216,18 @@ class PresentFile(ModelFile):
             except TuningError as error:
                 self.run.remarks.append(f"{error} This was only a HEAD request, which some servers refuse.")
             else:
-                self._require_expected_size(said)
-                size = size or said
+                self._require_expected_size(stated_size)
+                size = size or stated_size
                 if size is None:
                     self._require_space_for_download(None)
         left = find_status(self.part)
         return None if size is None else max(0, size - (left.st_size if left else 0))
 
-    def _require_expected_size(self, said: int | None) -> None:
-        if self.request.size and said not in (None, self.request.size):
+    def _require_expected_size(self, stated_size: int | None) -> None:
+        if self.request.size and stated_size not in (None, self.request.size):
             raise BadRequest(
-                f"{self.request.url} has {said} bytes, but {self.request.size} are expected: it is truncated, or "
-                "another file. Check the size, and the file on the server."
+                f"{self.request.url} has {stated_size} bytes, but {self.request.size} are expected: it is truncated, "
+                "or another file. Check the size, and the file on the server."
             )
 
     def _require_space_for_download(self, missing: int | None, download: Download | None = None) -> None:
@@ -270,8 +270,8 @@ class PresentFile(ModelFile):
         if total is None:
             return progress
         left = find_status(self.part)
-        there = left.st_size if left else 0
-        return lambda have, dummy: progress(done + max(0, have - there), total)
+        already_fetched = left.st_size if left else 0
+        return lambda have, dummy: progress(done + max(0, have - already_fetched), total)
 
     def _verify_part(self, digest: str) -> None:
         gguf.read_file_header(self.part)

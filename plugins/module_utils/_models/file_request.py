@@ -64,9 +64,9 @@ def parse_file_requests(options: Mapping[str, Any]) -> list[FileRequest]:
     if CHECKSUM_FROM_SERVER in checksums:
         _validate_server_checksum(str(url), checksums)
         checksums *= len(paths)
-    for what, given in (("checksum", checksums), ("size", sizes)):
+    for option, given in (("checksum", checksums), ("size", sizes)):
         if given and len(given) != len(paths):
-            raise BadRequest(f"{what}: {path} has {len(paths)} files, and {len(given)} are given; give one for each.")
+            raise BadRequest(f"{option}: {path} has {len(paths)} files, and {len(given)} are given; give one for each.")
     urls = _list_part_urls(url, paths) if url else [None] * len(paths)
     if path != paths[0]:
         raise BadRequest(f"path: {path} is not the first of its {len(paths)} files; give {paths[0]}.")

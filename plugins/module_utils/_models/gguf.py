@@ -173,41 +173,41 @@ class _Reader:
             way = "which llama.cpp no longer reads: convert it again" if version == 1 else "but only 2 and 3 are known"
             raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
 
-    def _count_bytes(self, count: int, what: str) -> None:
+    def _count_bytes(self, count: int, subject: str) -> None:
         """Count bytes as read; BadRequest where they are behind the end of the file or over the limit of a header."""
         if count > self.part.size - self.at:
-            raise self._truncated_error(what)
+            raise self._truncated_error(subject)
         self.at += count
         if self.at > LARGEST_HEADER:
             raise self._damaged_error(f"its header would be larger than {format_bytes_short(LARGEST_HEADER)}")
 
-    def _read_bytes(self, count: int, what: str) -> bytes:
-        self._count_bytes(count, what)
+    def _read_bytes(self, count: int, subject: str) -> bytes:
+        self._count_bytes(count, subject)
         data = self.file.read(count)
         if len(data) != count:
-            raise self._truncated_error(what)
+            raise self._truncated_error(subject)
         return data
 
-    def _skip_bytes(self, count: int, what: str) -> None:
-        self._count_bytes(count, what)
+    def _skip_bytes(self, count: int, subject: str) -> None:
+        self._count_bytes(count, subject)
         self.file.seek(count, os.SEEK_CUR)
 
-    def _read_number(self, code: str, what: str = "its header") -> Any:
+    def _read_number(self, code: str, subject: str = "its header") -> Any:
         form = STRUCTS[code]
-        return form.unpack(self._read_bytes(form.size, what))[0]
+        return form.unpack(self._read_bytes(form.size, subject))[0]
 
-    def _read_length(self, longest: int, what: str) -> int:
-        length: int = self._read_number("Q", what)
+    def _read_length(self, longest: int, subject: str) -> int:
+        length: int = self._read_number("Q", subject)
         if length > longest:
-            raise self._damaged_error(f"{what} would be {length} bytes long")
+            raise self._damaged_error(f"{subject} would be {length} bytes long")
         return length
 
-    def _read_text(self, longest: int, what: str) -> bytes:
-        return self._read_bytes(self._read_length(longest, what), what)
+    def _read_text(self, longest: int, subject: str) -> bytes:
+        return self._read_bytes(self._read_length(longest, subject), subject)
 
-    def _validate_count(self, what: str, count: int, of: str, most: int) -> None:
+    def _validate_count(self, subject: str, count: int, of: str, most: int) -> None:
         if count > most:
-            raise self._damaged_error(f"{what} would have {count} {of}")
+            raise self._damaged_error(f"{subject} would have {count} {of}")
 
     def _read_value(self, kind: int, key: str) -> Any:
         if kind in NUMBERS:
@@ -241,8 +241,8 @@ class _Reader:
         return list(struct.unpack(f"<{count}{NUMBERS[kind]}", self._read_bytes(size, key)))
 
     def _read_tensor(self, number: int) -> Tensor:
-        what = f"the name of tensor {number}"
-        name = self._read_text(LONGEST_KEY, what).decode("utf-8", "replace")
+        subject = f"the name of tensor {number}"
+        name = self._read_text(LONGEST_KEY, subject).decode("utf-8", "replace")
         dimensions = self._read_number("I", name)
         if dimensions > DIMENSIONS:
             raise self._damaged_error(f"the tensor {name} has {dimensions} dimensions")
@@ -277,10 +277,10 @@ class _Reader:
                 tensor.bytes = end - tensor.offset
             end = tensor.offset
 
-    def _truncated_error(self, what: str) -> BadRequest:
+    def _truncated_error(self, subject: str) -> BadRequest:
         return BadRequest(
-            f"{self.part.path} is truncated or damaged: its {self.part.size} bytes end within {what}. Get it again."
+            f"{self.part.path} is truncated or damaged: its {self.part.size} bytes end within {subject}. Get it again."
         )
 
-    def _damaged_error(self, what: str) -> BadRequest:
-        return BadRequest(f"{self.part.path} is damaged: {what}. Get it again.")
+    def _damaged_error(self, damage: str) -> BadRequest:
+        return BadRequest(f"{self.part.path} is damaged: {damage}. Get it again.")

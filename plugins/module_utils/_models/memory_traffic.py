@@ -74,10 +74,10 @@ def compute_step_traffic(
     token, None for that of the header. ``guessed`` is the number of tokens for each stream that are drafted without a
     model, as n-grams are; it is a mean and may have a fraction.
     """
-    work, told = TokenWork.of_model(model, used), _context_traffic(model, context, types)
-    if told is None:
+    work, context_traffic = TokenWork.of_model(model, used), _context_traffic(model, context, types)
+    if context_traffic is None:
         return None
-    keeps, attention = told
+    keeps, attention = context_traffic
     tokens = streams * (1 + (draft.drafted if draft else guessed))
     parts = {**work.batch_bytes_by_part(tokens), **{name: streams * size for name, size in keeps.items()}}
     flops = tokens * (2 * work.parameters_per_token + attention)
@@ -85,8 +85,11 @@ def compute_step_traffic(
         guess = compute_step_traffic(draft.model, context, draft.types, streams)
         if guess is None:
             return None
-        kept = guess.parts["kv"] + guess.parts["state"]
-        parts |= {"draft": draft.drafted * (guess.total_bytes - kept), "draft_context": draft.drafted * kept}
+        cache_bytes = guess.parts["kv"] + guess.parts["state"]
+        parts |= {
+            "draft": draft.drafted * (guess.total_bytes - cache_bytes),
+            "draft_context": draft.drafted * cache_bytes,
+        }
         flops += draft.drafted * guess.flops
     return StepTraffic(parts, flops, tokens)
 
@@ -99,12 +102,12 @@ def _context_traffic(model: Model, tokens: int, types: tuple[str, str]) -> tuple
     if not layers.count or not layers.has_known_widths:
         return None
     key, value = (bytes_per_element(name) for name in types)
-    kept = attention = 0.0
+    cache_bytes = attention = 0.0
     for layer in filter(layers.reads_kv_cache, range(layers.count)):
         narrow = layers.window_tokens if layers.is_windowed(layer) else 0
         seen = min(tokens, narrow or tokens)
-        kept += seen * layers.key_width(layer) * key + tokens * layers.indexer_width * key
-        kept += 0 if layers.has_compressed_keys else seen * layers.value_width(layer) * value
+        cache_bytes += seen * layers.key_width(layer) * key + tokens * layers.indexer_width * key
+        cache_bytes += 0 if layers.has_compressed_keys else seen * layers.value_width(layer) * value
         attention += 2 * seen * layers.attention_width(layer)
     states = sum(1 for layer in range(layers.count) if layers.has_state(layer))
-    return {"kv": kept, "state": float(states * layers.state_width * STATE_NUMBER_BYTES)}, attention
+    return {"kv": cache_bytes, "state": float(states * layers.state_width * STATE_NUMBER_BYTES)}, attention

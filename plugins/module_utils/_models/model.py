@@ -133,10 +133,10 @@ def join_files(parts: list[GgufFile]) -> Model:
     if not model.architecture:
         raise BadRequest(f"{model.path} has no general.architecture: it is a GGUF file, but not a model.")
     wanted = model.number_value("split.tensors.count")
-    found = sum(len(part.tensors) for part in parts)
-    if wanted is not None and wanted != found:
+    tensor_count = sum(len(part.tensors) for part in parts)
+    if wanted is not None and wanted != tensor_count:
         raise BadRequest(
             f"{model.path} says that all its parts hold {wanted} tensors, but the {len(parts)} file(s) found hold "
-            f"{found}. Parts must keep names like NAME-00001-of-00003.gguf and be in one folder."
+            f"{tensor_count}. Parts must keep names like NAME-00001-of-00003.gguf and be in one folder."
         )
     return model

@@ -68,11 +68,11 @@ class ModelFile:
         if self.status and not stat.S_ISREG(self.status.st_mode):
             raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
 
-    def record_difference(self, what: str, before: str | None, after: str | None) -> None:
+    def record_difference(self, suffix: str, before: str | None, after: str | None) -> None:
         """Record a difference."""
         if before != after:
-            self.run.before[f"model_file:{self.path}{what}"] = before
-            self.run.after[f"model_file:{self.path}{what}"] = after
+            self.run.before[f"model_file:{self.path}{suffix}"] = before
+            self.run.after[f"model_file:{self.path}{suffix}"] = after
 
     def load_current_facts(self) -> dict[str, Any]:
         """Return the stored facts of the file, such as its digest; empty where the file has changed since."""
@@ -94,20 +94,23 @@ class ModelFile:
             store.save_document(FACTS_FILE, data)
 
 
-def has_verified_digests(store: Store, asked: Mapping[str, Any]) -> bool:
+def has_verified_digests(store: Store, options: Mapping[str, Any]) -> bool:
     """Return whether all files of a model have the requested digests, by the facts in the store.
 
     False where the store has no current digest of a file: no file is read.
     """
-    checksums = [str(one) for one in asked.get("checksum") or () if one]
+    checksums = [str(checksum) for checksum in options.get("checksum") or () if checksum]
     paths = (
-        [asked["path"]]
+        [options["path"]]
         if len(checksums) == 1 and CHECKSUM_FROM_SERVER not in checksums
-        else list_gguf_parts(asked["path"])
+        else list_gguf_parts(options["path"])
     )
     wanted = checksums if len(checksums) == len(paths) else [CHECKSUM_FROM_SERVER] * len(paths)
     digests = [_load_current_facts(store, path).get("sha256") for path in paths]
-    return all(digest and one in (CHECKSUM_FROM_SERVER, f"{ALGORITHM}{digest}") for digest, one in zip(digests, wanted))
+    return all(
+        digest and checksum in (CHECKSUM_FROM_SERVER, f"{ALGORITHM}{digest}")
+        for digest, checksum in zip(digests, wanted)
+    )
 
 
 def _load_current_facts(store: Store, path: str) -> dict[str, Any]:
@@ -150,5 +153,5 @@ def find_status(path: str) -> os.stat_result | None:
 
 def file_stamp(path: str) -> list[int]:
     """Return size, modification time and inode of a file, which change with its content; empty without a file."""
-    found = find_status(path)
-    return [found.st_size, found.st_mtime_ns, found.st_ino] if found else []
+    file_status = find_status(path)
+    return [file_status.st_size, file_status.st_mtime_ns, file_status.st_ino] if file_status else []

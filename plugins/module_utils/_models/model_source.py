@@ -78,17 +78,19 @@ def _read_from_server(url: str, checksums: Sequence[str], folder: str, timeout: 
         raise BadRequest(f"checksum: {url} has {len(urls)} files, and {len(checksums)} checksums are given.")
     parts: list[GgufFile] = []
     files = []
-    for number, one in enumerate(urls):
+    for number, part_url in enumerate(urls):
         given = parse_checksum(checksums[number]) if checksums else None
-        with RemoteFile(one, timeout) as file:
-            parts.append(read_header(file, one, file.size))  # type: ignore[arg-type]
+        with RemoteFile(part_url, timeout) as file:
+            parts.append(read_header(file, part_url, file.size))  # type: ignore[arg-type]
             digest = given or file.sha256
             if not digest:
                 raise BadRequest(
-                    f"The server does not say the SHA-256 of {one}, without which it is not fetched later. Give the "
-                    "model as a dictionary, {model: URL, checksum: [sha256:HEX]}, with a checksum for each file."
+                    f"The server does not say the SHA-256 of {part_url}, without which it is not fetched later. Give "
+                    "the model as a dictionary, {model: URL, checksum: [sha256:HEX]}, with a checksum for each file."
                 )
-            files.append(FileToFetch(f"{folder.rstrip('/')}/{_file_name(one)}", one, f"{ALGORITHM}{digest}", file.size))
+            files.append(
+                FileToFetch(f"{folder.rstrip('/')}/{_file_name(part_url)}", part_url, f"{ALGORITHM}{digest}", file.size)
+            )
     model = gguf_model.join_files(parts)
     for part, to_fetch in zip(parts, files):
         part.path = to_fetch.path

@@ -46,16 +46,16 @@ class OwnerAndMode:
         self, path: str, old: os.stat_result | None, differs: Callable[[str, str | None, str | None], None]
     ) -> None:
         """Set the requested owner, group and mode; ``old`` is the file as it was, and ``differs`` records a change."""
-        for what, number, before in (
+        for option, number, before in (
             ("owner", self.user, old and old.st_uid),
             ("group", self.group, old and old.st_gid),
         ):
-            if self.options.get(what):
-                after = str(self.options[what] if number is None else number)
-                differs(f"/{what}", None if before is None else str(before), after)
+            if self.options.get(option):
+                after = str(self.options[option] if number is None else number)
+                differs(f"/{option}", None if before is None else str(before), after)
         if self.mode is not None:
             differs("/mode", f"{stat.S_IMODE(old.st_mode):04o}" if old else None, f"{self.mode:04o}")
-        if self.check or not any(self.options.get(what) for what in ("owner", "group", "mode")):
+        if self.check or not any(self.options.get(option) for option in ("owner", "group", "mode")):
             return
         textfile.set_owner_and_mode(
             path, -1 if self.user is None else self.user, -1 if self.group is None else self.group, self.mode

@@ -74,22 +74,24 @@ MOST_OTHER_BYTES = gguf.LARGEST_HEADER + (64 << 20)
 
 def ensure_quantized(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
     """Make the requested file unless it exists, and return a module's result; in check mode nothing is made."""
-    made = QuantizedFile(options)
-    found = made.find_existing()
-    changed = found is None
+    request = QuantizedFile(options)
+    model = request.find_existing()
+    changed = model is None
     if changed:
-        require_disk_space(made.path, made.largest_bytes, parse_bytes(options.get("reserve") or "1GiB", "reserve"))
-        found = None if check else made.quantize()
-    address = f"model_quantize:{made.path}"
+        require_disk_space(
+            request.path, request.largest_bytes, parse_bytes(options.get("reserve") or "1GiB", "reserve")
+        )
+        model = None if check else request.quantize()
+    address = f"model_quantize:{request.path}"
     return {
         "changed": changed,
         "diff": {
             "before": {address: None} if changed else {},
-            "after": {address: f"{made.type} of {made.source.path}"} if changed else {},
+            "after": {address: f"{request.type} of {request.source.path}"} if changed else {},
         },
-        "path": made.path,
-        "size": found.file_bytes if found else None,
-        "source_size": made.source.file_bytes,
+        "path": request.path,
+        "size": model.file_bytes if model else None,
+        "source_size": request.source.file_bytes,
     }
 
 
@@ -128,16 +130,16 @@ class QuantizedFile:
     def find_existing(self) -> Model | None:
         """Return the existing file where it is up to date, None otherwise."""
         try:
-            found = read_model(self.path)
+            model = read_model(self.path)
         except BadRequest:
             return None
         is_it = (
-            found.number_value(FILE_TYPE) == TYPES[self.type][0]
-            and _tensor_shapes(found) == _tensor_shapes(self.source)
-            and found.text_value(MATRIX) == self.matrix[:LONGEST_MATRIX]
-            and found.parts[0].changed >= max(part.changed for part in self.source.parts)
+            model.number_value(FILE_TYPE) == TYPES[self.type][0]
+            and _tensor_shapes(model) == _tensor_shapes(self.source)
+            and model.text_value(MATRIX) == self.matrix[:LONGEST_MATRIX]
+            and model.parts[0].changed >= max(part.changed for part in self.source.parts)
         )
-        return found if is_it else None
+        return model if is_it else None
 
     def quantize(self) -> Model:
         """Run the program in a private folder, verify the new file, and rename it to its name."""
@@ -182,10 +184,10 @@ class QuantizedFile:
         return [f"User={owner.st_uid}", f"Group={owner.st_gid}"]
 
     def _run_program(self, user: list[str], folder: str) -> None:
-        made = os.path.join(OUTPUT, self.name)
+        output = os.path.join(OUTPUT, self.name)
         words = [self.binary, *(["--imatrix", self.matrix] if self.matrix else [])]
         words += ["--allow-requantize"] if self.may_requantize else []
-        words += [self.source.path, made, self.type, *([str(self.threads)] if self.threads else [])]
+        words += [self.source.path, output, self.type, *([str(self.threads)] if self.threads else [])]
         walls = [
             *user,
             *sandbox.HARDENING,
@@ -197,18 +199,18 @@ class QuantizedFile:
         done = sandbox.run_in_sandbox(walls, words, None)
         if done.code != 0:
             lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
-            said = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "nothing")
+            error_line = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "nothing")
             raise TuningError(
                 f"{self.source.path} cannot be made {self.type}: {BINARY} ended with exit code {done.code}. It says: "
-                f"{said.rstrip('.')}. Nothing is left of it."
+                f"{error_line.rstrip('.')}. Nothing is left of it."
             )
 
     def _install_file(self, new: OpenFolder, folder: OpenFolder) -> None:
         """Verify the type of the new file, set the owner and the mode of the source, and rename it to its name."""
         descriptor = new.open_file(self.name)
         with open(descriptor, "rb") as file:
-            found = gguf.read_header(file, self.name, os.fstat(descriptor).st_size)
-            if found.values.get(FILE_TYPE) != TYPES[self.type][0]:
+            header = gguf.read_header(file, self.name, os.fstat(descriptor).st_size)
+            if header.values.get(FILE_TYPE) != TYPES[self.type][0]:
                 raise TuningError(f"{BINARY} made no {self.type} of {self.source.path}. Nothing is left of it.")
             status = os.stat(self.source.path)
             os.fchown(descriptor, status.st_uid, status.st_gid)

@@ -141,9 +141,9 @@ class ModelLayers:
         return bool(self._key and self._value and self._key_heads) or self.architecture in STATES_ONLY
 
     def _find_state_layers(self) -> Sequence[bool]:
-        told = self._numbers_by_layer("attention.recurrent_layers")
-        if told:
-            return [bool(number) for number in told]
+        numbers = self._numbers_by_layer("attention.recurrent_layers")
+        if numbers:
+            return [bool(number) for number in numbers]
         if self.architecture in (*STATES_ONLY, *STATE_AND_TOKENS):
             return [True] * self._blocks
         interval = self._header_number("full_attention_interval") or INTERVALS.get(self.architecture, 0)
@@ -165,15 +165,15 @@ class ModelLayers:
     def has_own_kv_cache(self, layer: int) -> bool:
         """Return whether a layer stores keys and values itself."""
         shared = self._header_number("attention.shared_kv_layers")
-        own = LAYERS_WITH_OWN_CACHE.get(self.architecture, self._blocks - shared)
-        return layer < own and self.reads_kv_cache(layer)
+        cache_layers = LAYERS_WITH_OWN_CACHE.get(self.architecture, self._blocks - shared)
+        return layer < cache_layers and self.reads_kv_cache(layer)
 
     def _find_window_layers(self) -> Sequence[bool]:
         every, first, dummy = WINDOWS.get(self.architecture, (1, False, 0))
-        told: Any = self.model.values.get(f"{self.architecture}.attention.sliding_window_pattern")
-        if isinstance(told, list):
-            return [bool(number) for number in told] + [False] * self._blocks
-        every = told if isinstance(told, int) else every
+        pattern: Any = self.model.values.get(f"{self.architecture}.attention.sliding_window_pattern")
+        if isinstance(pattern, list):
+            return [bool(number) for number in pattern] + [False] * self._blocks
+        every = pattern if isinstance(pattern, int) else every
         return [not every or layer % every != (0 if first else every - 1) for layer in range(self._blocks)]
 
     @property
@@ -181,10 +181,10 @@ class ModelLayers:
         """The sliding window in tokens; 0 where all layers see every token."""
         if self.architecture not in WINDOWS or WINDOWED_LAYERS.get(self.architecture, self.count) != self.count:
             return 0
-        told = self.model.architecture_number("attention.sliding_window")
-        if told == 0 or (told is None and not WINDOWS[self.architecture][2]):
+        stated = self.model.architecture_number("attention.sliding_window")
+        if stated == 0 or (stated is None and not WINDOWS[self.architecture][2]):
             return 0
-        return FIXED_WINDOWS.get(self.architecture, told or WINDOWS[self.architecture][2])
+        return FIXED_WINDOWS.get(self.architecture, stated or WINDOWS[self.architecture][2])
 
     def is_windowed(self, layer: int) -> bool:
         """Return whether a layer sees a sliding window only, where the model has a window."""
@@ -278,7 +278,7 @@ class TokenWork:
         """Return the work of the MTP layers at the end of a model, which draft the next tokens, with its output."""
         layers = ModelLayers(model).count
         return cls._of_tensors(
-            model, [one for one in model.tensors if one.name == OUTPUT or _layer_number(one) >= layers]
+            model, [tensor for tensor in model.tensors if tensor.name == OUTPUT or _layer_number(tensor) >= layers]
         )
 
     @classmethod

@@ -62,14 +62,14 @@ class MatrixSlices:
 
     def bytes_by_reader(self, begin: int, end: int) -> dict[int, int]:
         """Return by node how many bytes it reads between two places of the file."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         at, end = max(begin, self.begin), min(end, self.end)
         while at < end:
             node, stop = self.find_reader(at)
             stop = min(stop, end)
-            found[node] = found.get(node, 0) + stop - at
+            counts[node] = counts.get(node, 0) + stop - at
             at = stop
-        return found
+        return counts
 
     def list_slice_pages(self) -> Iterator[tuple[int, int, int]]:
         """Yield node, first page and page after the last of each slice; a page belongs to the slice with more of it."""
@@ -178,8 +178,8 @@ class Locality:
 def list_matrices(part: GgufFile, threads: int, nodes: int) -> list[MatrixSlices]:
     """Return the matrices of a file, cut into slices, in the order of the file."""
     begin = part.size - part.data_bytes
-    found = [tensor for tensor in part.tensors if tensor.has_known_type and tensor.bytes and tensor.rows > 1]
-    return [MatrixSlices(tensor, begin, threads, nodes) for tensor in sorted(found, key=lambda tensor: tensor.offset)]
+    tensors = [tensor for tensor in part.tensors if tensor.has_known_type and tensor.bytes and tensor.rows > 1]
+    return [MatrixSlices(tensor, begin, threads, nodes) for tensor in sorted(tensors, key=lambda tensor: tensor.offset)]
 
 
 def read_file_headers(path: str) -> list[GgufFile]:
@@ -197,24 +197,24 @@ def measure_locality(parts: Sequence[GgufFile], threads: int, nodes: int) -> Loc
     tied = not any(tensor.name == OUTPUT_TENSOR for part in parts for tensor in part.tensors)
     aside = LOOKED_UP[tied:]
     for part in parts:
-        found = list_matrices(part, threads, nodes)
-        large = [one for one in found if one.slice >= LEAST_SLICE and one.name not in aside]
-        samples = {one: one.sample_pages() for one in large}
+        slices = list_matrices(part, threads, nodes)
+        large = [matrix for matrix in slices if matrix.slice >= LEAST_SLICE and matrix.name not in aside]
+        samples = {matrix: matrix.sample_pages() for matrix in large}
         places = page_cache.read_nodes_of_cached_pages(
             part.path, [page for pages in samples.values() for page in pages]
         )
-        for one, pages in samples.items():
-            local = locality.by_tensor.setdefault(one.name, LocalBytes())
+        for matrix, pages in samples.items():
+            local = locality.by_tensor.setdefault(matrix.name, LocalBytes())
             for page in pages:
-                local.add_page(one, page, places.get(page))
-                locality.all.add_page(one, page, places.get(page))
+                local.add_page(matrix, page, places.get(page))
+                locality.all.add_page(matrix, page, places.get(page))
     return locality
 
 
-def list_pages_by_node(found: Sequence[MatrixSlices], nodes: int) -> list[list[tuple[int, int]]]:
+def list_pages_by_node(matrices: Sequence[MatrixSlices], nodes: int) -> list[list[tuple[int, int]]]:
     """Return for each node the ranges of pages that it reads, as first page and page after the last."""
     runs: list[list[tuple[int, int]]] = [[] for dummy in range(nodes)]
-    for matrix in found:
+    for matrix in matrices:
         for node, first, end in matrix.list_slice_pages():
             runs[node].append((first, end))
     return runs

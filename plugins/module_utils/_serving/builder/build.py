@@ -169,14 +169,14 @@ class Build:
         """Return the key, folder, programs, version and options of the build for the module's result."""
         record = textfile.read_text(os.path.join(self.folder, RECORD))
         binaries = [os.path.join(self.folder, "bin", name) for name in RPC]
-        found = [path for path in binaries if os.path.isfile(path)]
+        rpc_servers = [path for path in binaries if os.path.isfile(path)]
         if record is None and is_true_value(self.options["GGML_RPC"]):
-            found = binaries[self.engine == "ik_llama.cpp" :]
+            rpc_servers = binaries[self.engine == "ik_llama.cpp" :]
         return {
             "key": self.key,
             "folder": self.folder,
             "binary": os.path.join(self.folder, "bin", SERVER),
-            "rpc_binary": found[0] if found else None,
+            "rpc_binary": rpc_servers[0] if rpc_servers else None,
             "quantize_binary": os.path.join(self.folder, "bin", QUANTIZE),
             "version": json.loads(record)["version"] if record else None,
             "compiler": self.cmake.compiler,
@@ -230,10 +230,10 @@ class Build:
     def _choose_rpc_targets(self, targets: Sequence[str]) -> list[str]:
         if not is_true_value(self.options["GGML_RPC"]):
             return []
-        found = [name for name in RPC if name in targets][:1]
-        if not found:
+        rpc_targets = [name for name in RPC if name in targets][:1]
+        if not rpc_targets:
             self.remarks.append(f"{self.archive.place} has no RPC server: none of its targets is {' or '.join(RPC)}.")
-        return found
+        return rpc_targets
 
     def _install_part(self) -> None:
         """Verify that the built server runs without its sources, write its record, and rename the folder."""
@@ -245,8 +245,10 @@ class Build:
                 f"What was built does not run: '{SERVER} --version' ends with exit code {done.code}. It says: "
                 f"{find_error_line(done.out, done.err)} What was said before is in {self.log}."
             )
-        said = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
-        version = next((line for line in said if line.startswith("version")), said[0] if said else "")
+        output_lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
+        version = next(
+            (line for line in output_lines if line.startswith("version")), output_lines[0] if output_lines else ""
+        )
         record = json.dumps({**self.inputs, "version": version}, indent=1, sort_keys=True)
         textfile.write_file(os.path.join(self.part, RECORD), f"{record}\n")
         if os.path.isdir(self.folder):
@@ -274,8 +276,8 @@ def _compiler_age_remarks(first: Mapping[str, str], compiler: str) -> list[str]:
     family, model = (first.get(name, "") for name in ("cpu family", "model"))
     if not (family.isdecimal() and model.isdecimal()):
         return []
-    said = old_compiler_message(compiler, first.get("vendor_id", ""), int(family), int(model))
-    return [said] if said else []
+    message = old_compiler_message(compiler, first.get("vendor_id", ""), int(family), int(model))
+    return [message] if message else []
 
 
 def _count_build_cpus(fs: KernelFS) -> int:

@@ -83,12 +83,12 @@ class Cmake:
         """Build targets with so many compilers at once."""
         self._run_step("Building", ["--build", build, "--target", *targets, "-j", str(jobs)])
 
-    def _run_step(self, what: str, arguments: Sequence[str]) -> None:
+    def _run_step(self, step: str, arguments: Sequence[str]) -> None:
         done = command.try_command(["sh", "-c", STEP, self._lock, self._log, "cmake", *arguments])
         if done.code != 0:
-            said = textfile.read_text(self._log) or done.err
-            reason = find_first_error(said).replace(f"{self._lock}/", "")
-            raise TuningError(f"{what} llama.cpp failed: {reason} All that was said is in {self._log}.", log=self._log)
+            log_text = textfile.read_text(self._log) or done.err
+            reason = find_first_error(log_text).replace(f"{self._lock}/", "")
+            raise TuningError(f"{step} llama.cpp failed: {reason} All that was said is in {self._log}.", log=self._log)
 
 
 def find_first_error(log: str) -> str:

@@ -138,15 +138,17 @@ def find_source_tree(folder: str, name: str, engine: str) -> str:
     """Return the topmost source tree of llama.cpp in a folder; BadRequest for none, several, or another engine's."""
     level = [folder]
     while level:
-        found = [path for path in level if _is_source_tree(path)]
-        if len(found) > 1:
-            both = " and ".join(sorted(os.path.relpath(path, folder) for path in found))
+        trees = [path for path in level if _is_source_tree(path)]
+        if len(trees) > 1:
+            both = " and ".join(sorted(os.path.relpath(path, folder) for path in trees))
             raise BadRequest(f"{name} holds more than one llama.cpp: {both}. Pack the one to build alone.")
-        if found:
-            ours = "ik_llama.cpp" if os.path.isdir(os.path.join(found[0], IK)) else "llama.cpp"
-            if ours != engine:
-                raise BadRequest(f"{name} holds {ours}, and asked for is {engine}; say 'engine: {ours}'.")
-            return found[0]
+        if trees:
+            actual_engine = "ik_llama.cpp" if os.path.isdir(os.path.join(trees[0], IK)) else "llama.cpp"
+            if actual_engine != engine:
+                raise BadRequest(
+                    f"{name} holds {actual_engine}, and asked for is {engine}; say 'engine: {actual_engine}'."
+                )
+            return trees[0]
         level = [entry.path for path in level for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
     raise BadRequest(f"{name} holds no llama.cpp: no folder in it has a CMakeLists.txt and {' or '.join(SERVER)}.")
 

@@ -159,8 +159,8 @@ def parse_capabilities(
             "llama.cpp or ik_llama.cpp itself."
         )
     engine = IK if IK_ONLY_FLAG in options else LLAMA
-    found = BUILD_NUMBER.search(version_text)
-    number = int(found.group(1) or found.group(2)) if found else 0
+    build_match = BUILD_NUMBER.search(version_text)
+    number = int(build_match.group(1) or build_match.group(2)) if build_match else 0
     return Capabilities(binary, engine, options, number if number >= LEAST_BUILD_NUMBER else None, openmp)
 
 

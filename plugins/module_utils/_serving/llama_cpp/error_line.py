@@ -17,7 +17,7 @@ def find_error_line(out: str, err: str) -> str:
     texts = (re.split(r"\n\s*usage:", f"\n{text}", maxsplit=1)[0] for text in (out, err))
     lines = [LOG_PREFIX.sub("", line.strip()) for text in texts for line in text.splitlines() if line.strip()]
     for kind in ("^error", "error|invalid|failed|unknown", ""):
-        found = [line for line in lines if re.search(kind, line, re.IGNORECASE)]
-        if found:
-            return f"{found[-1].rstrip('.')}."
+        matching = [line for line in lines if re.search(kind, line, re.IGNORECASE)]
+        if matching:
+            return f"{matching[-1].rstrip('.')}."
     return "it says nothing."

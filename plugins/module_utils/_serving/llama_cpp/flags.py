@@ -108,7 +108,7 @@ def _is_accepted(words: Sequence[str], capabilities: Capabilities) -> bool:
             return False
         offered = capabilities.offered_values(word)
         if value is not None and offered:
-            asked = value.split(",") if capabilities.takes_list(word) else [value]
-            if not set(asked) <= set(offered):
+            passed = value.split(",") if capabilities.takes_list(word) else [value]
+            if not set(passed) <= set(offered):
                 return False
     return True

@@ -101,13 +101,13 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
                 words += choose_arguments(row, value, FLAGS, capabilities)
         else:
             words += choose_arguments(name, value, FLAGS, capabilities)
-    said = (
+    kind_arguments = (
         _stage_arguments(parameters, kinds, capabilities) if in_stages else _single_kind_arguments(kinds, capabilities)
     )
     unshown = {name: ((flag,),) for name, (flag, dummy) in FLAGS_WITHOUT_HELP.items()}
     return [
         *words,
-        *said,
+        *kind_arguments,
         *reserved_flags.validate_arguments(parameters.get("extra", []), parameters, {**FLAGS, **unshown}, capabilities),
     ]
 
@@ -141,24 +141,26 @@ def _single_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list
 
 def _stage_arguments(parameters: Mapping[str, Any], kinds: list[str], capabilities: Capabilities) -> list[str]:
     """Return one --spec-type for each kind of speculation, with its settings inside."""
-    there = capabilities.offered_values("--spec-type")
+    offered = capabilities.offered_values("--spec-type")
     for kind in kinds:
-        if kind not in there:
-            raise BadRequest(f"{capabilities.title} has no speculation {kind}; it has {', '.join(there)}.")
+        if kind not in offered:
+            raise BadRequest(f"{capabilities.title} has no speculation {kind}; it has {', '.join(offered)}.")
     if len(kinds) > MOST_STAGES:
         raise BadRequest(
             f"ik_llama.cpp chains at most {MOST_STAGES} kinds of speculation, and {', '.join(kinds)} are wanted. Leave "
             f"{', '.join(kinds[MOST_STAGES:])} out."
         )
-    said: dict[str, list[str]] = {kind: [] for kind in kinds}
+    settings_by_kind: dict[str, list[str]] = {kind: [] for kind in kinds}
     for name in STAGE_PARAMETERS:
         value = parameters.get(name)
         if value is not None:
             for row in list_rows_for_kinds(name, value, kinds, STAGE_SETTINGS):
-                said[row.partition("/")[2]].append(STAGE_SETTINGS.get(row, "").format(_escape_commas(value)))
+                settings_by_kind[row.partition("/")[2]].append(
+                    STAGE_SETTINGS.get(row, "").format(_escape_commas(value))
+                )
     words = []
     for kind in kinds:
-        settings = ",".join(text for text in said[kind] if text)
+        settings = ",".join(text for text in settings_by_kind[kind] if text)
         words += ["--spec-type", f"{kind}:{settings}" if settings else kind]
     return words
 

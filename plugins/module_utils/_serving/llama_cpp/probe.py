@@ -63,9 +63,11 @@ def probe_capabilities(binary: str, walls: Hardening) -> Capabilities:
             )
     version = answers["--version"]
     libraries = _run_ldd(binary, walls)
-    found = parse_capabilities(answers["--help"].out, version.err + version.out, binary, bool(OPENMP.search(libraries)))
-    found.files = _sizes_and_times(binary, libraries)
-    return found
+    capabilities = parse_capabilities(
+        answers["--help"].out, version.err + version.out, binary, bool(OPENMP.search(libraries))
+    )
+    capabilities.files = _sizes_and_times(binary, libraries)
+    return capabilities
 
 
 def list_program_files(binary: str, walls: Hardening) -> dict[str, list[int]]:
@@ -102,10 +104,12 @@ def _list_files_in_folder(binary: str, pattern: re.Pattern[str]) -> list[str]:
 def _sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
     """Return size and modification time in nanoseconds of a program and of its libraries, by path."""
     linked = [os.path.realpath(path) for path in LIBRARY.findall(libraries)]
-    own = [path for path in linked if OWN_LIBRARY.match(os.path.basename(path)) or not path.startswith(SYSTEM)]
-    paths = {os.path.realpath(path) for path in (binary, *own, *_list_files_in_folder(binary, BACKEND))}
-    found = {path: os.stat(path) for path in sorted(paths) if os.path.exists(path)}
-    return {path: [status.st_size, status.st_mtime_ns] for path, status in found.items()}
+    server_libraries = [
+        path for path in linked if OWN_LIBRARY.match(os.path.basename(path)) or not path.startswith(SYSTEM)
+    ]
+    paths = {os.path.realpath(path) for path in (binary, *server_libraries, *_list_files_in_folder(binary, BACKEND))}
+    statuses = {path: os.stat(path) for path in sorted(paths) if os.path.exists(path)}
+    return {path: [status.st_size, status.st_mtime_ns] for path, status in statuses.items()}
 
 
 def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Hardening) -> None:
@@ -164,8 +168,8 @@ def compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening)
             raise _wrong_cpu_error(binary)
         if got:
             return []
-        with open(log, encoding="utf-8", errors="replace") as said:
-            return [f"Whether {binary} runs on this CPU could not be tried: {find_error_line('', said.read())}"]
+        with open(log, encoding="utf-8", errors="replace") as log_file:
+            return [f"Whether {binary} runs on this CPU could not be tried: {find_error_line('', log_file.read())}"]
 
 
 def _wait_for_token(server: SandboxedProcess, port: int) -> bool:
@@ -174,13 +178,13 @@ def _wait_for_token(server: SandboxedProcess, port: int) -> bool:
 
     end = time.monotonic() + SECONDS
     while time.monotonic() < end and not server.has_ended():
-        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         with suppress(OSError, http.client.HTTPException):
-            asked.request(
+            connection.request(
                 "POST", "/completion", '{"prompt": "a", "n_predict": 1}', {"Content-Type": "application/json"}
             )
-            if asked.getresponse().status == 200:
+            if connection.getresponse().status == 200:
                 return True
-        asked.close()
+        connection.close()
         time.sleep(0.1)
     return False

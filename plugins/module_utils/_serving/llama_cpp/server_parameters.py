@@ -120,14 +120,14 @@ def list_set_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def list_rows_for_kinds(parameter: str, value: object, kinds: list[str], rows: Mapping[str, object]) -> list[str]:
     """Return the names of the table rows of a parameter for each kind that has it; BadRequest when none has."""
-    found = [
+    names = [
         f"{parameter}/{kind}"
         for kind in kinds
         if f"{parameter}/{kind}" in rows or f"{parameter}/{kind}={value}" in rows
     ]
-    if not found:
+    if not names:
         raise BadRequest(
             f"{' and '.join(kind for kind in kinds if kind != 'draft')} cannot have {parameter} {value}: there is no "
             "such setting. Leave it out, or take ngram-simple."
         )
-    return found
+    return names

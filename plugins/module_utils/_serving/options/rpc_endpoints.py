@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
     """Return address and port of each worker; BadRequest for a public address, or a worker named twice."""
-    found = [parse_endpoint(word, "rpc_workers") for word in words]
-    for one in found:
-        if found.count(one) > 1:
-            raise BadRequest(f"rpc_workers names {format_endpoint(*one)} twice. Name each worker once.")
-    return found
+    endpoints = [parse_endpoint(word, "rpc_workers") for word in words]
+    for endpoint in endpoints:
+        if endpoints.count(endpoint) > 1:
+            raise BadRequest(f"rpc_workers names {format_endpoint(*endpoint)} twice. Name each worker once.")
+    return endpoints
 
 
 def validate_rpc_workers(options: Any) -> None:
@@ -46,4 +46,4 @@ def validate_rpc_workers(options: Any) -> None:
 
 def format_worker_endpoints(words: Sequence[str]) -> str:
     """Return the value of --rpc: the workers, with commas between them."""
-    return ",".join(format_endpoint(*one) for one in parse_worker_endpoints(words))
+    return ",".join(format_endpoint(*endpoint) for endpoint in parse_worker_endpoints(words))

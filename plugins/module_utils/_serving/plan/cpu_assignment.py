@@ -69,20 +69,22 @@ def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -
 
 def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes of these CPUs that have memory, or all nodes of these CPUs where none of them has memory."""
-    own = [node for node in host.topology.nodes if set(node.cpus) & set(cpus)]
-    return tuple([node.id for node in own if node.bytes] or [node.id for node in own])
+    near = [node for node in host.topology.nodes if set(node.cpus) & set(cpus)]
+    return tuple([node.id for node in near if node.bytes] or [node.id for node in near])
 
 
 def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
     """Return remarks on CPUs far from the memory of an instance, and on housekeeping CPUs that compute."""
-    found = []
+    remarks = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]
     if far and options.nodes:
-        found.append(f"CPUs on nodes {format_cpulist(far)} read all memory from nodes {format_cpulist(nodes)}.")
-    kept = set(busy) & set(host.plan.housekeeping)
-    if kept:
-        found.append(f"CPUs {format_cpulist(kept)} compute, and are housekeeping too: interrupts will disturb them.")
-    return found
+        remarks.append(f"CPUs on nodes {format_cpulist(far)} read all memory from nodes {format_cpulist(nodes)}.")
+    housekeeping = set(busy) & set(host.plan.housekeeping)
+    if housekeeping:
+        remarks.append(
+            f"CPUs {format_cpulist(housekeeping)} compute, and are housekeeping too: interrupts will disturb them."
+        )
+    return remarks
 
 
 STRICT, GOMP, NUMA, CPUSET = "strict", "gomp", "numa", "cpuset"

@@ -92,10 +92,10 @@ def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) 
     """Return the free memory of this host, and which files of these models are staged for an instance."""
     fs = host.fs
     default_kb = default_page_kb(fs)
-    there = {}
+    available = {}
     free = {}
     for node in host.topology.nodes:
-        there[node.id] = read_available_bytes(fs, node.id)
+        available[node.id] = read_available_bytes(fs, node.id)
         for kb in node.hugepages:
             free[node.id, kb] = read_free_pages(fs, node.id, kb)
     kind, partition = partitions.read_partition_in_force(fs)
@@ -104,17 +104,17 @@ def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) 
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]
     staged = [path for model in models for path in staged_paths(options, model) if fs.read_status(path) is not None]
     mount_kb = _find_hugetlbfs_page_kb(fs, options.hugetlbfs)
-    return FreeMemory(there, free, default_kb, mount_kb, isolated, modes, staged, partition)
+    return FreeMemory(available, free, default_kb, mount_kb, isolated, modes, staged, partition)
 
 
 def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
     """Return the page size in kB of the hugetlbfs that a path lies on, None where it lies on none."""
-    found: tuple[str, int] = ("", 0)
+    nearest: tuple[str, int] = ("", 0)
     for point, kb in list_hugetlbfs_mounts(fs, with_other_kinds=True):
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")
-        if inside and len(point) >= len(found[0]):
-            found = (point, kb)
-    return found[1] or None
+        if inside and len(point) >= len(nearest[0]):
+            nearest = (point, kb)
+    return nearest[1] or None
 
 
 def count_pages(size: int, kb: int) -> int:
@@ -137,8 +137,8 @@ def require_enough_memory(
                 "thp."
             )
         # With an empty pool, glibc takes ordinary pages. With pages on other nodes only, the kernel kills a bound task.
-        what = f"the parts of the instance ({required.format_parts()})"
-        _require_huge_pages(count_pages(required.total, free.default_kb), free.default_kb, placement, free, what)
+        subject = f"the parts of the instance ({required.format_parts()})"
+        _require_huge_pages(count_pages(required.total, free.default_kb), free.default_kb, placement, free, subject)
         return
     held = 0
     if options.hugepages == "hugetlbfs":
@@ -148,7 +148,7 @@ def require_enough_memory(
                 f"hugepages hugetlbfs: {options.hugetlbfs} is not on a hugetlbfs. Mount one there, or set hugetlbfs to "
                 "one, such as /dev/hugepages."
             )
-        files = [(part, path) for one in staged for part, path in zip(one.parts, staged_paths(options, one))]
+        files = [(part, path) for model in staged for part, path in zip(model.parts, staged_paths(options, model))]
         pages = sum(count_pages(part.size, kb) for part, path in files if path not in free.staged)
         _require_huge_pages(pages, kb, placement, free, "the staged files")
         held = sum(part.data_bytes for part, dummy in files)
@@ -156,16 +156,16 @@ def require_enough_memory(
 
 
 def require_ordinary_memory(
-    required: MemoryNeed, placement: Placement, free: FreeMemory, what: str, held: int = 0
+    required: MemoryNeed, placement: Placement, free: FreeMemory, subject: str, held: int = 0
 ) -> None:
     """Raise BadRequest when the nodes have too little ordinary memory; ``held`` bytes of the weights need none."""
     nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - held
-    there = free.count_bytes(nodes, even)
-    if rest > there:
+    available = free.count_bytes(nodes, even)
+    if rest > available:
         raise BadRequest(
-            f"{what} needs {format_bytes_short(rest)} ({required.format_parts(held)}); nodes {format_cpulist(nodes)} "
-            f"have {format_bytes_short(there)} {'evenly ' if even else ''}available. Take "
+            f"{subject} needs {format_bytes_short(rest)} ({required.format_parts(held)}); nodes "
+            f"{format_cpulist(nodes)} have {format_bytes_short(available)} {'evenly ' if even else ''}available. Take "
             f"{_ways_to_need_less(required)}, or more nodes."
         )
 
@@ -177,12 +177,12 @@ def _ways_to_need_less(required: MemoryNeed) -> str:
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])
 
 
-def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, what: str) -> None:
+def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, subject: str) -> None:
     nodes, even = placement.nodes, placement.policy == "interleave"
-    there = free.count_huge_pages(nodes, kb, even)
-    if pages > there:
+    free_count = free.count_huge_pages(nodes, kb, even)
+    if pages > free_count:
         raise BadRequest(
-            f"hugepages: {what} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and {there} are free "
-            f"there{' evenly' if even else ''}. Make the pool larger with the module hugepages, "
+            f"hugepages: {subject} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and "
+            f"{free_count} are free there{' evenly' if even else ''}. Make the pool larger with the module hugepages, "
             f"{-(-pages // len(nodes))} pages for each node, or take hugepages thp."
         )

@@ -58,34 +58,34 @@ def estimate_memory_need(
     checkpoint = 0
     recurrent = False
     drafted = options.draft_cache_type_k or DEFAULT_CACHE_TYPE, options.draft_cache_type_v or DEFAULT_CACHE_TYPE
-    for one, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
-        if one is None:
+    for member, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
+        if member is None:
             continue
         sizes = _cache_settings(options, server, types)
-        cache = compute_kv_cache(one, sizes)
+        cache = compute_kv_cache(member, sizes)
         if cache is None:
             remarks.append(
-                f"{one.path} does not state its layers and heads, so the memory check leaves out its KV cache."
+                f"{member.path} does not state its layers and heads, so the memory check leaves out its KV cache."
             )
-        if one.unknown_types:
+        if member.unknown_types:
             remarks.append(
-                f"{one.path} has tensors of types that are not known here ({', '.join(one.unknown_types)}). Their size "
-                "is taken from the file."
+                f"{member.path} has tensors of types that are not known here ({', '.join(member.unknown_types)}). "
+                "Their size is taken from the file."
             )
-        if one is model and ahead and draft is None and cache:
+        if member is model and ahead and draft is None and cache:
             cache.bytes += (
                 cache.bytes * (model.architecture_number(MTP_LAYERS) or 0) // max(1, ModelLayers(model).count)
             )
         needs.append(
             MemoryNeed(
-                one.weight_bytes,
+                member.weight_bytes,
                 cache.bytes if cache else 0,
-                PROCESS_BYTES + _estimate_compute_buffers(options, one, sizes),
+                PROCESS_BYTES + _estimate_compute_buffers(options, member, sizes),
             )
         )
         checkpoint += cache.checkpoint if cache else 0
         recurrent = recurrent or bool(cache and cache.recurrent)
-    whole, own = needs[0], needs[1] if apart else None
+    whole, draft_need = needs[0], needs[1] if apart else None
     if len(needs) > 1 and not apart:
         whole = MemoryNeed(*(first + second for first, second in zip(_parts(needs[0]), _parts(needs[1]))))
         whole.compute -= PROCESS_BYTES
@@ -97,19 +97,19 @@ def estimate_memory_need(
         whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
     if server.has_flag(CHECKPOINTS_FLAG):
         # To speculate with a recurrent model, the server keeps one checkpoint more.
-        kept = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
-        whole.checkpoints = kept * options.slots * checkpoint
-    return whole, own, remarks
+        checkpoints = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
+        whole.checkpoints = checkpoints * options.slots * checkpoint
+    return whole, draft_need, remarks
 
 
 def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     """Return the sum of the ``count`` largest needs: as many models of a router are in memory at once."""
-    largest = sorted(needs, key=lambda one: one.total, reverse=True)[:count]
-    return MemoryNeed(*(sum(getattr(one, part) for one in largest) for part in MemoryNeed.PARTS))
+    largest = sorted(needs, key=lambda need: need.total, reverse=True)[:count]
+    return MemoryNeed(*(sum(getattr(need, part) for need in largest) for part in MemoryNeed.PARTS))
 
 
-def _parts(one: MemoryNeed) -> tuple[int, int, int]:
-    return one.weights, one.kv_cache, one.compute
+def _parts(need: MemoryNeed) -> tuple[int, int, int]:
+    return need.weights, need.kv_cache, need.compute
 
 
 def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:

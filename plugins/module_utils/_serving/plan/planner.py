@@ -64,14 +64,14 @@ def plan_instance(
     """
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
-    given = [one for one in (model, draft, projector, *adapters, *more_models) if one]
+    given = [item for item in (model, draft, projector, *adapters, *more_models) if item]
     _require_readable_types(options, server, given)
     if options.memory == "rows" and server.engine != ENGINES[0]:
         raise BadRequest(
             f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
             "memory distribute or interleave."
         )
-    remarks = [remark for one in (model, *more_models) for remark in _validate_models(options, server, one, draft)]
+    remarks = [remark for item in (model, *more_models) for remark in _validate_models(options, server, item, draft)]
     validate_adapters(adapters, model)
     speculation = plan_speculation(
         options, host, cpu_assignment.choose_compute_cpus(options, host), model, draft if options.uses_draft else None
@@ -82,7 +82,7 @@ def plan_instance(
     policy = placing.choose_memory_policy(options, host.topology, nodes)
     remarks += [*cpu_assignment.assignment_remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
-    whole, own, unknown = estimate_memory_need(
+    whole, draft_need, unknown = estimate_memory_need(
         options,
         server,
         model,
@@ -93,17 +93,17 @@ def plan_instance(
         ahead=bool(speculation.draft_max),
     )
     if more_models:
-        each = [estimate_memory_need(options, server, one) for one in more_models]
+        each = [estimate_memory_need(options, server, item) for item in more_models]
         whole = sum_of_largest_needs(
-            [whole, *(one for one, dummy, more in each)], router.most_models_in_memory(options)
+            [whole, *(item for item, dummy, more in each)], router.most_models_in_memory(options)
         )
-        unknown += [remark for one, dummy, more in each for remark in more]
+        unknown += [remark for item, dummy, more in each for remark in more]
     remarks += [*unknown, *(rpc_workers.subtract_worker_share(options, model, whole) if options.rpc_workers else [])]
-    rpc = placing.plan_draft_process(options, host, server, speculation, own, free) if own else None
+    rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
     wants = _server_parameters(options, model, drafts, speculation)
     placement = placing.place_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
     # The weights of a draft in its own process are sent there, so the server neither stages nor maps them.
-    computed = [one for one in (model, drafts if not rpc else None) if one]
+    computed = [item for item in (model, drafts if not rpc else None) if item]
     staged = computed if options.hugepages == "hugetlbfs" else []
     if rpc:
         free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
@@ -117,8 +117,8 @@ def plan_instance(
         threads = wants["threads"], wants.get("draft_threads")
         # A model that is its own draft has one entry: the threads of the model, which read more than those of the
         # draft.
-        expect["rows"] = {one.path: number for one, number in reversed([*zip(computed, threads)])}
-    read = [one for one in (model, drafts, projector, *adapters, *more_models) if one]
+        expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, threads)])}
+    read = [item for item in (model, drafts, projector, *adapters, *more_models) if item]
     plan = InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     return plan

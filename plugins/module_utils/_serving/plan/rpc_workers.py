@@ -90,25 +90,25 @@ class RpcWorker:
         }
 
 
-def parse_worker_options(asked: Mapping[str, Any]) -> Options:
+def parse_worker_options(request: Mapping[str, Any]) -> Options:
     """Return the options of a worker as options of an instance, which have the same names and limits."""
-    named = {"name": "worker", "binary": asked["binary"], "model": "/dev/null"}
-    return Options.parse({**named, **{key: asked[key] for key in OPTIONS_LIKE_INSTANCE}})
+    named = {"name": "worker", "binary": request["binary"], "model": "/dev/null"}
+    return Options.parse({**named, **{key: request[key] for key in OPTIONS_LIKE_INSTANCE}})
 
 
-def parse_worker_addresses(asked: Mapping[str, Any]) -> tuple[str, list[str]]:
+def parse_worker_addresses(request: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return the address at which a worker listens, and its clients; BadRequest for addresses that are not private."""
-    address = require_private_address(asked["address"], "address")
-    clients = [require_private_address(one, "clients") for one in asked["clients"] or ()]
+    address = require_private_address(request["address"], "address")
+    clients = [require_private_address(client, "clients") for client in request["clients"] or ()]
     if not clients:
         raise BadRequest("clients is empty: name the address of the host whose server uses this worker.")
     return address, clients
 
 
-def plan_worker(host: Host, asked: Mapping[str, Any], openmp: bool, free: FreeMemory) -> RpcWorker:
+def plan_worker(host: Host, request: Mapping[str, Any], openmp: bool, free: FreeMemory) -> RpcWorker:
     """Return the plan of a worker; BadRequest for impossible options, and for addresses that are not private."""
-    options = parse_worker_options(asked)
-    address, clients = parse_worker_addresses(asked)
+    options = parse_worker_options(request)
+    address, clients = parse_worker_addresses(request)
     cpus = cpu_assignment.choose_compute_cpus(options, host)
     cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     threads: int = options.threads or len(cores)

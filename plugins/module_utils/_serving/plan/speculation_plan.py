@@ -141,9 +141,9 @@ def _choose_draft_cpus(options: Options, host: Host, busy: Sequence[int]) -> tup
                 "first threads of the model. Say own_ccd, or CPUs of the instance."
             )
         return tuple(named)
-    own = tuple(cpu for cpu in host.plan.draft if cpu in members)
-    if own:
-        return own
+    role_cpus = tuple(cpu for cpu in host.plan.draft if cpu in members)
+    if role_cpus:
+        return role_cpus
     ccds = [tuple(cpu for domain in ccd for cpu in domain.cpus if cpu in members) for ccd in host.topology.ccds]
     if not ccds:
         raise BadRequest("This host reports no CCD for the draft. Use draft_placement shared.")

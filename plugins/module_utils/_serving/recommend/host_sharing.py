@@ -38,24 +38,28 @@ def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candida
     """Assign a part of the host to each candidate, and return the plans; BadRequest where they do not fit together."""
     for units in list_host_parts(host, free):
         counts = count_parts(
-            units, [one.least_bytes() for one in candidates], [one.bytes_per_token for one in candidates]
+            units,
+            [candidate.least_bytes() for candidate in candidates],
+            [candidate.bytes_per_token for candidate in candidates],
         )
         if counts is None:
             continue
         at = 0
-        for one, count in zip(candidates, counts):
-            one.fixed["cpus"] = ",".join(unit.name for unit in units[at : at + count])
+        for candidate, count in zip(candidates, counts):
+            candidate.fixed["cpus"] = ",".join(unit.name for unit in units[at : at + count])
             at += count
         try:
             return fit_candidates(host, free, candidates)
         except BadRequest:
             # Smaller parts may give each candidate enough memory.
             continue
-    needs = ", ".join(f"{format_bytes_short(one.least_bytes())} for {one.model.path}" for one in candidates)
-    there = sum(free.available.values())
+    needs = ", ".join(
+        f"{format_bytes_short(candidate.least_bytes())} for {candidate.model.path}" for candidate in candidates
+    )
+    available = sum(free.available.values())
     raise BadRequest(
         f"These models do not fit beside each other: they need at least {needs}, each on nodes or CCDs of its own, "
-        f"and {format_bytes_short(there)} are available on {len(host.topology.nodes)} nodes with "
+        f"and {format_bytes_short(available)} are available on {len(host.topology.nodes)} nodes with "
         f"{len(host.topology.ccds)} CCDs. Leave one out, or take smaller files. Nothing is recommended."
     )
 
@@ -65,18 +69,18 @@ def list_host_parts(host: Host, free: FreeMemory) -> list[list[HostPart]]:
     top = host.topology
     nodes = {node.id: node.cpus for node in top.nodes}
     ccds = {number: tuple(cpu for domain in ccd for cpu in domain.cpus) for number, ccd in enumerate(top.ccds)}
-    found = []
+    kinds_of_parts = []
     for word, places in (("socket", top.sockets), ("node", nodes), ("ccd", ccds)):
         works = {n: cpus for n, cpus in places.items() if set(cpus).difference(host.plan.housekeeping)}
         near = {n: cpu_assignment.memory_nodes_of_cpus(host, cpus) for n, cpus in works.items()}
-        takers = {node: sum(1 for one in near.values() if node in one) for node in nodes}
-        found.append(
+        takers = {node: sum(1 for memory_nodes in near.values() if node in memory_nodes) for node in nodes}
+        kinds_of_parts.append(
             [
                 HostPart(f"{word}{n}", sum(free.available.get(node, 0) / max(1, takers[node]) for node in near[n]))
                 for n in sorted(works)
             ]
         )
-    return found
+    return kinds_of_parts
 
 
 def count_parts(units: Sequence[HostPart], needs: Sequence[int], reading: Sequence[float]) -> list[int] | None:
@@ -85,10 +89,10 @@ def count_parts(units: Sequence[HostPart], needs: Sequence[int], reading: Sequen
     Each instance gets as many parts as hold its least need. The parts that are left go where a token reads most bytes
     for each part, because the time of a token is that of reading.
     """
-    each = sum(unit.memory for unit in units) / len(units) if units else 0
-    if each <= 0:
+    part_bytes = sum(unit.memory for unit in units) / len(units) if units else 0
+    if part_bytes <= 0:
         return None
-    counts = [max(1, -int(-need // each)) for need in needs]
+    counts = [max(1, -int(-need // part_bytes)) for need in needs]
     left = len(units) - sum(counts)
     for dummy in range(left):
         slowest = max(range(len(counts)), key=lambda number: reading[number] / counts[number])

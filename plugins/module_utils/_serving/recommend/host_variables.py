@@ -67,7 +67,7 @@ def describe_host(host: Host, available: int) -> str:
 def list_host_variables(host: Host, huge: bool) -> list[Variable]:
     """Return the variables of the host; ``huge`` is whether instances use transparent huge pages."""
     top, intent = host.topology, host.intent
-    kept = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
+    housekeeping_cores = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
     cannot = _find_impossible_layers(host)
     sku = [Variable("plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")]
@@ -78,7 +78,7 @@ def list_host_variables(host: Host, huge: bool) -> list[Variable]:
             "plan_housekeeping",
             intent["housekeeping"],
             f"For the operating system, interrupts and HTTP threads, on each {per}, so that they disturb no thread "
-            f"that computes. Costs {kept} of {len(top.cores)} cores.",
+            f"that computes. Costs {housekeeping_cores} of {len(top.cores)} cores.",
         ),
         Variable(
             "plan_draft",

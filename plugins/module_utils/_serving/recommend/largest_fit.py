@@ -113,13 +113,13 @@ def task_option(model: Model) -> dict[str, str]:
     return {"task": "rerank" if pooling == RANK else "embedding"} if pooling != NO_POOLING else {}
 
 
-def list_contexts(asked: ModelRequest, model: Model) -> list[int]:
+def list_contexts(request: ModelRequest, model: Model) -> list[int]:
     """Return the contexts to try, in tokens of all slots, from the largest down, or only the requested context."""
-    if asked.context:
-        return [asked.context]
+    if request.context:
+        return [request.context]
     trained = model.architecture_number("context_length") or CONTEXTS[0]
-    each = [context for context in CONTEXTS if context <= trained] or [trained]
-    return [context * (asked.slots or 1) for context in each]
+    slot_contexts = [context for context in CONTEXTS if context <= trained] or [trained]
+    return [context * (request.slots or 1) for context in slot_contexts]
 
 
 def fit_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
@@ -128,18 +128,18 @@ def fit_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidate]
     Earlier candidates choose first, and all levels are set. BadRequest of the planner, where not even the smallest
     levels fit.
     """
-    for one in candidates:
-        one.level = len(one.levels) - 1
+    for candidate in candidates:
+        candidate.level = len(candidate.levels) - 1
     services = _plan_candidates(host, free, candidates)
-    for one in candidates:
-        last = one.level
+    for candidate in candidates:
+        last = candidate.level
         for level in range(last):
-            one.level = level
+            candidate.level = level
             try:
                 services = _plan_candidates(host, free, candidates)
                 break
             except BadRequest:
-                one.level = last
+                candidate.level = last
     return services
 
 
@@ -148,40 +148,43 @@ def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidat
         free.available, free.free, free.default_kb, free.hugetlbfs_kb, free.isolated, free.thp, (), free.partition
     )
     services = []
-    for one in candidates:
-        service = plan_instance(one.parse_options(), host, RecentServer(), one.model, one.draft, left)
+    for candidate in candidates:
+        service = plan_instance(candidate.parse_options(), host, RecentServer(), candidate.model, candidate.draft, left)
         left.reserve(service.need.total, service.placement.nodes)
         services.append(service)
     return services
 
 
-def require_possible_fit(host: Host, free: FreeMemory, one: Candidate, asked: ModelRequest) -> None:
+def require_possible_fit(host: Host, free: FreeMemory, candidate: Candidate, request: ModelRequest) -> None:
     """Raise BadRequest where the whole host is too small for a candidate, with numbers, and what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
-    there = free.count_bytes(nodes, even=len(nodes) > 1)
-    whole = estimate_memory_need(one.parse_options(-1), RecentServer(), one.model, one.draft)[0]
-    if whole.total <= there:
+    available = free.count_bytes(nodes, even=len(nodes) > 1)
+    whole = estimate_memory_need(candidate.parse_options(-1), RecentServer(), candidate.model, candidate.draft)[0]
+    if whole.total <= available:
         return
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
     raise BadRequest(
-        f"{one.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
-        f"({whole.format_parts()}) with a context of {one.levels[-1][0]}, and {format_bytes_short(max(there, 0))} are "
-        f"available{evenly}. {_ways_to_fit_message(there, whole.total, one, asked)} Nothing is recommended."
+        f"{candidate.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
+        f"({whole.format_parts()}) with a context of {candidate.levels[-1][0]}, and "
+        f"{format_bytes_short(max(available, 0))} are available{evenly}. "
+        f"{_ways_to_fit_message(available, whole.total, candidate, request)} Nothing is recommended."
     )
 
 
-def _ways_to_fit_message(there: int, total: int, one: Candidate, asked: ModelRequest) -> str:
+def _ways_to_fit_message(available: int, total: int, candidate: Candidate, request: ModelRequest) -> str:
     ways = []
-    smallest = CONTEXTS[-1] * (asked.slots or 1)
-    if asked.context and asked.context > smallest:
-        options = Options.parse({"binary": "/usr/bin/llama-server", **one.option_values(-1), "context": smallest})
-        if estimate_memory_need(options, RecentServer(), one.model, one.draft)[0].total <= there:
+    smallest = CONTEXTS[-1] * (request.slots or 1)
+    if request.context and request.context > smallest:
+        options = Options.parse({"binary": "/usr/bin/llama-server", **candidate.option_values(-1), "context": smallest})
+        if estimate_memory_need(options, RecentServer(), candidate.model, candidate.draft)[0].total <= available:
             ways.append(f"With a context of {smallest} it would fit.")
-    elements = sum(tensor.elements for tensor in one.model.tensors)
-    weights = one.model.weight_bytes
-    bits = 8 * (there - (total - weights)) / elements if elements else 0
+    elements = sum(tensor.elements for tensor in candidate.model.tensors)
+    weights = candidate.model.weight_bytes
+    bits = 8 * (available - (total - weights)) / elements if elements else 0
     name = next((name for name, each in BITS if each <= bits), None)
     if name:
-        now = 8 * weights / elements
-        ways.append(f"A file with {bits:.1f} bits for each weight would fit, as {name} has; this one has {now:.1f}.")
+        current_bits = 8 * weights / elements
+        ways.append(
+            f"A file with {bits:.1f} bits for each weight would fit, as {name} has; this one has {current_bits:.1f}."
+        )
     return " ".join(ways) or "Take a smaller model."

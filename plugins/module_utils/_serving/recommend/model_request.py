@@ -46,12 +46,12 @@ def parse_model_requests(raw: object) -> list[ModelRequest]:
         raise BadRequest(
             "models is empty: name at least one model, by the path of its GGUF file on the host or by URL."
         )
-    asked = [_parse_request(row) for row in rows]
-    names = [one.model for one in asked]
+    requests = [_parse_request(row) for row in rows]
+    names = [request.model for request in requests]
     for name in names:
         if names.count(name) > 1:
             raise BadRequest(f"models: {name} is named twice. Name it once; slots says how many requests it works on.")
-    return asked
+    return requests
 
 
 def _parse_request(row: object) -> ModelRequest:

@@ -85,23 +85,23 @@ def build_instances_variable(
 ) -> Variable:
     """Return the variable with the instances. ``notes`` has the reason for each draft that was left out, else ""."""
     rows = []
-    for one, service, note in zip(candidates, services, notes):
-        values = one.option_values()
-        whys = _reasons_by_option(one, service, note)
+    for candidate, service, note in zip(candidates, services, notes):
+        values = candidate.option_values()
+        whys = _reasons_by_option(candidate, service, note)
         rows.append([Variable(key, values[key], whys[key]) for key in OPTION_ORDER if key in values])
     total = format_bytes_short(sum(service.need.total for service in services))
     why = f"What is served, each as a unit of systemd. Costs at most {total} of memory, and all cores that compute."
     return Variable("llama_instances", None, why, rows)
 
 
-def _reasons_by_option(one: Candidate, service: InstancePlan, note: str) -> dict[str, str]:
+def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -> dict[str, str]:
     need, place = service.need, service.placement
-    slots = one.fixed["slots"]
+    slots = candidate.fixed["slots"]
     nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {format_cpulist(place.nodes)}"
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
     threads = service.parameters["threads"]
     remarks = [remark for remark in service.remarks if remark != note]
-    smaller = "" if one.has_best_context else " A longer one does not fit."
+    smaller = "" if candidate.has_best_context else " A longer one does not fit."
     return {
         "name": " ".join(
             [
@@ -112,13 +112,13 @@ def _reasons_by_option(one: Candidate, service: InstancePlan, note: str) -> dict
             ]
         ),
         "model": (
-            f"Its weights{' and those of the draft' if one.draft else ''} cost {format_bytes_short(need.weights)} of "
-            "memory."
+            f"Its weights{' and those of the draft' if candidate.draft else ''} cost "
+            f"{format_bytes_short(need.weights)} of memory."
         ),
         "draft_model": f"Drafts {service.parameters.get('draft_max', 0)} tokens at a time, which is computed to gain "
         "on this host. Measure it. Costs its own weights and KV cache.",
         "task": "The file says that this model makes no text. Costs nothing.",
-        "speculation": _speculation_reason(one, note),
+        "speculation": _speculation_reason(candidate, note),
         "context": f"Tokens of all slots together.{smaller} Costs {format_bytes_short(need.kv_cache)} of KV cache.",
         "slots": f"{format_count(slots, 'request')} at a time; more share the context. Costs nothing.",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
@@ -130,9 +130,9 @@ def _reasons_by_option(one: Candidate, service: InstancePlan, note: str) -> dict
     }
 
 
-def _speculation_reason(one: Candidate, note: str) -> str:
+def _speculation_reason(candidate: Candidate, note: str) -> str:
     """Return the reason of the option speculation; ``note`` is why a draft was left out, or ""."""
-    if one.draft:
+    if candidate.draft:
         return "Tokens are looked up in the text so far, else drafted. Costs little where a guess is wrong."
-    found = "Tokens are looked up in the text so far, which costs next to nothing where it finds none."
-    return f"{note} {found}".strip()
+    ngram_reason = "Tokens are looked up in the text so far, which costs next to nothing where it finds none."
+    return f"{note} {ngram_reason}".strip()

@@ -73,7 +73,7 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
 
     BadRequest for a model that cannot be served on this host, with numbers, and for an invalid request.
     """
-    wishes = [RequestedModel(asked, request) for asked in parse_model_requests(models)]
+    wishes = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
     _require_distinct_paths([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
     host = host_variables.make_recommended_host(fs)
     installed = installed_units(root)
@@ -84,8 +84,8 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     for wish in wishes:
         require_possible_fit(host, free, wish.make_candidate({}), wish.asked)
     candidates, services = _plan_instances(host, free, wishes, request, ending_urls)
-    notes = [_remove_useless_draft(one, service) for one, service in zip(candidates, services)]
-    drafts = {one.draft.path for one in candidates if one.draft}
+    notes = [_remove_useless_draft(candidate, service) for candidate, service in zip(candidates, services)]
+    drafts = {candidate.draft.path for candidate in candidates if candidate.draft}
     files = list({file.path: file for wish in wishes for file in wish.list_files_to_fetch(drafts)}.values())
     _check_space(files)
     program = request.binary if request.binary and os.path.exists(request.binary) else None
@@ -165,7 +165,7 @@ def _plan_instances(
             services = fit_candidates(host, free, candidates)
         except BadRequest:
             services = []
-        if services and all(one.has_best_context for one in candidates):
+        if services and all(candidate.has_best_context for candidate in candidates):
             return candidates, services
     alone = wish.make_candidate({"name": names[0], "port": next(_find_free_ports(request.port, ending_urls)), **huge})
     return [alone], fit_candidates(host, free, [alone])
@@ -191,20 +191,20 @@ def _choose_instance_names(paths: Sequence[str]) -> list[str]:
 def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
     """Yield free ports from the first on; ports of running instances count as free, since site.yml replaces these."""
     for port in range(first, min(first + PORTS_TRIED, LAST_PORT + 1)):
-        one = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
+        options = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
-            refuse_taken_port(one, ending_urls)
+            refuse_taken_port(options, ending_urls)
         except BadRequest:
             continue
         yield port
     raise BadRequest(f"port: other programs have all ports from {first} on that were tried. Give another first port.")
 
 
-def _remove_useless_draft(one: Candidate, service: InstancePlan) -> str:
+def _remove_useless_draft(candidate: Candidate, service: InstancePlan) -> str:
     """Remove from a candidate the draft that the plan left out, and return the reason; "" where it left none out."""
-    if not one.draft or "draft_model" in service.parameters:
+    if not candidate.draft or "draft_model" in service.parameters:
         return ""
-    one.draft = None
+    candidate.draft = None
     return service.draft_left_out_reason
 
 
@@ -225,17 +225,17 @@ def _check_space(files: Sequence[FileToFetch]) -> None:
         require_disk_space(files[0].path, missing, UNITS["GiB"])
 
 
-def _list_remarks(request: Request, program: str | None, gone: set[str]) -> list[str]:
-    found = []
+def _list_remarks(request: Request, program: str | None, removed: set[str]) -> list[str]:
+    remarks = []
     if request.binary and not program:
-        found.append(
+        remarks.append(
             f"There is no {request.binary} on this host. Before site.yml, put the server there or set llama_binary to "
             "where it is; or set llama_install to source, with llama_source_archive and llama_source_checksum."
         )
-    if gone:
-        found.append(
-            f"{', '.join(map(instance_unit, sorted(gone)))}: installed on this host and not recommended here, so "
+    if removed:
+        remarks.append(
+            f"{', '.join(map(instance_unit, sorted(removed)))}: installed on this host and not recommended here, so "
             "site.yml would stop and remove it. Add its model, or set llama_purge to false; its memory counts "
             "as free above."
         )
-    return found
+    return remarks

@@ -83,7 +83,7 @@ def _render_comment(text: str, indent: int) -> Iterator[str]:
 
 def _format_value(value: object) -> str:
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_format_value(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_format_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, bool):

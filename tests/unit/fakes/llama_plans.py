@@ -30,15 +30,20 @@ class Able(NamedTuple):
     """What a build can do."""
 
     engine: str = "llama.cpp"
-    pins_work: bool = True
+    can_pin_threads: bool = True
     openmp: bool = True
     lacks: tuple[str, ...] = ()
 
-    def works(self, flag: str) -> bool:
+    def has_flag(self, flag: str) -> bool:
         return flag not in self.lacks
 
 
-NEW, OLD, BARE, BARE_OLD = Able(), Able(pins_work=False), Able(openmp=False), Able(pins_work=False, openmp=False)
+NEW, OLD, BARE, BARE_OLD = (
+    Able(),
+    Able(can_pin_threads=False),
+    Able(openmp=False),
+    Able(can_pin_threads=False, openmp=False),
+)
 
 
 class Models(NamedTuple):

@@ -107,18 +107,18 @@ def alternate_l3_domains(top: Topology, cpus: Sequence[int]) -> list[int]:
 
 
 def choose_pinning(
-    pins_work: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
+    can_pin_threads: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
 ) -> str:
     """Return the method of pinning: STRICT, GOMP or CPUSET. BadRequest where all threads would run on one CPU."""
-    if openmp and (in_order or not pins_work or threads == 1):
+    if openmp and (in_order or not can_pin_threads or threads == 1):
         # An OpenMP build with one thread ignores --cpu-mask.
         return GOMP
-    if pins_work and (openmp or draft_threads <= 1):
+    if can_pin_threads and (openmp or draft_threads <= 1):
         return STRICT
     if isolated:
         reason = (
             "this build makes new threads for each drafted token, and masks would put them all on one CPU"
-            if pins_work
+            if can_pin_threads
             else "this build ignores --cpu-mask, and has no OpenMP, which would use GOMP_CPU_AFFINITY"
         )
         raise BadRequest(

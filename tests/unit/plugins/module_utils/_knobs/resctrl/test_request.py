@@ -61,7 +61,7 @@ def test_every_option_is_read() -> None:
         monitors=[{"name": "watch", "cpus": "1"}, {"name": "threads", "cpus": None}],
     )
     assert (full.cpus, full.mode, full.tasks_of) == ((0, 1), "exclusive", ("llama.service", "42"))
-    assert full.l3["l3"].rest.ways(16, 0) == 4
+    assert full.l3["l3"].rest.to_ways(16, 0) == 4
     assert full.throttle["MB"].by_id == {0: 16}
     assert full.monitors == {"watch": (1,), "threads": None}
 

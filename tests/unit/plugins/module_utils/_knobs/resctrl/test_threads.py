@@ -84,4 +84,4 @@ def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
 def test_only_a_request_that_names_units_is_followed(machine: Machine) -> None:
     assert build_follower_knobs(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
     (knob,) = build_follower_knobs(machine.host, {"default": {"tasks_of": ["42"]}})
-    assert knob.owns_address("resctrl:default/tasks_of/42") and not knob.owns("resctrl:default/cpus")
+    assert knob.owns_address("resctrl:default/tasks_of/42") and not knob.owns_address("resctrl:default/cpus")

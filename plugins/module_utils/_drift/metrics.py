@@ -83,6 +83,19 @@ def render_failed_check() -> str:
     return render_metrics({"sovereign_epyc_check_success": [({}, 0)]})
 
 
+def parse_findings(text: str) -> list[dict[str, str]] | None:
+    """Return the labels of each finding in the metrics of a host, with their escapes; None where its check failed."""
+    # Imported here because only the agent reads metrics.
+    import re
+
+    # Other than splitlines(), a newline alone ends a metric: labels may contain other separators.
+    lines = text.split("\n")
+    if "sovereign_epyc_check_success 1" not in lines:
+        return None
+    label = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+    return [dict(label.findall(line)) for line in lines if line.startswith(f"{DRIFT}{{")]
+
+
 def _format_labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""L3 domains, and which of them are on one CCD: a CCD is a chip, and on dense ones it has two."""
+"""L3 domains grouped by CCD: a CCD is a chip with one L3 domain, or with two on dense parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Ccds = list[list["L3Domain"]]
 
-#: L3 domains (CCX) on one CCD by CPU family and model range, where the kernel gives no die_id.
+#: CPU family, first and last model, and L3 domains (CCX) per CCD, for kernels that give no die_id.
 #: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
 CCX_PER_CCD = (
     (23, 0x00, 0x2F, 2, "Zen"),
@@ -25,10 +25,10 @@ CCX_PER_CCD = (
 
 
 class L3Domain:
-    """CPUs that share one L3 cache; ``id`` is the kernel's, the one that resctrl uses, None where it gives none.
+    """CPUs that share an L3 cache; ``id`` is the kernel's number, which resctrl uses, None where the kernel gives none.
 
-    ``cpus`` are online. ``present`` has those too that are offline, as far as their numbers tell; where a whole domain
-    is offline, it has no id and no ``cpus``.
+    ``cpus`` are online. ``present`` also has offline CPUs, as far as they can be inferred from their numbers; a domain
+    that is offline as a whole has no id and no ``cpus``.
     """
 
     __slots__ = ("bytes", "ccd", "cpus", "id", "node", "present", "socket")
@@ -43,18 +43,18 @@ class L3Domain:
 
 
 def group_by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
-    """Return the CCDs that the kernel's die ids make; domains that are offline have none, and go by their place."""
+    """Return the CCDs by the kernel's die ids; offline domains have no die id, so they are placed by their order."""
     groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
     placed = _group_in_order(domains, max(len(group) for group in groups))
     online = [frozenset(domain for domain in ccd if domain in dies) for ccd in placed]
     known = {frozenset(group) for group in groups}
-    # Where the places of the domains do not tell the same as the ids, the ids alone are believed.
+    # Where the order of the domains contradicts the ids, only the ids count.
     ccds = placed if {ccd for ccd in online if ccd} == known else groups
     return sorted(ccds, key=lambda ccd: ccd[0].present[0])
 
 
 def group_by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
-    """Return the CCDs that AMD's CPU family and model make, and from where it is known."""
+    """Return the CCDs by AMD's CPU family and model, and a text with the source of that knowledge."""
     for number, low, high, per_ccd, name in CCX_PER_CCD:
         if family == number and low <= model <= high:
             sockets = [domain.socket for domain in domains]
@@ -69,9 +69,9 @@ def group_by_family(domains: Sequence[L3Domain], family: int | None, model: int)
 
 
 def _group_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:
-    """Return the domains of each socket in groups, in the order of their numbers."""
+    """Return the domains of each socket in groups of ``per_ccd``, in the order of their numbers."""
     ccds: Ccds = []
     for socket in dict.fromkeys(domain.socket for domain in domains):
         members = [domain for domain in domains if domain.socket == socket]
-        ccds += [members[at : at + per_ccd] for at in range(0, len(members), per_ccd)]
+        ccds += [members[start : start + per_ccd] for start in range(0, len(members), per_ccd)]
     return ccds

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CPUs belong together, also those that are offline: of them the kernel shows no core and no cache.
+"""Infers the cores and L3 domains of offline CPUs from their numbers, because the kernel shows neither for them.
 
-What is left of an offline CPU is its number. EPYC's firmware numbers cores in the order of the L3 domains, all of which
-have as many cores: first the first thread of every core and then the second ones, and virtual machines often number the
-threads of a core one after the other. A numbering counts only if all that is online agrees with it.
+EPYC's firmware numbers cores in the order of the L3 domains, which all have the same number of cores: the first thread
+of every core, then the second ones. Virtual machines often number the threads of a core one after the other. A
+numbering is used only where all online CPUs agree with it.
 Source: cacheinfo_cpu_pre_down (drivers/base/cacheinfo.c) and topology_remove_dev (drivers/base/topology.c) of the Linux
 kernel, which take the folders away when a CPU goes offline.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CpuLayout:
-    """The CPUs that are present, by L3 domain in the order of their numbers, and by core."""
+    """The present CPUs, grouped by L3 domain in the order of their numbers, and by core."""
 
     __slots__ = ("cores", "domains")
 
@@ -39,10 +39,10 @@ def infer_layout(
     threads_per_core: int,
     smt_is_off: bool = False,
 ) -> CpuLayout | None:
-    """Return the layout of present CPUs from the online ones, None where their numbers do not tell it.
+    """Return the layout of the present CPUs, None where it cannot be inferred from their numbers.
 
-    ``domains`` are the L3 domains that are online, each the kernel's id and CPUs, and ``cores`` the siblings that are
-    online. A core has ``threads``; with ``first_only`` the second ones are offline on purpose, because SMT is off.
+    ``domains`` are the online L3 domains as the kernel's id and CPUs, ``cores`` the online siblings. Where SMT is off,
+    the second threads are offline on purpose and left out.
     """
     count, odd = divmod(len(present), threads_per_core)
     if odd or not domains:
@@ -65,9 +65,9 @@ def infer_layout(
 
 
 def add_offline_domains(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int) -> list[L3Domain]:
-    """Return the domains of a layout in its order: those that are online, now with all their CPUs, and the others.
+    """Return all L3 domains of a layout in its order: the online ones, completed by offline CPUs, and offline ones.
 
-    Each socket has as many as the others.
+    Each socket has the same number of domains.
     """
     by_cpu = {cpu: domain for domain in online for cpu in domain.cpus}
     domains = []
@@ -89,10 +89,10 @@ def _cpus_of_cores(cores: Sequence[Cpus]) -> Cpus:
 
 
 def _fits_online_domains(places: Sequence[tuple[int | None, list[int]]], cores_per_domain: int) -> bool:
-    """Return whether domains of this many cores hold all that is online, in the order of the ids.
+    """Return whether domains of this many cores fit all online domains, in the order of their ids.
 
-    Ids may leave numbers out, but never count on more slowly than the domains: so where ids follow on one another,
-    no domain is offline in between.
+    Ids may skip numbers, but they never grow more slowly than the number of domains: so between consecutive ids no
+    domain is offline.
     """
     rows = [
         (cores[0] // cores_per_domain, domain)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The host that knobs are built for: its kernel files, and its topology and plan, each read when first asked for."""
+"""The host that knobs are built for: its kernel files, and its topology and plan, which are read when first used."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CPU_GRAMMAR = (
 
 
 class Host:
-    """One host under one intent; without an intent the plan is that of an empty one."""
+    """A host with an intent; without an intent, the plan is that of an empty intent."""
 
     def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None, stored: bool = False) -> None:
-        """``stored`` says that what is requested here is, or will be, stored: what comes later will be set then."""
+        """``stored`` is True where the request is a stored one, which also applies to devices that appear later."""
         self.fs = fs
         self.intent = intent or {}
         self.stored = stored
@@ -37,14 +37,14 @@ class Host:
         self._plan: Plan | None = None
 
     def forget_topology(self) -> None:
-        """Read topology and plan anew, after a write that changed what the kernel shows."""
+        """Have topology and plan read again at their next use, after a write that changed the topology."""
         self._topology = self._plan = None
 
     @property
     def topology(self) -> Topology:
         """The topology, read once."""
         if self._topology is None:
-            # Imported here, as is the plan: they are large, and not every request is about CPUs.
+            # Imported here, like the plan, because they are large and many requests need no CPUs.
             from .topology import read_topology
 
             self._topology = read_topology(self.fs)
@@ -52,7 +52,7 @@ class Host:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the intent. Raises BadRequest when the intent does not fit."""
+        """The plan of the intent. Raises BadRequest where the intent does not fit this host."""
         if self._plan is None:
             from .intent import Intent
             from .plan import build_plan
@@ -61,13 +61,13 @@ class Host:
         return self._plan
 
     def parse_cpus(self, text: str) -> tuple[int, ...]:
-        """Return the online CPUs that a text names: numbers, roles and places, separated by commas."""
-        found: set[int] = set()
+        """Return the online CPUs of an option: numbers, roles and places, separated by commas."""
+        cpus: set[int] = set()
         for word in text.split(","):
-            found.update(self._cpus_of_word(word.strip()))
-        if not found:
+            cpus.update(self._cpus_of_word(word.strip()))
+        if not cpus:
             raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
-        missing = found - set(self.topology.online)
+        missing = cpus - set(self.topology.online)
         if missing:
             off = missing & set(self.topology.offline)
             reason = "offline" if off else "not on this host"
@@ -75,7 +75,7 @@ class Host:
                 f"'{text}': CPU {format_cpulist(off or missing)} is {reason}; online are "
                 f"{format_cpulist(self.topology.online)}."
             )
-        return tuple(sorted(found))
+        return tuple(sorted(cpus))
 
     def _cpus_of_word(self, word: str) -> tuple[int, ...]:
         top = self.topology

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The operator's intent: how much of a host each role gets, in roles and amounts, whatever the SKU."""
+"""The operator's intent: how much of a host each role of CPUs gets, in amounts that fit every SKU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNITS = ("ccds", "l3_domains")
 
 
 class RolePlacement:
-    """What one role asks for: a number of CCDs or L3 domains (None is "the rest") and an L3 amount in each domain."""
+    """The request of a role: a number of CCDs or L3 domains (None: all the rest) and an L3 amount in each domain."""
 
     __slots__ = ("count", "l3", "unit")
 
@@ -31,10 +31,10 @@ class RolePlacement:
 
 
 class Intent:
-    """What the operator wants of the host.
+    """The parts of a host that the operator gives to each role.
 
-    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``draft`` and ``verify`` are
-    placements; ``default_l3`` is what the default resctrl group keeps where a role has a share, None for all the rest.
+    ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``default_l3`` is the L3
+    amount of the default resctrl group in domains where a role has an L3 amount, None for all the rest.
     """
 
     __slots__ = ("default_l3", "draft", "housekeeping_cores", "housekeeping_per", "verify")
@@ -55,7 +55,7 @@ class Intent:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Intent:
-        """Read the dictionaries of an inventory. Raises BadRequest, naming the key, for what makes no sense."""
+        """Return the intent of an inventory's dictionaries. Raises BadRequest, which names the key, for a bad value."""
         housekeeping = _require_table(options, "housekeeping", ("cores", "per"))
         cores = _require_whole(housekeeping.get("cores", 1), "housekeeping.cores")
         per = housekeeping.get("per", "node")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host under its plan as plain data, from which every map of it is drawn: in a page, and in a terminal.
+"""The data of the map of a host under its plan, which pages and terminals draw.
 
-Equal hosts under equal plans give equal data, so what changes by itself, such as free memory, is not in it.
+Equal hosts with equal plans have equal data, so values that change by themselves, such as free memory, are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLIN
 
 
 def build_map(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the map. The module epyc_plan documents it; sizes are in bytes, lists of CPUs in the kernel's notation."""
+    """Return the data of the map as the module epyc_plan documents it: sizes in bytes, CPUs as lists."""
     roles = {role: getattr(plan, role) for role in plan_text.ROLES}
     letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
     return {
@@ -66,7 +66,7 @@ def _domain_to_dict(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapp
 
 
 def _nodes_as_domains(top: Topology) -> list[L3Domain]:
-    """Return the nodes in place of the L3 domains, on a host that shows none."""
+    """Return the nodes as if they were L3 domains, for a host that shows no L3 domains."""
     places = []
     for node in top.nodes:
         if node.cpus:

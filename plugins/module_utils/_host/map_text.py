@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 WIDTH = 100
-#: So many cores stand in one row; a domain with more has several.
+#: The most cores in a row; a domain with more cores has several rows.
 CORES = 16
-#: Letter -> how a terminal shows it: black on a ground that also the plainest terminals have. A way that is left to
-#: the default group has a dot.
+#: Letter -> terminal colours: black on a background that all terminals have. A way of the default group is a dot.
 COLOURS = {"h": "30;47", "d": "30;43", "v": "30;46", "x": "31"}
 
 
 def render_map(data: Mapping[str, Any], coloured: bool = False) -> str:
-    """Return the map that map_data made, without a newline at its end; the letters are the same without colours."""
+    """Return the map as text without a newline at its end; colours do not change its letters."""
     return "\n".join(line.rstrip() for line in _render_lines(data, coloured))
 
 
@@ -59,7 +58,7 @@ def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
 def _render_domain(
     domain: Mapping[str, Any], lines: Sequence[tuple[str, int]], column_widths: tuple[int, int], colour: bool
 ) -> Iterator[str]:
-    """The first row names the domain and has its ways; where it has many cores, more rows have the rest of them."""
+    """Yield the rows of a domain: the first one has its numbers, ways and CPUs, further ones have more cores."""
     first, length = lines[0]
     start = f"  CCD {_format_number(domain['ccd']):>2}  L3 {_format_number(domain['l3']):>3}  "
     ways = _paint(domain["ways"], colour) + " " * (column_widths[1] - len(domain["ways"]) + bool(column_widths[1]) * 2)
@@ -72,7 +71,7 @@ def _render_domain(
 
 
 def _render_core_letters(domain: Mapping[str, Any], colour: bool) -> list[tuple[str, int]]:
-    """Return the letters of a domain in rows, each with its length on the screen: first threads, then second ones."""
+    """Return rows of role letters, first threads before second threads, each with its length without colour codes."""
     rows = []
     for at in range(0, max(len(domain["roles"]), 1), CORES):
         cores = domain["roles"][at : at + CORES]
@@ -93,7 +92,7 @@ def _format_node_memory(node: Mapping[str, Any]) -> str:
 
 
 def _paint(text: str, colour: bool) -> str:
-    """Return a text with the colours of its letters; equal ones that follow on one another are painted as one."""
+    """Return a text with a colour code for each run of equal letters."""
     if not colour:
         return text
     pieces: list[str] = []

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plan: which CPUs each role gets, as a pure function of the operator's intent and the host's topology.
+"""The plan: the CPUs of each role, computed from the operator's intent and the host's topology.
 
-The intent names roles and amounts, never of CPU numbers or masks, so that one intent fits every SKU.
+The intent names roles and amounts instead of CPU numbers and masks, so that the same intent fits every SKU.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from .intent import Intent, RolePlacement
     from .topology import Topology
 
-#: A socket is divided into at most so many nodes (NPS4), unless each L3 domain is a node.
+#: The most nodes of a socket (NPS4), unless each L3 domain is a node.
 MOST_NODES = 4
 
 
 class ResctrlGroup:
     """A resctrl group of the plan.
 
-    ``masks`` has every L3 domain by id. It is empty while the width of masks is unknown; then ``amount`` is what it
-    gets in each of its own ``domains``.
+    ``masks`` is L3 domain id -> mask. It is empty while the width of masks is unknown; then the group gets ``amount``
+    in each of its ``domains``.
     """
 
     __slots__ = ("amount", "cpus", "domains", "masks", "name")
@@ -74,7 +74,7 @@ class Plan:
         self.cannot: dict[str, str] = {}
 
     def role_of(self, cpu: int) -> str:
-        """Return the role that owns a CPU."""
+        """Return the role of a CPU."""
         for role in ("housekeeping", "draft", "verify"):
             if cpu in getattr(self, role):
                 return role
@@ -102,10 +102,10 @@ class Plan:
 
 
 def build_plan(intent: Intent, top: Topology) -> Plan:
-    """Return the plan. Raises BadRequest with the reason when the intent does not fit this host."""
+    """Return the plan of an intent on a host. Raises BadRequest with the reason where the intent does not fit."""
     result = Plan()
     result.housekeeping = _choose_housekeeping(intent, top)
-    # Places are chosen by what is present, so that a CPU that goes offline moves no role to other CPUs.
+    # Present CPUs decide, offline ones included, so that a CPU that goes offline does not move a role to other CPUs.
     meant = _first_cores(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
@@ -140,7 +140,7 @@ def build_plan(intent: Intent, top: Topology) -> Plan:
 
 
 def plan_facts(requested_intent: Mapping[str, Any], plan: Plan, top: Topology) -> dict[str, object]:
-    """Return what the roles work with: the topology, the plan, and the intent as it was asked."""
+    """Return the facts for the roles of the collection: topology, plan, and the requested intent."""
     return {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": requested_intent}
 
 
@@ -158,7 +158,7 @@ def _remark_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology)
 
 
 def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
-    """The first cores of each node, socket or host: CPU 0 is always among them, and it can never be isolated."""
+    """Return the first cores of each node, socket or host; CPU 0, which cannot be isolated, is always among them."""
     places = _cpus_by_place(intent.housekeeping_per, top)
     for name, cpus in places.items():
         cores = [core for core in top.present_cores if cpus.intersection(core)]
@@ -167,14 +167,14 @@ def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
                 f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
                 "would be left to work."
             )
-    # A core is known by its place among all that are present, as its first thread may be offline.
+    # Cores are sorted by their position among the present cores, because the first thread of a core may be offline.
     place = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
     cores = sorted(top.cores, key=lambda core: place.get(core[0], len(place)))
     return tuple(sorted(_first_cores(intent, places, cores)))
 
 
 def _many_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
-    """Remark that nodes are L3 domains here, so that a core of each is far more than one of each part of a socket."""
+    """Return a remark where each L3 domain is a node, so that a core per node takes many cores; else nothing."""
     nodes = [node for node in top.nodes if node.cpus]
     if intent.housekeeping_per != "node" or not housekeeping or len(nodes) <= MOST_NODES * len(top.sockets):
         return []
@@ -188,7 +188,7 @@ def _many_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topolo
 
 
 def _cpus_by_place(per: str, top: Topology) -> dict[str, set[int]]:
-    """Return the CPUs of each place that has housekeeping, offline ones too, by its name."""
+    """Return name -> CPUs, offline ones included, of each node or socket, or of the host."""
     places = {
         "node": {f"node {node.id}": set(node.cpus) for node in top.nodes},
         "socket": {f"socket {number}": set(cpus) for number, cpus in top.sockets.items()},
@@ -215,11 +215,11 @@ def _choose_domains(
     free_domains: Sequence[L3Domain],
     housekeeping: tuple[set[int], set[int]],
 ) -> tuple[list[L3Domain], list[L3Domain]]:
-    """Return the domains that a role gets, and those that are left.
+    """Return the domains that a role gets, and the remaining ones.
 
-    The domains with the fewest housekeeping cores come first, so that a draft on one CCD has the whole of it where
-    the host has such a CCD. ``housekeeping`` is where it is, and where it would be if nothing were offline. What is
-    offline as a whole cannot be had.
+    Domains with the fewest housekeeping cores come first, so that a draft on one CCD gets a whole CCD where possible.
+    ``housekeeping`` has the CPUs of that role, and those that it would have if no CPU were offline. Domains that are
+    offline as a whole are not used.
     """
     if placement.count is None:
         return list(free_domains), []
@@ -248,7 +248,7 @@ def _choose_domains(
 def _placement_order(
     unit: Sequence[L3Domain], housekeeping: set[int], planned_housekeeping: set[int]
 ) -> tuple[bool, int, int]:
-    """Order units: those with no CPU left to work come last, then by housekeeping CPUs, then by number."""
+    """Return the sort key of a CCD or domain: with free CPUs first, then by housekeeping CPUs, then by number."""
     present = [cpu for domain in unit for cpu in domain.present]
     return (
         housekeeping.issuperset(cpu for domain in unit for cpu in domain.cpus),
@@ -268,9 +268,9 @@ def _cpus_of_domains(domains: Sequence[L3Domain], excluded: set[int]) -> tuple[i
 def _plan_l3_masks(
     intent: Intent, top: Topology, draft: Sequence[L3Domain], verify: Sequence[L3Domain], result: Plan
 ) -> None:
-    """Choose the masks: a role fills the high ways of its own domains, the default group the low ones.
+    """Set the groups and masks of the plan: a role fills the high ways of its domains, the default group the low ones.
 
-    Where a group has no CPU it gets the default group's ways, so that its threads do no harm there.
+    In a domain without CPUs of a group, the group gets the ways of the default group, so that its threads do no harm.
     """
     roles = (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
     asked = [
@@ -302,7 +302,7 @@ def _plan_l3_masks(
 
 
 def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount | None, result: Plan) -> None:
-    """Give every group its mask in one domain."""
+    """Set the mask of every group in a domain."""
     here = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
     where = f"L3 domain {domain.id}"
     masks = allocate_masks(
@@ -334,7 +334,7 @@ def _validate_l3_amounts(groups: Sequence[ResctrlGroup]) -> None:
 
 
 def _no_cat_reason(top: Topology) -> str:
-    """Return the reason that masks cannot be planned here, empty where they can."""
+    """Return why L3 masks cannot be planned on this host, an empty text where they can."""
     if top.resctrl is None or "cat_l3" not in top.flags:
         return next(
             (reason for reason in top.missing if reason.startswith("resctrl")), "resctrl: the CPU flags lack cat_l3."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A plan as a page for people: the CPUs of each role, and a map of the L3 domains with what runs where."""
+"""A plan as text for people: the CPUs of each role, and a table of the L3 domains with their roles and ways."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES = ("housekeeping", "draft", "verify", "idle")
 
 
 def render_plan(plan: Plan, top: Topology) -> str:
-    """Return the page, without a newline at its end."""
+    """Return the text of a plan, without a newline at its end."""
     lines = [
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
         format_host_parts(top),
@@ -40,7 +40,7 @@ def render_plan(plan: Plan, top: Topology) -> str:
 
 
 def format_host_parts(top: Topology) -> str:
-    """Return in one line what a host is made of."""
+    """Return a line with the numbers of sockets, nodes, cores, CCDs and L3 domains of a host."""
     return (
         f"{_format_count(len(top.sockets), 'socket')}, {_format_count(len(top.nodes), 'node')}, "
         f"{_format_count(len(top.cores), 'core')}, SMT {top.smt}, {_format_count(len(top.ccds), 'CCD')}, L3: "
@@ -49,7 +49,7 @@ def format_host_parts(top: Topology) -> str:
 
 
 def format_notes(plan: Plan, top: Topology) -> list[str]:
-    """Return a line for each thing to know of a plan: remarks, layers that cannot be had, what could not be read."""
+    """Return a line for each remark of a plan, each layer that is impossible, and each fact that could not be read."""
     return [
         *(f"Note: {remark}" for remark in plan.remarks),
         *(f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()),
@@ -62,7 +62,7 @@ def _format_count(number: int, noun: str) -> str:
 
 
 def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
-    """One row per L3 domain; its ways from the highest down, each as the first letter of the group that fills it."""
+    """Return the table of L3 domains: a row each, with its ways from the highest down as letters of groups."""
     full = top.resctrl.cbm_mask if top.resctrl else None
     show_ways = bool(full and plan.groups)
     legend = ""
@@ -85,7 +85,7 @@ def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
 
 
 def format_ways(plan: Plan, domain: L3Domain, full_mask: int) -> str:
-    """One letter per way: the group with CPUs in this domain that may fill it, else the default group."""
+    """Return a letter for each way of a domain: that of the group that fills it, or a dot for the default group."""
     here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""
     for bit in reversed(range(full_mask.bit_length())):

@@ -4,8 +4,8 @@
 
 """The topology of a host: CPUs, L3 domains, CCDs, nodes and sockets, as its kernel shows them.
 
-Everything is read from sysfs and /proc, nothing is computed from a SKU name. What could not be read is None or empty
-and named in ``missing`` with the reason. Ids have holes and move between boots; never count them.
+Everything is read from sysfs and /proc; nothing is computed from the name of the CPU model. A fact that could not be
+read is None or empty, and ``missing`` has the reason. Ids have gaps and change between boots: never count them.
 Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/admin-guide/cputopology.rst.
 """
 
@@ -40,10 +40,10 @@ class Node:
 
 
 class Topology:
-    """All that the planner and the knobs know about a host.
+    """The facts about a host that the planner and the knobs use.
 
-    ``cores``, ``sockets``, ``nodes`` and ``l3`` are what is online. ``present_cores``, ``domains`` and ``ccds`` have
-    what is offline too, so that a CCD keeps its number.
+    ``cores``, ``sockets``, ``nodes`` and ``l3`` have online CPUs only. ``present_cores``, ``domains`` and ``ccds`` have
+    offline CPUs too, so that a CCD keeps its number when CPUs go offline.
     """
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class Topology:
         self.cpufreq_driver: str | None = None
         self.resctrl: resctrl.ResctrlFeatures | None = None
         self.prefetch_control: bool | None = None
-        #: Why nobody can write registers here, an empty text where root can.
+        #: The reason why root cannot write registers, an empty text where root can.
         self.registers_read_only = ""
         self.missing: list[str] = []
 
     @property
     def is_amd(self) -> bool:
-        """Return whether AMD's units and rules apply here."""
+        """Return whether the CPU is made by AMD, so that AMD's units and rules apply."""
         return self.vendor == "AuthenticAMD"
 
     def to_dict(self) -> dict[str, object]:
@@ -124,7 +124,7 @@ class Topology:
 
 
 def read_topology(fs: KernelFS) -> Topology:
-    """Read the whole topology. Reads a few files per L3 domain and node, not per CPU."""
+    """Return the topology of a host; it reads a few files per L3 domain and node, not per CPU."""
     top = Topology()
     _read_cpu_model(fs, top)
     _read_cpus(fs, top)
@@ -138,7 +138,7 @@ def read_topology(fs: KernelFS) -> Topology:
 
 
 def _read_cpu_model(fs: KernelFS, top: Topology) -> None:
-    # The first CPU's block is enough, and the whole file costs an interrupt to every CPU on some kernels.
+    # Only the first CPU's block is read, because on some kernels the whole file interrupts every CPU.
     block = fs.read("/proc/cpuinfo", limit=4096).split("\n\n")[0]
     fields = {}
     for line in block.splitlines():
@@ -177,7 +177,7 @@ def _read_cpus(fs: KernelFS, top: Topology) -> None:
 
 
 def _split_by_shared_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
-    """Split CPUs into the sets that a sysfs list names, reading it once per set."""
+    """Split CPUs into the sets that a list in their sysfs folders names, reading it once per set."""
     left = set(cpus)
     parts = []
     while left:
@@ -190,7 +190,7 @@ def _split_by_shared_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple
 
 
 def _read_number(fs: KernelFS, cpu: int, name: str) -> int | None:
-    """Return a whole number from a CPU's folder; None where it is absent or the kernel's -1 for unknown."""
+    """Return a number from a CPU's folder in sysfs; None where the file is missing or has -1 for unknown."""
     text = fs.read_if_present(f"{CPUS}/cpu{cpu}/{name}")
     return int(text) if text is not None and text.isdecimal() else None
 
@@ -246,11 +246,11 @@ def _find_l3_index(fs: KernelFS, cpu: int) -> str | None:
 
 
 def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
-    """Find out where the offline CPUs are, so that nothing is numbered or grouped anew because one went away."""
+    """Add offline CPUs to cores and L3 domains, so that numbers do not change when a CPU goes offline."""
     top.domains, top.present_cores = list(top.l3), top.cores
     if not top.offline:
         return
-    # Imported here, as most hosts have no CPU offline.
+    # Imported here because most hosts have no offline CPU.
     from . import cpu_layout
 
     threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
@@ -272,15 +272,15 @@ def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
 
 
 def _read_node_of_cpu(fs: KernelFS, cpu: int) -> int | None:
-    """Return the node of a CPU, which a link in its folder tells while it is offline too."""
+    """Return the node of a CPU from a link in its folder, which offline CPUs have too."""
     names = [name for name in fs.list_names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
     return int(names[0][4:]) if names else None
 
 
 def _group_ccds(fs: KernelFS, top: Topology) -> None:
-    """Put the L3 domains on their CCDs: by die_id, else by the table of families, else one each."""
+    """Group the L3 domains by CCD: by die_id, else by the table of families, else one per CCD."""
     dies = {domain: (domain.socket, _read_number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
-    # One die id for a whole socket says nothing: kernels that do not know the CCD answer 0 everywhere.
+    # Kernels that do not know CCDs have the same die id for the whole socket.
     if len(set(dies.values())) > len(top.sockets):
         top.ccd_source = "the kernel's die_id"
         top.ccds = ccds.group_by_die(top.domains, dies)
@@ -314,7 +314,7 @@ def _read_features(fs: KernelFS, top: Topology) -> None:
 
 
 def format_l3_sizes(domains: Sequence[L3Domain]) -> str:
-    """Return the sizes of L3 domains in words, as "16 x 16 MiB"."""
+    """Return the number of L3 domains of each size, as "16 x 16 MiB"."""
     sizes: dict[int, int] = {}
     for domain in domains:
         sizes[domain.bytes] = sizes.get(domain.bytes, 0) + 1

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The agent's socket and service: systemd listens, and starts the service when a gateway asks.
+"""The agent's socket and service: systemd listens, and starts the service when a gateway connects.
 
-Addresses as in host_tool.py. One service answers all questions that come within a minute of each other: a service
-for each question would cost systemd a new control group and two records in the audit log every time.
+Addresses are as in host_tool.py. A service answers all questions that come within a minute of each other: a service
+for each question would need a new control group and write two records into the audit log every time.
 Source: systemd.socket(5), systemd.exec(5), systemd.resource-control(5).
 """
 
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 PREFIX = "engine"
 STARTED_BY = {SOCKET: "sockets.target"}
-#: Whichever unit ends last at a shutdown, these two go on until then: hence no default dependencies, which would stop
-#: them first.
+#: Both units have no default dependencies, which would stop them first at a shutdown; so they run until its end.
 UNITS = {
     SOCKET: """# Installed by sovereign.epyc: do not change it here.
 
@@ -101,12 +100,12 @@ PLACE = re.compile(r"(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z", re.ASCII)
 LOOPBACKS = ("127.0.0.0/8", "::1/128")
 EVERYWHERE = ("*", "0.0.0.0", "::")
 SHARE = re.compile(r"(100|[0-9]{1,2})%?\Z", re.ASCII)
-#: A check is old when so many others should have been made since, and the time that the host may take to boot.
+#: A check is too old after so many intervals without a new one, and the time in seconds that a boot may take.
 MISSED, BOOT_SECONDS = 3, 300.0
 
 
 class AgentUnits(ManagedUnits, ManagedFiles):
-    """The units of the agent; where nothing is ``asked`` they shall not be on the host."""
+    """The units of the agent; without options they are to be removed from the host."""
 
     prefix = PREFIX
     started_by = STARTED_BY
@@ -119,26 +118,26 @@ class AgentUnits(ManagedUnits, ManagedFiles):
         cpus: str = "",
         root: str = "/",
     ) -> None:
-        """``textfile`` is that of the host's own check, made every ``interval`` seconds; ``cpus`` are those to run on.
+        """``textfile`` has the metrics of the host's check, made every ``interval`` seconds; the units run on ``cpus``.
 
-        BadRequest for what is asked and a unit could not say, or not safely.
+        Raises BadRequest for options that a unit cannot express, or not safely.
         """
         super().__init__(_render_units(options, textfile, interval, cpus) if options else {}, root)
 
     def wanted_settings(self) -> Settings:
-        """Return the files, and the socket as one that listens; the service comes and goes by itself."""
+        """Return the files, and the socket as enabled and active; it starts the service, which ends by itself."""
         if self.files:
             on = {unit_address(PREFIX, SOCKET, "enabled"): "enabled", unit_address(PREFIX, SOCKET, "active"): "active"}
             return {**super().wanted_settings(), **on}
         files = {name: f"{UNIT_FOLDER}/{name}" for name in UNITS}
-        there = [name for name, path in files.items() if os.path.lexists(textfiles.path_in_tree(self.root, path))]
-        wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in there}
-        wanted.update({unit_address(PREFIX, name, "active"): None for name in there})
-        wanted.update({unit_address(PREFIX, name, "enabled"): None for name in there if name == SOCKET})
+        present = [name for name, path in files.items() if os.path.lexists(textfiles.path_in_tree(self.root, path))]
+        wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in present}
+        wanted.update({unit_address(PREFIX, name, "active"): None for name in present})
+        wanted.update({unit_address(PREFIX, name, "enabled"): None for name in present if name == SOCKET})
         return wanted
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
-        """Return the units that run as their files were: the service goes with its socket, which requires it."""
+        """Return the units to restart after these changes of files; the service is restarted with its socket."""
         written = [
             name for name in UNITS if any(change.address == _file_address(name) and change.after for change in files)
         ]
@@ -146,9 +145,9 @@ class AgentUnits(ManagedUnits, ManagedFiles):
 
 
 def plan_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] | None) -> str:
-    """Return the CPUs that the plan keeps for the system; none where this host cannot be planned.
+    """Return the housekeeping CPUs of the plan as a list; an empty text where this host cannot be planned.
 
-    The plan is that of the intent, or else of the stored one, so that each run finds the same.
+    Without an intent, the stored one is used, so that every run gets the same CPUs.
     """
     try:
         return format_cpulist((host if intent else Host(host.fs, load_stored_requests(store)[0])).plan.housekeeping)
@@ -157,12 +156,12 @@ def plan_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] |
 
 
 def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cpus: str) -> dict[str, str]:
-    """Return the units by their paths."""
+    """Return the texts of the units by their paths."""
     address, port = _parse_listen_address(str(options["bind"]))
     everywhere = address == "*"
     if not isinstance(options["allow"], (list, tuple)):
         raise BadRequest(f"agent_allow is '{options['allow']}': say a list of addresses or networks of gateways.")
-    allow = [_parse_network(str(one)) for one in options["allow"]]
+    allow = [_parse_network(str(network)) for network in options["allow"]]
     if not allow:
         if everywhere or not ipaddress.ip_address(address).is_loopback:
             raise BadRequest(
@@ -191,7 +190,7 @@ def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cp
 
 
 def _parse_listen_address(text: str) -> tuple[str, str]:
-    """Return address and port of where to listen; * stands for every address."""
+    """Split ADDRESS:PORT of the socket; the address is * for all addresses of the host."""
     match = PLACE.match(text)
     try:
         address = str(ipaddress.ip_address(match[1].strip("[]"))) if match and match[1] != "*" else "*"
@@ -212,7 +211,7 @@ def _parse_network(text: str) -> str:
 
 
 def _parse_share(key: str, text: str) -> str:
-    """Return a share of requests in HAProxy's notation, or that there shall be none at all."""
+    """Return a share of requests in HAProxy's notation, as "50%", or the word for no requests."""
     match = SHARE.match(text)
     if not match and text != OUT:
         raise BadRequest(f"agent_{key} is '{text}': say a share from 0% to 100%, or {OUT}.")

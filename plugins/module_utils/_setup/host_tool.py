@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine with its systemd units: the boot service, the watch service, and the check with its timer.
+"""The host tool with its systemd units: the boot service, the watch service, and the check with its timer.
 
-Addresses, beside those of files: ``engine:UNIT/enabled`` and ``engine:UNIT/active``; a value is systemd's word, such as
-"enabled" or "failed", None where there is no such unit.
+Addresses, besides those of files: ``engine:UNIT/enabled`` and ``engine:UNIT/active``; a value is systemd's word, such
+as "enabled" or "failed", None where the unit does not exist.
 Source: systemctl(1), org.freedesktop.systemd1(5), systemd.time(7), and parse_time() of systemd.
 """
 
@@ -115,9 +115,9 @@ AMOUNT = re.compile(r"[ \t]*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[ \t]*([^\W\d_]+)|(
 
 
 class HostTool(ManagedUnits, HostToolFiles):
-    """The engine and its units as one knob, so that an undo also stops units first and starts them last.
+    """The files and units of the host tool as a knob, so that an undo stops units first and starts them last.
 
-    With an empty ``textfile``, an installed check is left alone; without the engine there is no check.
+    With an empty ``textfile``, an installed check stays as it is; removing the host tool removes the check too.
     """
 
     started_by = STARTED_BY
@@ -151,8 +151,8 @@ class HostTool(ManagedUnits, HostToolFiles):
         self.units = list(units)
 
     def wanted_settings(self) -> Settings:
-        """Return the digests of files and the states of units. The boot service need not run before the next boot."""
-        wanted = super().wanted_settings()
+        """Return the digests of files and the states of units; the boot service is enabled, but not started."""
+        wanted = super().wanted()
         if self.present:
             wanted.update(
                 {unit_address("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units}
@@ -166,15 +166,15 @@ class HostTool(ManagedUnits, HostToolFiles):
         wanted.update(dict.fromkeys(unit_address("engine", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(unit_address("engine", name, "active") for name in self.units))
         if self.metrics:
-            # Otherwise the metrics of a host that is no longer checked would stay.
+            # Without a check, the metrics would never change again.
             wanted[f"engine:{self.metrics}"] = None
         return wanted
 
     def _refuse_units_that_call_it(self) -> None:
-        """Refuse to take the command away from units of others: their next start would fail."""
+        """Raise BadRequest where other units call the command: without it, their next start would fail."""
         folder = textfiles.path_in_tree(self.root, UNIT_FOLDER)
-        there = os.listdir(folder) if os.path.isdir(folder) else []
-        names = sorted(name for name in there if name.endswith(".service") and name not in self.units)
+        files = os.listdir(folder) if os.path.isdir(folder) else []
+        names = sorted(name for name in files if name.endswith(".service") and name not in self.units)
         texts = {name: textfiles.read_text(os.path.join(folder, name)) or "" for name in names}
         users = [
             name
@@ -190,17 +190,17 @@ class HostTool(ManagedUnits, HostToolFiles):
             )
 
     def outdated(self, files: Sequence[Change]) -> list[str]:
-        """Return units that may still run with these files as they were before."""
+        """Return the running units that must be restarted after these changes of files."""
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
-        # The watch service keeps in memory the engine that it was started with.
+        # The watch service has the modules in memory that it was started with.
         if WATCH not in names and any(path == HOST_TOOL or path.startswith(f"{HOST_TOOL_FOLDER}/") for path in written):
             names.append(WATCH)
         return [name for name in names if os.path.exists(textfiles.path_in_tree(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
 def parse_time_span(text: str) -> float:
-    """Return a time span as systemd reads it, 0 for an invalid one."""
+    """Return a time span in systemd's notation, such as "1h 30min", in microseconds; 0 for an invalid text."""
     total, place = 0.0, 0
     while place < len(text):
         amount = AMOUNT.match(text, place)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine's own files on a host, installed from the files that a module run brings along.
+"""The files of the host tool, installed from the package that Ansible sends with a module.
 
 Addresses: ``engine:FILE``; see _knobs/managed_files.py for the values.
 """
@@ -23,10 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .. import _cli  # noqa: F401 - so that Ansible sends it, with all that it needs; nothing here runs it
+    from .. import _cli  # noqa: F401 - has Ansible send the command line and all that it imports
     from .._knobs.protocol.knob import Change, Settings
 
-#: Of the package of units: what writes them. What tells which are there is installed.
+#: The modules of the package of units that write units, which the host tool does not need.
 UNIT_WRITERS = (
     "beside",
     "check",
@@ -41,7 +41,7 @@ UNIT_WRITERS = (
     "timing",
     "walls",
 )
-#: Packages and modules that are not installed on the host: what needs Ansible, installs, measures or recommends.
+#: Packages and modules that are not installed on the host: they need Ansible, install, measure or recommend.
 NOT_INSTALLED = (
     "_ablation",
     "_ansible",
@@ -57,9 +57,9 @@ NOT_INSTALLED = (
     "_setup",
     "_tuning",
 )
-#: What most hosts have, and what stays there when a minor version of Python is replaced.
+#: The path of Python on most hosts, which stays the same when a minor version of Python is replaced.
 PYTHON = "/usr/bin/python3"
-#: Isolated (-I) and without site (-S): variables and folders of its caller must not bring code that root runs.
+#: Isolated (-I) and without site (-S), so that root runs no code from variables or folders of the caller.
 LAUNCHER = f"""#!{{python}} -IS
 # Installed by sovereign.epyc: do not change it here.
 
@@ -73,7 +73,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 class HostToolFiles(ManagedFiles):
-    """The files of the engine, and the command that starts it. Nothing else is in their folder."""
+    """The files of the host tool and its command; other files in its folder are removed."""
 
     prefix = "engine"
     programs = (HOST_TOOL,)
@@ -83,29 +83,29 @@ class HostToolFiles(ManagedFiles):
         super().__init__({**_file_texts(), **(more_files or {})} if present else {}, root)
 
     def wanted_settings(self) -> Settings:
-        """Return a digest for each file to have, None for files of an older version."""
+        """Return a digest for each file of this version, None for files of older versions."""
         old = [f"engine:{PACKAGE}/{name}" for name in self._list_installed_modules()]
         wanted: Settings = dict.fromkeys([*old, f"engine:{HOST_TOOL}"])
         wanted.update(super().wanted_settings())
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Write and remove files; the command comes last, when all that it needs is there."""
-        super().write_changes(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
+        """Write and remove files; the command is written last, after the modules that it imports."""
+        super().write(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
         modules = self._list_installed_modules()
         if not modules:
             shutil.rmtree(textfile.path_in_tree(self.root, HOST_TOOL_FOLDER), ignore_errors=True)
         elif any(
             change.address.startswith((f"engine:{HOST_TOOL_FOLDER}", f"engine:{HOST_TOOL}")) for change in changes
         ):
-            # As systemd will start it: by the interpreter in its first line.
+            # Started by the interpreter in its first line, as systemd will do it.
             try:
                 command.run_command([textfile.path_in_tree(self.root, HOST_TOOL), "--help"])
             except TuningError as error:
                 raise TuningError(
                     f"{HOST_TOOL}, which {choose_interpreter()} is to run, does not start: {error}"
                 ) from None
-        # What is left of a package without sources is the bytecode that Python keeps.
+        # Removed packages leave a folder with bytecode.
         top, packages = textfile.path_in_tree(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
         for folder, inside, dummy in os.walk(top):
             for path in (os.path.join(folder, name) for name in inside if name != "__pycache__"):
@@ -113,20 +113,20 @@ class HostToolFiles(ManagedFiles):
                     shutil.rmtree(path, ignore_errors=True)
 
     def _list_installed_modules(self) -> list[str]:
-        """Return the sources that are there, relative to the package's folder."""
+        """Return the paths of the installed modules, relative to the package's folder."""
         top = textfile.path_in_tree(self.root, PACKAGE)
         paths = (os.path.join(folder, name) for folder, dummy, names in os.walk(top) for name in names)
         return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
 
 
 def choose_interpreter() -> str:
-    """Return the Python for the command: that which runs this, by the name that lasts longest."""
-    same = os.path.exists(PYTHON) and os.path.samefile(PYTHON, sys.executable)
-    return PYTHON if same else sys.executable
+    """Return the path of the Python that runs this module: /usr/bin/python3 where that is the same program."""
+    is_system_python = os.path.exists(PYTHON) and os.path.samefile(PYTHON, sys.executable)
+    return PYTHON if is_system_python else sys.executable
 
 
 def _file_texts() -> dict[str, str]:
-    """Return path -> text of all that a host needs, from wherever this package was loaded."""
+    """Return path -> text of all files of the host tool, read from the folder or archive of this package."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
     texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=choose_interpreter())}
     texts.update(

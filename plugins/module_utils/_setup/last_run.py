@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the last whole run of site.yml left on a host, and whether that still holds.
+"""The state of a host after the last whole run of site.yml, and whether it is unchanged.
 
-With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do: so one look
-replaces one for each layer. What has a required value is compared with that: settings, packages, kernel modules,
-services. All else is compared with how the last run left it: the system and what the firmware shows, files of the
-collection, and what is stored for the boot service.
+With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do, so that this
+check replaces a run of all layers. Settings, packages, kernel modules and services are compared with their required
+values. The system, the facts from the firmware, files of the collection and stored requests are compared with their
+state after the last run.
 
-A boot parameter that waits for a reboot is no reason to run again, as long as the kernel was started with the same
-parameters as in the last run.
+A boot parameter that waits for a reboot is no reason to run again while the kernel has the same parameters as at the
+last run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FILE = "last_run.json"
 INPUTS, BOOTED, INTENT = "inputs", "booted", "intent"
 SHAPE = {INTENT: dict, ANY: str}
 NEVER = "site.yml has never completed here with all layers"
-#: What is remembered, and the reason where it differs.
+#: Part of the saved state -> the reason to run again where it differs.
 DIFFERENCE_REASONS = {
     INPUTS: "the inventory, the collection or its version has changed since the last run",
     "stored": "what is stored for the boot service is not what the last run stored",
@@ -66,14 +66,14 @@ MISSING = "packages are not installed, or only a package manager can tell"
 UNLOADED = "kernel modules that are loaded at every boot are not loaded now"
 IDLE = "services of the collection do not run, or run as before their files changed"
 FAILED = "the last run of the boot service failed"
-#: The names of our units begin with this.
+#: The prefix of the names of the collection's units.
 UNITS = "sovereign-epyc"
 
 
 class LastRunCheck:
-    """Whether the same run would find nothing to do: ``reason`` is why it might find something, empty where not.
+    """The result of a check: ``reason`` is why a run of site.yml may have something to do, empty where it has nothing.
 
-    Without a reason it tells what such a run would tell.
+    Without a reason, it also has the return values of such a run.
     """
 
     __slots__ = ("intent", "reason", "remarks", "survey", "waiting_for_reboot")
@@ -87,10 +87,10 @@ class LastRunCheck:
         self.intent: dict[str, Any] = {}
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data: with no reason also what kernel_cmdline and epyc_plan would return."""
+        """Return plain data, without a reason also the return values of kernel_cmdline and epyc_plan."""
         if self.reason or self.survey is None:
             return {"holds": False, "reason": self.reason}
-        told = {
+        result = {
             "holds": True,
             "reason": "",
             "coverage": self._coverage(self.survey),
@@ -103,15 +103,15 @@ class LastRunCheck:
         if self.intent:
             top = self.survey.host.topology
             planned = plan.build_plan(Intent.from_options(self.intent), top)
-            told["ansible_facts"] = {"epyc": plan.plan_facts(self.intent, planned, top)}
-            told["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
-        return told
+            result["ansible_facts"] = {"epyc": plan.plan_facts(self.intent, planned, top)}
+            result["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
+        return result
 
     def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
-        """Count what waits for a reboot as what it is to a run: nothing that would be changed."""
+        """Return the counts by layer and status; a setting that waits for a reboot counts as configured."""
         counts = survey.count_by_layer()
-        for one in self.waiting_for_reboot:
-            row = counts[findings.layer_of_address(one.address)]
+        for verdict in self.waiting_for_reboot:
+            row = counts[findings.layer_of_address(verdict.address)]
             row[DRIFT] -= 1
             row[OK] += 1
         return counts
@@ -122,7 +122,7 @@ class LastRunCheck:
 
 
 def read_state(host: Host, store: Store, inputs: str) -> dict[str, str]:
-    """Return what is remembered of a host, a digest or some words for each part."""
+    """Return the state of a host that is saved after a run: a digest or a text for each part."""
     fs, top = host.fs, host.topology
     items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
     return {
@@ -136,9 +136,9 @@ def read_state(host: Host, store: Store, inputs: str) -> dict[str, str]:
 
 
 def _topology_without_settings(top: Topology) -> dict[str, object]:
-    """Return the topology without its remarks, without settings, and without what differs from boot to boot.
+    """Return the topology without values that are settings or change between boots.
 
-    Left out are the mount options of resctrl, free huge pages, and the bytes of a node.
+    These are the mount options of resctrl, huge pages, the bytes of a node, and remarks.
     """
     nodes = [(node.id, node.cpus, node.bytes > 0) for node in top.nodes]
     features = top.resctrl.features if top.resctrl else ()
@@ -146,17 +146,17 @@ def _topology_without_settings(top: Topology) -> dict[str, object]:
 
 
 def save_last_run(store: Store, state: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
-    """Store this as what the last run left, with its intent, unless this is a check; return whether it is new."""
-    kept = {**state, INTENT: dict(intent)}
-    changed = store.load_cache(FILE, SHAPE) != kept
+    """Save the state after a run with its intent, unless this is a check; return whether it differs from before."""
+    document = {**state, INTENT: dict(intent)}
+    changed = store.load_cache(FILE, SHAPE) != document
     if changed and not check:
         with store.hold_lock():
-            store.save_document(FILE, kept)
+            store.save_document(FILE, document)
     return changed
 
 
 def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> LastRunCheck:
-    """Look whether site.yml has something to do; the cheapest reason for it comes first."""
+    """Return whether site.yml may have something to do; cheap comparisons come first."""
     kept = store.load_cache(FILE, SHAPE)
     if not kept:
         return LastRunCheck(NEVER)
@@ -172,13 +172,13 @@ def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[s
     found = read_state(survey.host, store, inputs)
     parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or seen.waiting_for_reboot]
     others = (DIFFERENCE_REASONS[part] for part in parts if kept.get(part) != found[part])
-    # What is missing comes first: it may be why the kernel shows something else.
+    # Missing packages and modules come first, because they may be the cause of other differences.
     seen.reason = _missing_reason(fs, packages) or next(others, "")
     return seen
 
 
 def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
-    """Return what is missing of packages, modules and services, an empty text where nothing is."""
+    """Return the reason where packages, kernel modules or services are missing, an empty text where none are."""
     system = prerequisites.read_system(fs)
     if prerequisites.list_missing_packages(packages, system.is_debian):
         return MISSING
@@ -186,7 +186,7 @@ def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
     if not names <= prerequisites.list_loaded_modules(fs, system.kernel, names):
         return UNLOADED
-    # Those that run or listen all the time; the others come and go.
+    # Only sockets, timers and the watch service are active all the time.
     ours = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
     units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
     shown = systemd_units.read_unit_properties([*units, BOOT_SERVICE])
@@ -196,9 +196,9 @@ def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
 
 
 def rerun_failed_boot_service() -> bool:
-    """Run the boot service again if it has failed, now that all is set; return whether it had.
+    """Run the boot service again where it has failed, after all settings were made; return whether it had failed.
 
-    Else the host would count as degraded until it boots. Raises TuningError where it fails again: so would the boot.
+    Otherwise the host would count as degraded until its next boot. Raises TuningError where the service fails again.
     """
     if systemd_units.read_unit_properties([BOOT_SERVICE]).get(BOOT_SERVICE, {}).get("ActiveState") != "failed":
         return False
@@ -211,7 +211,7 @@ def _is_running(unit: Mapping[str, str]) -> bool:
 
 
 def _digest_files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of ours with its digest, mode and owner; for a link, its target."""
+    """Yield each file of the collection on this host with its digest, mode and owner; a link with its target."""
     for path in (HOST_TOOL, prerequisites.FILE):
         yield from _digest_file(root, path)
     for folder, wanted in ((HOST_TOOL_FOLDER, ""), (UNIT_FOLDER, UNITS)):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the server and the models of llama.cpp come from, and why they cannot be had on a host, before any change.
+"""Checks before any change that a host can get the server and the models of llama.cpp.
 
 Nothing is written, and no package list is fetched.
 Source: apt-cache(8), apt.conf(5) on Dir::Cache.
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from .._io.store import Store
     from .prerequisites import System
 
-#: Without these options, apt-cache as root writes its cache anew.
+#: Without these options, apt-cache writes its cache when root runs it.
 APT_POLICY = ("apt-cache", "--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=", "policy")
 CANDIDATE = re.compile(r"^ +Candidate: (?!\(none\))", re.MULTILINE)
 #: A line of 'apt-cache policy' about a package list, with its priority; that of installed packages names dpkg.
 PACKAGE_LIST = re.compile(r"^ *-?\d+ (?!/var/lib/dpkg/)", re.MULTILINE)
-#: How long the server of a model may send nothing, in seconds.
+#: The time in seconds for which the server of a model may send nothing.
 TIMEOUT = 20
 
 
 def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> list[str]:
-    """Return a sentence for each thing that the role llama cannot have on this host.
+    """Return a message for each package, source and model that the role llama cannot get on this host.
 
-    ``sources`` is the option of that name of the module epyc_preflight. A model without a URL is not looked at.
+    ``sources`` is the option of that name of the module epyc_preflight. Models without a URL are not checked.
     """
     found = read_system(fs)
     refusals = [
@@ -58,7 +58,7 @@ def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> lis
 def list_unavailable_packages(packages: Sequence[str], system: System) -> list[str]:
     """Return the packages that are neither installed nor in the package lists of a Debian or Ubuntu.
 
-    None on another distribution, and none where no package list was ever fetched, because nobody knows then.
+    The result is empty on another distribution, and where no package list was ever fetched.
     """
     if not system.is_debian:
         return []
@@ -96,14 +96,14 @@ def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
 
 
 def _model_file_options(model: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of model_file; with a token that stays with the controller, its server is not asked."""
+    """Return the options of model_file for a check; a token file of the controller is replaced by "-"."""
     token_file = "-" if sources["hub_needs_token"] and model["hub"] else None
     options = {key: model[key] for key in ("path", "url", "checksum", "size")}
     return {**options, "timeout": TIMEOUT, "token_file": token_file}
 
 
 def _add_inventory_place(place: str, path: str, refusal: str) -> str:
-    """Return a refusal of model_file with the place in the inventory, and with the path where it has none."""
+    """Return a message of model_file with the place in the inventory, and with the model's path where it lacks it."""
     option, colon, rest = refusal.partition(": ")
     if colon and option in ("checksum", "path", "size", "url"):
         return f"{place}.{option}: {rest}" if path in rest else f"{place}.{option}, of {path}: {rest}"

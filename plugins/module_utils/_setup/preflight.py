@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in the way of a run of site.yml on this host, found before its first change, and all of it at once.
+"""All refusals that a run of site.yml would meet on this host, found before its first change.
 
-Each layer is asked by the code that it runs later itself, in check mode. What the run itself brings to the host, such
-as a model that will be fetched, is pending: it is looked at where it is needed, and not here.
+Each layer is checked by its own code, in check mode. Files that the run itself will make, such as a model that it will
+fetch, are pending: they are checked later, where they are needed.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 SYSTEMD_FOLDER = "/run/systemd/system"
 CONTAINER_FILE = "/run/systemd/container"
-#: Layers that talk to a BMC or only read.
+#: Layers that work without systemd, because they use a BMC or only read.
 WITHOUT_SYSTEMD = ("bios", "bios_check")
-#: Layers that set what a container shares with its host.
+#: Layers that change kernel settings, which a container shares with its host.
 OF_THE_KERNEL = ("prerequisites", "numa", "grub_params", "irq", "cat", "cpufreq", "cpuidle", "prefetch")
-#: The server of instances that name none, while none has been built.
+#: The binary of instances that name none, before a server has been built.
 NOT_BUILT = "/the/server/that/will/be/built"
 NUMA_POOLS = "hugepages/hugepages"
 
 
 class Preflight:
-    """The question of one run to one host: which layers it comes to, and what it asks of each of them.
+    """The checks of a host for a run: the layers of the run, and its options for each of them.
 
-    ``params`` are those of the module epyc_preflight. Without an intent the plan was refused, and what needs it is not
-    looked at.
+    ``params`` are those of the module epyc_preflight. No intent means that the plan was refused; then checks that need
+    the plan are left out.
     """
 
     def __init__(self, params: Mapping[str, Any], host: Host, ledger: Ledger) -> None:
@@ -61,7 +61,7 @@ class Preflight:
         self._booted = True
 
     def find_refusals(self) -> list[str]:
-        """Return a sentence for each refusal."""
+        """Return a message for each refusal of a layer of this run."""
         in_container = self._refuse_container()
         self._booted = self._refuse_without_systemd()
         checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_system}
@@ -73,13 +73,13 @@ class Preflight:
         return list(dict.fromkeys(self.refusals))
 
     def _run_checks(self, checks: Mapping[str, Callable[[], None]]) -> None:
-        """Keep what each check of a layer of this run refuses."""
+        """Run the checks of the layers of this run, and collect their refusals."""
         for layer, check in checks.items():
             if layer in self.layers:
                 self._collect_refusals(check)
 
     def _refuse_container(self) -> bool:
-        """Return whether this is a container, in which some of the layers cannot be had."""
+        """Return whether this is a container and layers of this run change kernel settings; that is a refusal."""
         layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
         if not layers or self.host.fs.read_if_present(CONTAINER_FILE) is None:
             return False
@@ -90,7 +90,7 @@ class Preflight:
         return True
 
     def _refuse_without_systemd(self) -> bool:
-        """Return whether systemd is there for the layers that need it."""
+        """Return whether systemd runs, or no layer needs it; else that is a refusal."""
         layers = [layer for layer in self.layers if layer not in WITHOUT_SYSTEMD]
         if layers and not self.host.fs.is_dir(SYSTEMD_FOLDER):
             self.refusals.append(
@@ -123,7 +123,7 @@ class Preflight:
             self.refusals.append(self.host.plan.cannot["cat"])
 
     def _check_prefetch(self) -> None:
-        """Where registers can only be read, they may hold what is asked of them already."""
+        """Check the prefetchers where registers are read-only: the requested bits may be set already."""
         if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
             return
         try:
@@ -159,12 +159,12 @@ class Preflight:
                 )
 
     def _check_sources(self) -> None:
-        """Look whether the server and the models can be had that the run brings."""
+        """Check that the host can get the server and the models of this run."""
         if self.params["sources"]:
             self.refusals += llama_sources.find_refusals(self.params["sources"], self.host.fs, self.ledger.store)
 
     def _check_server(self, binary: str) -> None:
-        """Compare the server with its checksum, where it is on the host already."""
+        """Compare a server that is already on the host with its requested checksum."""
         checksum = self.params["binary_checksum"]
         if checksum and os.path.isfile(binary):
             found = f"{ALGORITHM}{compute_sha256(binary)}"
@@ -175,13 +175,13 @@ class Preflight:
                 )
 
     def _pending_files(self) -> list[str]:
-        """Return the models that this run may still fetch or make."""
+        """Return the paths of models that this run may still fetch or make."""
         store: Store = self.ledger.store
         fetched = [one["path"] for one in self.params["fetched"] if not has_verified_digests(store, one)]
         return [*fetched, *self.params["made"]]
 
     def _placement_is_pending(self) -> bool:
-        """Return whether CPUs or free memory will be others when the instances are started."""
+        """Return whether this run may change CPUs or free memory before it starts the instances."""
         if self.params["intent"] is None:
             return True
         if "numa" not in self.layers:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tuning requires of a host: a supported distribution and kernel, packages, and kernel modules.
+"""The requirements of tuning: a supported distribution and kernel, packages, and kernel modules.
 
-Addresses: ``prerequisites:module/NAME`` with the value "loaded", None when it is not; ``prerequisites:FILE`` for the
-file that loads them at every boot.
+Addresses: ``prerequisites:module/NAME`` with the value "loaded", or None for a module that is not loaded, and
+``prerequisites:FILE`` for the file that loads the modules at every boot.
 Source: os-release(5), modules-load.d(5), dpkg-query(1), rpm(8), Documentation/kbuild/kbuild.rst on modules.builtin.
 """
 
@@ -30,7 +30,7 @@ FILE = "/etc/modules-load.d/sovereign-epyc.conf"
 HEAD = "# Written by the role sovereign.epyc.prerequisites.\n"
 MODULE = "prerequisites:module/"
 LOADED = "loaded"
-#: ID in os-release -> Ansible's name of the distribution, where that is not the NAME in os-release.
+#: ID in os-release -> Ansible's name of the distribution, for those where it is not NAME in os-release.
 DISTRIBUTION_NAMES = {
     "debian": "Debian",
     "rhel": "RedHat",
@@ -58,7 +58,7 @@ class System:
         self.distribution = distribution
         self.version = version
         self.kernel = kernel
-        #: Whether its packages are Debian's.
+        #: Whether the distribution uses Debian's packages.
         self.is_debian = debian
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ def read_system(fs: KernelFS) -> System:
     name = words.get("ID", "")
     version = words.get("VERSION_ID", "")
     if name == "debian":
-        # This file has the point release too; before a release, only a name.
+        # This file has the point release too, but only a code name before a release.
         release = (fs.read_if_present("/etc/debian_version") or "").strip()
         version = release if VERSION.match(release) or not version else version
     distribution = DISTRIBUTION_NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
@@ -84,7 +84,7 @@ def read_system(fs: KernelFS) -> System:
 
 
 def validate_system(system: System, distributions: Mapping[str, Any], kernel: str) -> None:
-    """Raise BadRequest unless the distribution is one of these, and it and the kernel are new enough."""
+    """Raise BadRequest where the distribution is not in the list, or it or the kernel is too old."""
     least = {
         name: _require_version(f"distributions: the version of {name}", text) for name, text in distributions.items()
     }
@@ -102,18 +102,18 @@ def validate_system(system: System, distributions: Mapping[str, Any], kernel: st
 
 
 def list_missing_packages(packages: Sequence[str], is_debian: bool) -> list[str]:
-    """Return the packages that are not installed.
+    """Return the packages that are not installed, by a query of the package database.
 
-    This asks the package database: a package manager would also write its own caches, even in a check.
+    A package manager would write its caches, even in check mode.
     """
     if not packages:
         return []
     try:
         done = command.try_command([*(DPKG if is_debian else RPM), *packages])
     except Absent:
-        # Another family of distributions, allowed by allow_unsupported: its package manager decides.
+        # Another family of distributions, allowed by allow_unsupported: all packages are left to its package manager.
         return list(packages)
-    # They also fail when a package is not installed: dpkg-query with 1, rpm with the number of such packages.
+    # Both programs also fail for packages that are not installed: dpkg-query with 1, rpm with their number.
     if done.code < 0 or (is_debian and done.code > 1):
         raise TuningError(
             f"The package database cannot be read: '{(DPKG if is_debian else RPM)[0]}' failed with exit code "
@@ -124,19 +124,19 @@ def list_missing_packages(packages: Sequence[str], is_debian: bool) -> list[str]
 
 
 def list_loaded_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
-    """Return kernel modules that are loaded or built in, at least those of ``names``; names have no hyphens."""
-    there = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
-    if there != {*names}:
-        # What is built in and has no parameters is not in /sys/module.
+    """Return kernel modules that are loaded or built in, among them all such of ``names``, which have no hyphens."""
+    modules = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
+    if modules != {*names}:
+        # Built-in modules without parameters are not in /sys/module.
         built_in = fs.read_if_present(f"/lib/modules/{kernel}/modules.builtin") or ""
-        there.update(os.path.basename(line)[: -len(".ko")].replace("-", "_") for line in built_in.splitlines())
-    return there
+        modules.update(os.path.basename(line)[: -len(".ko")].replace("-", "_") for line in built_in.splitlines())
+    return modules
 
 
 class Prerequisites(ManagedFiles):
-    """Kernel modules to load, now and at every boot. While packages are missing, nothing is loaded.
+    """Kernel modules to load, now and at every boot; nothing is loaded while packages are missing.
 
-    A package may bring the kernel module, or modprobe.
+    A missing package may contain the kernel module, or modprobe.
     """
 
     prefix = "prerequisites"
@@ -156,12 +156,12 @@ class Prerequisites(ManagedFiles):
         super().__init__({FILE: HEAD + "".join(f"{name}\n" for name in self.modules)} if asked else {}, fs.root)
 
     def wanted_settings(self) -> Settings:
-        """Return modules as loaded, and the digest of the file."""
+        """Return "loaded" for each module, and the digest of the file."""
         wanted: Settings = {} if self.missing else {f"{MODULE}{name}": LOADED for name in self.modules}
         return {**wanted, **super().wanted_settings()}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what is loaded or built in, and the digest of the file."""
+        """Return "loaded" for modules that are loaded or built in, and the digest of the file."""
         addresses = list(addresses)
         found = super().read_settings(address for address in addresses if not address.startswith(MODULE))
         names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
@@ -169,7 +169,7 @@ class Prerequisites(ManagedFiles):
         return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Load, or unload what this run had loaded; then write the file for the next boot."""
+        """Load modules, or unload those that this run had loaded; then write the file for the next boot."""
         for change in changes:
             if change.address.startswith(MODULE):
                 self._load_module(change.address[len(MODULE) :], change.after is not None)
@@ -192,7 +192,7 @@ class Prerequisites(ManagedFiles):
             )
 
     def module_facts(self) -> dict[str, object]:
-        """Return what was found out about the host."""
+        """Return distribution, kernel and missing packages as return values."""
         return {
             "distribution": self.system.distribution,
             "distribution_version": self.system.version,
@@ -202,7 +202,7 @@ class Prerequisites(ManagedFiles):
 
 
 def _parse_version(text: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with, for comparison: 6.1.0-13-amd64 equals 6.1 and 6.1.0."""
+    """Return the numbers at the beginning of a version for comparisons: 6.1.0-13-amd64 equals 6.1 and 6.1.0."""
     match = VERSION.match(text)
     numbers = [int(word) for word in match[0].split(".")] if match else []
     while numbers and not numbers[-1]:

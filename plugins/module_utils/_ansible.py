@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The only file of the engine that knows Ansible: a module's parameters in, its result or its failure out."""
+"""Runs modules of Ansible: parameters are passed to a function, and its result or error ends the module."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def run_writer(
     knob_files: Mapping[str, Any] | None = None,
     **rules: Any,
 ) -> None:
-    """Run a module that changes the host, and exit with what ``write`` returns; its remarks also become warnings.
+    """Run a module that changes the host, and exit with the result of ``write``; its remarks become warnings too.
 
-    ``write`` gets the parameters, the store, and whether this is a check; it takes the locks that it needs. The
-    ``diff`` of its result maps addresses to their values ``before`` and ``after``; ``knob_files`` maps the prefixes of
-    these addresses to the files of knobs that have words for them.
+    ``write`` gets the parameters, the store, and whether this is check mode; it takes the locks that it needs. The
+    ``diff`` of its result maps addresses to their values ``before`` and ``after``; ``knob_files`` maps prefixes of
+    addresses to the modules of knobs that describe them.
     """
     knob_files = knob_files or {}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
@@ -45,7 +45,7 @@ def run_writer(
 
 
 def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
-    """Run a module that only reads, and exit with what ``read`` returns; its remarks also become warnings."""
+    """Run a module that only reads, and exit with the result of ``read``; its remarks become warnings too."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
         validate_option_value(module.params, "")

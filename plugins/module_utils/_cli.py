@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command line on the host: the same engine, without Ansible.
+"""The command line of the host tool ``sovereign-epyc``, which works without Ansible.
 
-Exit codes: 0 when all is as configured, 2 when a check found drift or something unknown, 1 when something failed.
+Exit codes: 0 where everything is as configured, 2 where a check found drift or an unknown value, 1 after a failure.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ TEXTFILE = "--textfile"
 RETRY, RETRIES, PAUSE = "--retry", 3, 5.0
 #: Has the history dropped.
 FORGET = "--forget"
-#: The way out where both files of the ledger are lost.
+#: The option for a host where both files of the ledger are lost.
 WITHOUT_ORIGINALS = "--without-originals"
 #: systemd reads this at the beginning of a line as the priority "error".
 ERROR = "<3>"
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_benchmark(arguments: Sequence[str]) -> int:
-    """Measure an instance, by the archive that llama_benchmark puts beside this engine."""
+    """Run a benchmark of an instance from the archive that the module llama_benchmark installs."""
     from importlib import import_module
 
     from ._io.module_sources import BENCH, BENCH_PACKAGE
@@ -155,7 +155,7 @@ def run_benchmark(arguments: Sequence[str]) -> int:
 
 
 def show_plan(as_json: bool) -> int:
-    """Show the plan of the stored intent."""
+    """Print the plan of the stored intent."""
     store = Store(read_only=True)
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0])
     if as_json:
@@ -167,15 +167,15 @@ def show_plan(as_json: bool) -> int:
 
 
 def check_settings(as_json: bool) -> int:
-    """Print a line for each finding, with what to do about it, and a line that counts settings."""
+    """Print a line for each finding with its next step, and the number of settings."""
     from ._serving.unit import drift  # only checks look at units
 
     return _print_findings(drift.of_host(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
-    """Check, and write metrics; a check that fails writes that too, so that an old file does not look new."""
-    # It has clients of servers, which no other command needs.
+    """Check and write metrics; a failed check is written too, so that an old file does not seem to be new."""
+    # Imported here because it has clients of servers, which no other command needs.
     from ._serving.unit import drift
     from ._serving.verify import metrics as service_metrics
 
@@ -211,8 +211,8 @@ def _print_findings(survey: Survey, as_json: bool) -> int:
 
 
 def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
-    """Apply every stored request; with ``retry`` again where one failed, as what it needs may come late at boot."""
-    work = StoredApplication(KernelFS(), Store())
+    """Apply every stored request; with ``retry``, again after a failure, because devices may appear late at boot."""
+    work = Application(KernelFS(), Store())
     work.run()
     for dummy in range(RETRIES if retry else 0):
         if not work.failures:
@@ -234,7 +234,7 @@ def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
 
 
 def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
-    """Put back what has drifted in the layers of some roles; exit code 2 where something stays wrong."""
+    """Repair drift in the layers of some roles; exit code 2 where a setting stays wrong."""
     from ._serving.unit import drift
 
     outcome = repair.repair_drift(KernelFS(), Store(), roles, look=drift.of_host)
@@ -246,16 +246,16 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
 
 
 def restore_after_trial(as_json: bool) -> int:
-    """Put the stored settings back after a trial; nothing is done where none was under way."""
-    work = applications.end_trial_and_apply_stored(Store(), KernelFS())
+    """Restore the stored settings after a trial; nothing is done where no trial was running."""
+    work = applications.settle(Store(), KernelFS())
     _print_changes(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
 
 def watch_interrupts(as_json: bool) -> int:
-    """Apply the stored requests for interrupts whenever new ones may have come, and report only what is new.
+    """Apply the stored requests for interrupts whenever new interrupts may have appeared, and report only news.
 
-    Threads of units that a stored group names are moved into it when they have come, too.
+    New threads of units that a stored resctrl group names are moved into the group too.
     """
     reported: list[str] = []
     for interrupts in new_interrupts.wait_for_new_interrupts(_follows_threads_of_units):
@@ -271,16 +271,16 @@ def watch_interrupts(as_json: bool) -> int:
 
 
 def _follows_threads_of_units() -> bool:
-    """Return whether a stored request names units whose threads are to be followed."""
+    """Return whether a stored request names units whose new threads are to be moved into a resctrl group."""
     try:
         requests = load_stored_requests(Store(read_only=True))[1]
     except TuningError:
-        return False  # The next look says so.
+        return False  # The next application of the requests reports the error.
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
 def _restore_from_words(as_json: bool, words: Sequence[str]) -> int:
-    """Restore with the words of the command line that follow."""
+    """Parse the words after "restore" and restore; exit code 1 with the usage for wrong words."""
     names = [word for word in words if word != WITHOUT_ORIGINALS]
     if len(names) > 1 or len(words) > 2 or "".join(names).startswith("-"):
         sys.stderr.write(USAGE)
@@ -290,7 +290,7 @@ def _restore_from_words(as_json: bool, words: Sequence[str]) -> int:
 
 
 def restore_originals(as_json: bool, layers: Sequence[str] = (), without_originals: bool = False) -> int:
-    """Put everything back and forget what was stored, or only what these layers changed and stored."""
+    """Restore all originals and forget all stored requests, or only those of some layers."""
     from ._serving.unit import dependents  # only an undo of layers looks at units
 
     fs, store = KernelFS(), Store()
@@ -308,7 +308,7 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
 
 
 def show_stored(as_json: bool) -> int:
-    """Draw the host under the stored intent, and list what is stored."""
+    """Print the map of the host under the stored intent, the stored requests and the originals."""
     store, fs = Store(read_only=True), KernelFS(read_only=True)
     intent, requests = load_stored_requests(store)
     originals = Ledger(store, fs).load_originals()
@@ -326,8 +326,8 @@ def show_stored(as_json: bool) -> int:
 
 
 def _draw_map(host: Host) -> None:
-    """Draw the map of a host; where it cannot be planned, what is stored is shown all the same."""
-    # Imported here, as no other command draws.
+    """Print the map of a host, or the reason why it cannot be planned."""
+    # Imported here because no other command needs it.
     from ._host import map_data, map_text
 
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
@@ -336,7 +336,7 @@ def _draw_map(host: Host) -> None:
     except TuningError as error:
         print_lines(f"There is no map of this host: {error}", "")
     else:
-        # Its colours are for the terminal, and all else in it are numbers and words of ours.
+        # Not escaped, because its colours are terminal codes, and it has no text from files.
         sys.stdout.write(f"{page}\n\n")
 
 

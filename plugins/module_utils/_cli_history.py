@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What sovereign-epyc says of the runs that changed this host."""
+"""The command ``sovereign-epyc history``, and the messages about a run that did not end."""
 
 from __future__ import annotations
 
@@ -16,42 +16,45 @@ if TYPE_CHECKING:
 
 def show_history(store: Store, as_json: bool) -> int:
     """List the runs that changed this host or did not end, the oldest first."""
-    found = history_file.History(store)
-    for sentence in found.damage:
-        print_error_lines(sentence)
+    history = history_file.History(store)
+    print_error_lines(*history.damage)
     if as_json:
         print_json(
-            {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
+            {
+                "runs": [run.to_dict() for run in history.notable_runs()],
+                "damage": history.damage,
+                **unfinished_data(store),
+            }
         )
     else:
-        print_lines(*unfinished_lines(store), *table.render_table(found.notable_runs()))
+        print_lines(*unfinished_lines(store), *table.render(history.notable_runs()))
     return 0
 
 
 def forget_history(store: Store, as_json: bool) -> int:
-    """Drop the history, but for what says what this host was asked for."""
-    gone = history_file.forget_runs(store)
-    kept = len(history_file.History(store).runs)
+    """Remove the history, except for the runs that show which settings were requested for this host."""
+    forgotten = history_file.forget(store)
+    remaining = len(history_file.History(store).runs)
     if as_json:
-        print_json({"forgotten": gone, "kept": kept})
+        print_json({"forgotten": forgotten, "kept": remaining})
         return 0
-    print_lines(f"{gone} runs forgotten")
-    if kept:
+    print_lines(f"{forgotten} runs forgotten")
+    if remaining:
         print_lines(
-            f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back."
+            f"{remaining} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back."
         )
     return 0
 
 
 def unfinished_data(store: Store) -> dict[str, object]:
-    """Return the run that did not end as plain data, under its key; null where all have ended."""
-    run = history_file.load_unfinished_run(store)
+    """Return the run that did not end as plain data under the key "unfinished_run"; None where all runs have ended."""
+    run = history_file.unfinished_run(store)
     return {"unfinished_run": run.to_dict() if run else None}
 
 
 def unfinished_lines(store: Store) -> list[str]:
-    """Return the line that says first that a run did not end, and what to do; no line where all have ended."""
-    run = history_file.load_unfinished_run(store)
+    """Return a warning that a run did not end, with what to do; no line where all runs have ended."""
+    run = history_file.unfinished_run(store)
     if run is None:
         return []
     sentence = run.sentence()

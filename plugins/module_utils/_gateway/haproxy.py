@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy at its sockets: which servers there are, in which state, on how many requests they work, and commands for it.
+"""HAProxy through its sockets: its servers, their states and loads, and commands that set states.
 
-After a reload the worker before goes on until its last request has ended, so it is asked and told the same.
+After a reload the old worker process runs until its last request has ended, so it gets the same commands.
 
 Source: management.txt of HAProxy, "show servers state", "show stat", "set server"; "show proc" of the master's socket.
 """
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 #: Bits of srv_admin_state: forced into maintenance, disabled in the configuration, forced into drain.
 MAINT, CONFIGURED, DRAIN = 1, 4, 8
-#: What HAProxy says of servers only: of all processes, type 4, all of them.
+#: The command for statistics of all servers (type 4) of all proxies.
 COUNTERS = "show stat -1 4 -1"
 
 
 class Server:
-    """A server of a backend. ``fields`` are those of "show servers state"."""
+    """A server of a backend; ``fields`` are those of "show servers state"."""
 
     __slots__ = ("admin", "backend", "fields", "name")
 
@@ -37,27 +37,27 @@ class Server:
 
     @property
     def command_name(self) -> str:
-        """How commands name it."""
+        """The server's name in commands: BACKEND/NAME."""
         return f"{self.backend}/{self.name}"
 
     @property
     def host(self) -> str:
-        """The host of the inventory, which stands before the name of the instance."""
+        """The host of the inventory, which is the first part of the server's name."""
         return self.name.rpartition(":")[0]
 
     @property
     def is_drained_by_configuration(self) -> bool:
-        """Whether the configuration keeps it out of service, and nobody has put it back since."""
+        """Whether the configuration has the server out of service, and no command has put it back since."""
         return bool(self.admin & CONFIGURED and self.admin & MAINT)
 
     @property
     def state(self) -> str:
-        """The administrative state, in the word of HAProxy's command."""
+        """The administrative state, in HAProxy's word: maint, drain or ready."""
         return "maint" if self.admin & MAINT else "drain" if self.admin & DRAIN else "ready"
 
 
 class ServerLoad:
-    """What a server has to do now, and whether it takes requests."""
+    """The requests that a server works on and that wait for it, and whether it takes requests."""
 
     __slots__ = ("takes_requests", "waiting", "working")
 
@@ -71,7 +71,7 @@ class Haproxy:
     """The HAProxy of this host."""
 
     def __init__(self, socket: str, master: str) -> None:
-        """``socket`` is the one of its worker, with the level admin; ``master`` that of the master, if there is one."""
+        """``socket`` is that of the worker, with level admin; ``master`` that of the master process, if it exists."""
         self.socket = socket
         self.master = master
 
@@ -84,38 +84,38 @@ class Haproxy:
                 f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group gateway on"
                 " which gateway.yml has run?"
             ) from None
-        found = [Server(fields) for fields in _parse_table(text, " ") if "srv_admin_state" in fields]
-        if not found:
+        servers = [Server(fields) for fields in _parse_table(text, " ") if "srv_admin_state" in fields]
+        if not servers:
             raise TuningError(f"HAProxy shows no servers at {self.socket}. It says: {text.strip() or 'nothing'}")
-        return found
+        return servers
 
     def read_loads(self) -> dict[str, ServerLoad]:
-        """Return what each server has to do for the worker that takes requests now, by its address."""
+        """Return BACKEND/NAME -> load of each server in the worker that takes requests now."""
         return dict(_parse_loads(unix_socket.query_socket(self.socket, COUNTERS)))
 
     def count_requests(self, servers: Iterable[str]) -> int:
-        """Return on how many requests these servers work, or are to work, also for workers before a reload."""
+        """Return the number of requests that these servers work on or that wait for them, old workers included."""
         tables = [self.read_loads(), *(dict(_parse_loads(text)) for text in self._ask_old_workers(COUNTERS))]
-        found = [table[one] for one in servers for table in tables if one in table]
-        return sum(one.working + one.waiting for one in found)
+        loads = [table[server] for server in servers for table in tables if server in table]
+        return sum(load.working + load.waiting for load in loads)
 
     def set_server_state(self, server: str, state: str) -> None:
         """Set the administrative state of a server."""
         command = f"set server {server} state {state}"
-        said = unix_socket.query_socket(self.socket, command).strip()
-        if said:
-            raise TuningError(f"HAProxy refuses '{command}'. It says: {said}")
-        # One before a reload may still have requests in its queue. It ends by itself, and may just have.
+        message = unix_socket.query_socket(self.socket, command).strip()
+        if message:
+            raise TuningError(f"HAProxy refuses '{command}'. It says: {message}")
+        # An old worker may still have requests in its queue.
         self._ask_old_workers(command)
 
     def _ask_old_workers(self, command: str) -> list[str]:
-        """Return what the workers say that go on after a reload until their last request has ended."""
+        """Send a command to the workers from before a reload, and return their answers; they may end at any moment."""
         answers = []
         try:
-            listed = (
+            old_workers = (
                 unix_socket.query_socket(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
             )
-            for line in listed.splitlines():
+            for line in old_workers.splitlines():
                 if line[:1].isdecimal():
                     answers.append(unix_socket.query_socket(self.master, f"@!{line.split()[0]} {command}"))
         except Absent:
@@ -124,7 +124,7 @@ class Haproxy:
 
 
 def _parse_table(text: str, separator: str) -> Iterator[dict[str, str]]:
-    """Yield the lines of a table below the one that names its fields; quotes come later than what is read here."""
+    """Yield each row of a table as field -> value; rows are read up to fields with quotes only."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith("# "):

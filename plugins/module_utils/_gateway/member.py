@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers of one host at a gateway: taken out of service until nothing is in work, and put back.
+"""The servers of a host at a gateway: taken out of service until they have no requests, and put back.
 
-HAProxy's own drain lets known conversations come on, so that it never ends where conversations keep their host: who is
-to be restarted is put into maintenance, which ends no request either.
+HAProxy's own drain still accepts requests of known conversations, so it may never end. A host that is to be restarted
+is put into maintenance, which ends no request either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .haproxy import Haproxy, Server
 
 STATES = {"ready": 0, "drain": DRAIN, "maint": MAINT}
-#: Seconds between two looks at what is in work.
+#: Seconds between two counts of requests.
 PAUSE = 0.5
 
 
@@ -34,7 +34,7 @@ class GatewayMember:
     """A host at a gateway."""
 
     def __init__(self, haproxy: Haproxy, file: str, host: str, clock: Any = time) -> None:
-        """``file`` is where servers are kept out of service over a reload of HAProxy."""
+        """``file`` is the server-state-file, by which servers stay out of service over a reload of HAProxy."""
         self.haproxy = haproxy
         self.file = file
         self.host = host
@@ -42,72 +42,74 @@ class GatewayMember:
 
     def list_servers(self) -> list[Server]:
         """Return the servers of the host; BadRequest where the gateway has none."""
-        there = self.haproxy.list_servers()
-        # As the configuration names them.
+        all_servers = self.haproxy.list_servers()
+        # The configuration replaces other characters in names too.
         name = re.sub(r"[^A-Za-z0-9_.:-]", "_", self.host)
-        found = [one for one in there if one.host == name]
-        if not found:
-            others = sorted({one.host for one in there})
-            listed = ", ".join(others[:5]) + (", and others" if len(others) > 5 else "")
+        servers = [server for server in all_servers if server.host == name]
+        if not servers:
+            hosts = sorted({server.host for server in all_servers})
+            listed = ", ".join(hosts[:5]) + (", and others" if len(hosts) > 5 else "")
             raise BadRequest(
                 f"The gateway has no server of {self.host}, but of {listed}: run gateway.yml if the host is new, or"
                 " say the host as the inventory names it. Nothing was changed."
             )
-        return found
+        return servers
 
     def move_to_state(self, state: str | None, timeout: float, allow_last: bool, check: bool) -> dict[str, Any]:
-        """Bring the host into a state, and wait for so many seconds until nothing is in work where it goes out of it.
+        """Set the state of the host's servers; where they go out of service, wait until they have no requests.
 
-        Without a state it only looks. With ``last`` it may be the last host of a model. What was taken out and still
-        has work at the end of the time is put back, with an error.
+        Without a state, only report. ``allow_last`` permits to take out the last host of a model. Where servers still
+        have requests after ``timeout`` seconds, they are put back, and TuningError is raised.
         """
         before = self.list_servers()
-        changes = [one for one in before if state and one.state != state and not one.is_drained_by_configuration]
-        addresses = [one.command_name for one in before]
+        changes = [
+            server for server in before if state and server.state != state and not server.is_drained_by_configuration
+        ]
+        names = [server.command_name for server in before]
         out = state in ("drain", "maint")
         if out and not allow_last:
             self._refuse_last_server(changes)
-        at_first = self.haproxy.count_requests(addresses)
+        requests_before = self.haproxy.count_requests(names)
         if state and not check:
             try:
                 self._set_states(changes, state)
                 if out and timeout > 0:
-                    self._wait_until_idle(addresses, timeout)
-                    self._require_state([one.command_name for one in changes], state)
+                    self._wait_until_idle(names, timeout)
+                    self._require_state([server.command_name for server in changes], state)
             except TuningError as error:
                 if out:
                     error.args = (f"{error} {self._restore_states(changes)}",)
                 raise
         now = before if check else self.list_servers()
-        fixed = [one.name for one in before if one.is_drained_by_configuration and state == "ready"]
+        drained = [server.name for server in before if server.is_drained_by_configuration and state == "ready"]
         return {
             "changed": bool(changes),
             "diff": {
-                "before": {one.command_name: one.state for one in changes},
-                "after": {one.command_name: state for one in changes},
+                "before": {server.command_name: server.state for server in changes},
+                "after": {server.command_name: state for server in changes},
             },
-            "in_work": {"before": at_first, "after": self.haproxy.count_requests(addresses)},
-            "servers": [{"backend": one.backend, "name": one.name, "state": one.state} for one in now],
-            "out": all(one.state != "ready" for one in now),
+            "in_work": {"before": requests_before, "after": self.haproxy.count_requests(names)},
+            "servers": [{"backend": server.backend, "name": server.name, "state": server.state} for server in now],
+            "out": all(server.state != "ready" for server in now),
             "remarks": [
                 f"{name} stays out of service, because gateway_drained keeps it so: take {self.host} out of that"
                 " variable, and run gateway.yml."
-                for name in fixed
+                for name in drained
             ],
         }
 
     def _refuse_last_server(self, changes: Sequence[Server]) -> None:
-        """Refuse to take out of service who alone serves a model; of one that nobody serves nothing is lost."""
-        counters = self.haproxy.read_loads()
+        """Raise BadRequest where only these servers serve a model; a model that no server serves loses nothing."""
+        loads = self.haproxy.read_loads()
         usable = [
-            one
-            for one in self.haproxy.list_servers()
-            if one.command_name in counters and counters[one.command_name].takes_requests
+            server
+            for server in self.haproxy.list_servers()
+            if server.command_name in loads and loads[server.command_name].takes_requests
         ]
-        ours = [one.command_name for one in changes]
-        for backend in sorted({one.backend for one in changes}):
-            serving = [one.command_name for one in usable if one.backend == backend]
-            if serving and all(address in ours for address in serving):
+        leaving = [server.command_name for server in changes]
+        for backend in sorted({server.backend for server in changes}):
+            serving = [server.command_name for server in usable if server.backend == backend]
+            if serving and all(name in leaving for name in serving):
                 raise BadRequest(
                     f"No host but {self.host} serves {backend} now, so its clients would get the status 503 meanwhile."
                     " Have another host serve it, or accept that with gateway_drain_last=true (allow_last of the"
@@ -115,33 +117,32 @@ class GatewayMember:
                 )
 
     def _set_states(self, servers: Sequence[Server], state: str) -> None:
-        """Set the state of servers; the file comes first, because HAProxy may be reloaded at any time."""
+        """Set the state of servers; the server-state-file is written first, as HAProxy may be reloaded at any time."""
         text = textfile.read_text(self.file)
-        lines = {
-            one.command_name: server_state_file.format_line(one, STATES[state]) for one in servers if state != "ready"
-        }
-        made = server_state_file.replace_servers(text, [one.command_name for one in servers], lines)
-        if servers and made != (text or server_state_file.HEAD):
-            textfile.write_file(self.file, made)
-        for one in servers:
-            self.haproxy.set_server_state(one.command_name, state)
-        self._require_state([one.command_name for one in servers], state)
+        out = servers if state != "ready" else ()
+        lines = {server.command_name: server_state_file.format_line(server, STATES[state]) for server in out}
+        new_text = server_state_file.replace_servers(text, [server.command_name for server in servers], lines)
+        if servers and new_text != (text or server_state_file.HEAD):
+            textfile.write_file(self.file, new_text)
+        for server in servers:
+            self.haproxy.set_server_state(server.command_name, state)
+        self._require_state([server.command_name for server in servers], state)
 
-    def _require_state(self, addresses: Sequence[str], state: str) -> None:
-        """Fail where a server is in another state: somebody else sets it, too."""
-        for one in self.list_servers():
-            if one.command_name in addresses and one.state != state:
+    def _require_state(self, names: Sequence[str], state: str) -> None:
+        """Raise NotApplied where a server is in another state, because another program sets it too."""
+        for server in self.list_servers():
+            if server.command_name in names and server.state != state:
                 raise NotApplied(
-                    f"{one.command_name} was set to {state}, and is {one.state}: something else sets it, too. An "
+                    f"{server.command_name} was set to {state}, and is {server.state}: something else sets it, too. An "
                     "agent of the host that answers 'ready' does; its 'up' does not."
                 )
 
-    def _wait_until_idle(self, addresses: Sequence[str], timeout: float) -> None:
-        """Wait until nothing is in work, seen twice: a request may be on its way from the queue to the server."""
+    def _wait_until_idle(self, names: Sequence[str], timeout: float) -> None:
+        """Wait until two counts find no request: a request may just move from the queue to the server."""
         end = self.clock.monotonic() + timeout
         idle = 0
         while idle < 2:
-            work = self.haproxy.count_requests(addresses)
+            work = self.haproxy.count_requests(names)
             idle = 0 if work else idle + 1
             if work and self.clock.monotonic() >= end:
                 raise TuningError(
@@ -153,12 +154,12 @@ class GatewayMember:
             self.clock.sleep(PAUSE)
 
     def _restore_states(self, changes: Sequence[Server]) -> str:
-        """Put servers back into the states that they had; return a sentence on that."""
+        """Set servers to the states that they had before, and return a message about it."""
         if not changes:
             return "It was out of service before, and stays so."
         try:
-            for one in changes:
-                self._set_states([one], one.state)
+            for server in changes:
+                self._set_states([server], server.state)
         except TuningError:
             return "It could not be put back into service."
         return "It was put back into service."

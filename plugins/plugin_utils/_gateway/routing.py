@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the gateway has to know: which host serves which model where, how many requests at a time, and who may ask.
+"""The plan of a gateway, from the inventory: the hosts of each model, their addresses and slots, and the tenants.
 
-All of it comes from the inventory. Whatever would make a gateway that answers wrongly is refused here, in a sentence.
+Inventories that would lead to a gateway with wrong answers are refused with a message.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 #: Names of tenants stand in the configuration of HAProxy, which splits lines at spaces and quotes.
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-#: What a server listens on when it listens on all addresses of its host.
+#: The listen addresses of a server that stand for all addresses of its host.
 EVERYWHERE = ("0.0.0.0", "::")
-#: Arguments by which a server would have other slots than its option says.
+#: Arguments of a server that override its option slots.
 OWN_SLOTS = ("--parallel", "-np")
 LIMITS = ("requests_per_minute", "concurrent")
 
@@ -57,11 +57,11 @@ def plan_gateway(
     settings: Mapping[str, Any],
     gateways: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return what the template of the configuration needs: ``models`` with their ``listing``, and more.
+    """Return the values for the template of HAProxy's configuration, as the filter gateway_plan documents them.
 
-    ``hosts`` are the variables of each host with instances, ``gateway`` is the name of the host of the gateway,
-    ``settings`` are variables of the role without their prefix, and ``gateways`` are the variables of each host that is
-    one. BadRequest for what cannot be served, or not safely.
+    ``hosts`` are the variables of all hosts, ``gateway`` is the name of the gateway's host, ``settings`` are variables
+    of the role without their prefix, and ``gateways`` are the variables of each gateway. Raises BadRequest for an
+    inventory that cannot be served, or not safely.
     """
     _validate_safety(settings)
     peers = shared_address.list_peers(gateway, settings["peers_bind"], gateways)
@@ -69,7 +69,7 @@ def plan_gateway(
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
     drained = require_list(settings["drained"], "gateway_drained", "hosts")
-    models = _group_by_alias(hosts, gateway, {require_text(one, "gateway_drained: a host") for one in drained})
+    models = _group_by_alias(hosts, gateway, {require_text(name, "gateway_drained: a host") for name in drained})
     return {
         "models": models,
         "listing": _render_model_list(models),
@@ -99,8 +99,8 @@ def _validate_safety(settings: Mapping[str, Any]) -> None:
 
 
 def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
-    """Return the models by alias, each with its backend and its servers in the order of the inventory."""
-    found: dict[str, list[Instance]] = {}
+    """Return the models, sorted by alias, each with its backend and its servers in the order of the inventory."""
+    by_alias: dict[str, list[Instance]] = {}
     taken: dict[str, str] = {}
     for host in hosts:
         for raw in _served_instances.list_served_instances(host):
@@ -110,51 +110,51 @@ def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: s
                     f"{served[0].where} and {other} are both at {served[0].address}: give one another port."
                 )
             taken[served[0].address] = served[0].where
-            for one in served:
-                first = found.setdefault(one.alias, [one])[0]
-                if one is first:
+            for instance in served:
+                first = by_alias.setdefault(instance.alias, [instance])[0]
+                if instance is first:
                     continue
-                if one.model != first.model:
+                if instance.model != first.model:
                     raise BadRequest(
-                        f"The alias {one.alias} is {first.model} on {first.where} and {one.model} on {one.where}: give"
-                        " each model an alias of its own."
+                        f"The alias {instance.alias} is {first.model} on {first.where} and {instance.model} on"
+                        f" {instance.where}: give each model an alias of its own."
                     )
-                found[one.alias].append(one)
-    if not found:
+                by_alias[instance.alias].append(instance)
+    if not by_alias:
         raise BadRequest(
             "No host has llama_instances or vllm_instances, so there is no model to serve: name them in the inventory."
         )
-    known = {one.host for those in found.values() for one in those}
+    known = {instance.host for instances in by_alias.values() for instance in instances}
     if unknown := sorted(drained - known):
         raise BadRequest(f"gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory.")
-    names = _backend_names(sorted(found))
+    names = _backend_names(sorted(by_alias))
     return [
         {
             "alias": alias,
             "backend": names[alias],
             "servers": [
                 {
-                    "name": one.server,
-                    "address": one.address,
-                    "slots": one.slots,
-                    "drained": one.host in drained,
-                    "agent": one.agent,
+                    "name": instance.server,
+                    "address": instance.address,
+                    "slots": instance.slots,
+                    "drained": instance.host in drained,
+                    "agent": instance.agent,
                 }
-                for one in found[alias]
+                for instance in by_alias[alias]
             ],
         }
-        for alias in sorted(found)
+        for alias in sorted(by_alias)
     ]
 
 
 def _render_model_list(models: Sequence[Mapping[str, Any]]) -> str:
-    """Return the answer to /v1/models. No alias has a quote in it, so that the text can stand between some."""
-    data = [{"id": one["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for one in models]
+    """Return the JSON answer to /v1/models; aliases have no quotes, so that the template may quote the text."""
+    data = [{"id": model["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for model in models]
     return json.dumps({"object": "list", "data": data})
 
 
 def _instances_by_model(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> list[Instance]:
-    """Return an instance as the gateway sees it; one with several models as one for each of them."""
+    """Return an instance as the gateway sees it; an instance with several models as an instance for each of them."""
     models = raw.get("models")
     if not models:
         return [_build_instance(host, raw, gateway)]
@@ -201,9 +201,9 @@ def address_for_gateway(where: str, host: Mapping[str, Any], raw: Mapping[str, A
 
 
 def _plan_agent_check(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -> dict[str, str] | None:
-    """Return where the agent of a host is asked for an instance; without an address, at that of the instance.
+    """Return address, port and question for the agent of a host; an empty address means that of the instance.
 
-    One of vLLM is asked for by its engine and its name.
+    None where the host has no agent. The question is the name of the instance, after the word vllm for one of vLLM.
     """
     bind = str(host.get("base_agent_bind") or "")
     if not bind:
@@ -224,7 +224,7 @@ def _plan_agent_check(host: Mapping[str, Any], instance: str, reached: str, gate
 
 
 def host_address(host: Mapping[str, Any]) -> Any:
-    """Return the address of a host for others, as far as the inventory says one."""
+    """Return the address of a host from its variables; None where they have none."""
     return host.get("gateway_member_address") or host.get("ansible_host")
 
 
@@ -236,7 +236,7 @@ def _require_count(where: str, key: str, value: Any) -> int:
 
 
 def _backend_names(aliases: Sequence[str]) -> dict[str, str]:
-    """Return a name for the backend of each alias, in letters that HAProxy takes."""
+    """Return alias -> name of its backend, in characters that HAProxy accepts."""
     names: dict[str, str] = {}
     for alias in aliases:
         name = "model_" + re.sub(r"[^A-Za-z0-9_.-]", "_", alias)
@@ -247,27 +247,27 @@ def _backend_names(aliases: Sequence[str]) -> dict[str, str]:
 
 
 def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
-    """Return the tenants. No sentence repeats what stands for a hash, because it may be the key itself."""
-    made: list[dict[str, Any]] = []
+    """Return the tenants of an option. No message quotes a value of sha256, because it may be the key itself."""
+    parsed: list[dict[str, Any]] = []
     owners: dict[str, str] = {}
     for raw in require_tables(tenants, "gateway_tenants", "tenants"):
         name = str(raw.get("name", ""))
         if not TENANT.match(name):
             raise BadRequest(f"gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only.")
-        if any(one["name"] == name for one in made):
+        if any(tenant["name"] == name for tenant in parsed):
             raise BadRequest(f"gateway_tenants names {name} twice: put its hashes into one entry.")
         given = require_list(raw.get("sha256"), f"gateway_tenants: {name}: sha256", "hashes")
-        hashes = [str(one).lower() for one in given]
-        if not hashes or not all(SHA256.match(one) for one in hashes):
+        hashes = [str(digest).lower() for digest in given]
+        if not hashes or not all(SHA256.match(digest) for digest in hashes):
             raise BadRequest(
                 f"gateway_tenants: {name} needs sha256, a list of hashes of 64 hexadecimal digits: make one with"
                 " `printf %s KEY | sha256sum`."
             )
-        for one in hashes:
-            if owners.setdefault(one, name) != name:
-                raise BadRequest(f"gateway_tenants: {owners[one]} and {name} have the same key: give each its own.")
+        for digest in hashes:
+            if owners.setdefault(digest, name) != name:
+                raise BadRequest(f"gateway_tenants: {owners[digest]} and {name} have the same key: give each its own.")
         limits = {
             key: _require_count(f"gateway_tenants: {name}", key, raw[key]) for key in LIMITS if raw.get(key) is not None
         }
-        made.append({"name": name, "sha256": hashes, **limits})
-    return made
+        parsed.append({"name": name, "sha256": hashes, **limits})
+    return parsed

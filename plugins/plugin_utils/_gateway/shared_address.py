@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several gateways: where each reaches the others, and what keepalived has to know of the address that they share.
+"""Several gateways: the addresses of peers, and the values for keepalived of the address that they share.
 
-Peers are the hosts that hand conversations and rates to one another. One gateway alone has itself for a peer, because
-HAProxy hands them over to itself in a reload.
+Peers send conversations and rates to each other. A single gateway is its own peer, because HAProxy sends them to its
+new process in a reload.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
     Address = IPv4Address | IPv6Address
 
-#: What a frontend is bound to when it takes connections at every address of that version, as HAProxy writes it.
+#: IP version -> the addresses in a bind of HAProxy that stand for all addresses of that version.
 EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 
 
 def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return the ``name`` and the ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
+    """Return ``name`` and ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
 
-    ``bind`` is what ``gateway`` itself has; the others have theirs in the inventory.
+    ``bind`` is that of ``gateway`` itself; those of the others are in their variables.
     """
     binds = {str(host["inventory_hostname"]): str(host.get("gateway_peers_bind") or "") for host in hosts}
     binds[gateway] = str(bind)
     if len(binds) > 1:
         owners: dict[str, str] = {}
-        for name, one in binds.items():
-            _require_peer_address(name, one)
-            if owners.setdefault(one, name) != name:
-                raise BadRequest(f"{owners[one]} and {name} have the same gateway_peers_bind: give each its own.")
-    return [{"name": haproxy_name(name), "bind": one} for name, one in binds.items()]
+        for name, peer_bind in binds.items():
+            _require_peer_address(name, peer_bind)
+            if owners.setdefault(peer_bind, name) != name:
+                raise BadRequest(f"{owners[peer_bind]} and {name} have the same gateway_peers_bind: give each its own.")
+    return [{"name": haproxy_name(name), "bind": peer_bind} for name, peer_bind in binds.items()]
 
 
 def haproxy_name(gateway: str) -> str:
-    """Return the name of a gateway in letters that HAProxy takes."""
+    """Return the name of a gateway in characters that HAProxy accepts."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", gateway)
 
 
@@ -54,11 +54,11 @@ def plan_vrrp(
     settings: Mapping[str, Any],
     hosts: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return what the template of keepalived needs.
+    """Return the values for the template of keepalived, as the filter gateway_vrrp documents them.
 
-    ``interfaces`` is what `ip -json address show` says on the host. BadRequest for an address that cannot be shared.
+    ``interfaces`` is the output of `ip -json address show` on the host. BadRequest where the address cannot be shared.
     """
-    binds = {one["name"]: one["bind"] for one in list_peers(gateway, settings["peers_bind"], hosts)}
+    binds = {peer["name"]: peer["bind"] for peer in list_peers(gateway, settings["peers_bind"], hosts)}
     if len(binds) < 2:
         raise BadRequest("gateway_virtual_address needs a second gateway: put another host into the group gateway.")
     place = list(binds).index(haproxy_name(gateway))
@@ -90,7 +90,7 @@ def plan_vrrp(
         "device": device,
         "interface": between,
         "source": str(own),
-        "peers": [str(one) for one in others],
+        "peers": [str(address) for address in others],
         "priority": max(250 - 10 * place, 1),
         "id": number,
         "check": {"address": check.strip("[]") if check not in EVERYWHERE[4] else "127.0.0.1", "port": port},
@@ -98,7 +98,7 @@ def plan_vrrp(
 
 
 def _require_peer_address(name: str, bind: str) -> Address:
-    """Return the address of a bind that other hosts reach."""
+    """Return the address of gateway_peers_bind; BadRequest where other gateways cannot reach it."""
     host, dummy, port = bind.rpartition(":")
     try:
         address = ip_address(host.strip("[]"))
@@ -114,7 +114,7 @@ def _require_peer_address(name: str, bind: str) -> Address:
 
 
 def _require_shared_address(settings: Mapping[str, Any], own: Address, taken: Sequence[Address]) -> Address:
-    """Return the address that the gateways share."""
+    """Return the virtual address; BadRequest where the gateways cannot share it."""
     text = str(settings["virtual_address"])
     try:
         address = ip_address(text)
@@ -137,14 +137,14 @@ def _require_shared_address(settings: Mapping[str, Any], own: Address, taken: Se
 
 
 def _find_interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
-    """Return the interface that has an address, or the one with the smallest subnet that it would belong to."""
-    found: list[tuple[int, str]] = []
-    for one in interfaces:
-        if "LOOPBACK" in (one.get("flags") or ()):
+    """Return the interface that has an address ``exactly``, or else the interface with the smallest subnet for it."""
+    matches: list[tuple[int, str]] = []
+    for interface in interfaces:
+        if "LOOPBACK" in (interface.get("flags") or ()):
             continue
-        for entry in one.get("addr_info") or ():
-            here = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
-            # Who holds the shared address has it already; that says nothing of the subnet.
-            if here.ip == wanted if exactly else here.ip != wanted and wanted in here.network:
-                found.append((here.network.prefixlen, str(one["ifname"])))
-    return max(found)[1] if found else None
+        for entry in interface.get("addr_info") or ():
+            own = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
+            # The current holder of the shared address has it without its subnet.
+            if own.ip == wanted if exactly else own.ip != wanted and wanted in own.network:
+                matches.append((own.network.prefixlen, str(interface["ifname"])))
+    return max(matches)[1] if matches else None

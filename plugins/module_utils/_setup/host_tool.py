@@ -152,7 +152,7 @@ class HostTool(ManagedUnits, HostToolFiles):
 
     def wanted_settings(self) -> Settings:
         """Return the digests of files and the states of units; the boot service is enabled, but not started."""
-        wanted = super().wanted()
+        wanted = super().wanted_settings()
         if self.present:
             wanted.update(
                 {unit_address("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units}

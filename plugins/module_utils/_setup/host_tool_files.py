@@ -91,7 +91,7 @@ class HostToolFiles(ManagedFiles):
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command is written last, after the modules that it imports."""
-        super().write(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
+        super().write_changes(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
         modules = self._list_installed_modules()
         if not modules:
             shutil.rmtree(textfile.path_in_tree(self.root, HOST_TOOL_FOLDER), ignore_errors=True)

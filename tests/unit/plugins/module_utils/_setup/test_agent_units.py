@@ -87,7 +87,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
     systemd.asked()
     checked = run(systemd, None, check=True)
     assert files(systemd) == there
-    assert run(systemd, None).to_diff() == checked.diff()
+    assert run(systemd, None).to_diff() == checked.to_diff()
     assert files(systemd) == before and "active" not in systemd.active.values()
     assert f"stop {SOCKET} {SERVICE}" in systemd.asked()
     assert run(systemd, None).changes == []

@@ -91,7 +91,7 @@ def test_a_check_of_a_bare_host_says_the_same_and_writes_nothing(systemd: System
     checked = run(systemd, check=True, **options)
     assert sorted(systemd.root.rglob("*")) == before
     assert [call.split()[0] for call in systemd.asked()] == ["show"]
-    assert checked.to_diff() == run(systemd, **options).diff()
+    assert checked.to_diff() == run(systemd, **options).to_diff()
 
 
 def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: Systemd) -> None:
@@ -136,7 +136,7 @@ def test_what_was_done_by_hand_is_found_and_repaired(
     systemd.asked()
     checked = run(systemd, check=True, textfile=TEXTFILE)
     assert list(checked.to_diff()["before"].items()) == [(address, words)]
-    assert run(systemd, textfile=TEXTFILE).to_diff() == checked.diff()
+    assert run(systemd, textfile=TEXTFILE).to_diff() == checked.to_diff()
     assert systemd.asked()[2:-1] == [repair]
     assert run(systemd, textfile=TEXTFILE).changes == []
 

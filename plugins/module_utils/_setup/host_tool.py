@@ -130,7 +130,7 @@ class HostTool(ManagedUnits, HostToolFiles):
         root: str = "/",
         removes_instances: bool = False,
     ) -> None:
-        """With ``instances_leave``, units of instances do not keep the command here: they are removed before it is."""
+        """With ``removes_instances``, units of instances that call the command are no reason to refuse its removal."""
         if textfile and not TEXTFILE.fullmatch(textfile):
             raise BadRequest(
                 f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "

@@ -79,7 +79,7 @@ class HostToolFiles(ManagedFiles):
     programs = (HOST_TOOL,)
 
     def __init__(self, present: bool, root: str = "/", more_files: Mapping[str, str] | None = None) -> None:
-        """``more`` maps paths of further files to their texts."""
+        """``more_files`` maps paths of further files to their texts."""
         super().__init__({**_file_texts(), **(more_files or {})} if present else {}, root)
 
     def wanted_settings(self) -> Settings:
@@ -109,7 +109,7 @@ class HostToolFiles(ManagedFiles):
         top, packages = textfile.path_in_tree(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
         for folder, inside, dummy in os.walk(top):
             for path in (os.path.join(folder, name) for name in inside if name != "__pycache__"):
-                if os.path.relpath(path, top) not in packages:
+                if not any(f"{package}/".startswith(f"{os.path.relpath(path, top)}/") for package in packages):
                     shutil.rmtree(path, ignore_errors=True)
 
     def _list_installed_modules(self) -> list[str]:

@@ -298,7 +298,7 @@ def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypat
 
     class Engine:
         @staticmethod
-        def followers(host: Host, options: dict[str, Any]) -> list[Knob]:
+        def build_follower_knobs(host: Host, options: dict[str, Any]) -> list[Knob]:
             asked.append(options)
             return []
 

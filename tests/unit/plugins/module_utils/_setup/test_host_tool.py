@@ -275,7 +275,13 @@ def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Sys
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("")
     assert addresses(run(systemd)) == [f"engine:{host_tool_files.PACKAGE}/{name}" for name in ("_flat.py", "_old/a.py")]
-    assert sorted(path.name for path in package.rglob("*")) == ["__pycache__", "_knobs", "knob.py", "knob.pyc"]
+    assert sorted(path.name for path in package.rglob("*")) == [
+        "__pycache__",
+        "_knobs",
+        "knob.py",
+        "knob.pyc",
+        "protocol",
+    ]
 
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:

@@ -39,8 +39,8 @@ def test_units_of_instances_that_are_removed_before_it_do_not_keep_the_command(s
     run(systemd)
     unit = systemd.file("llama-chat.service")
     unit.write_text(f"{INSTANCE_HEAD}[Service]\nExecStartPre=+{host_tool_files.HOST_TOOL} llama place\n")
-    assert run(systemd, present=False, check=True, instances_leave=True).changes
+    assert run(systemd, present=False, check=True, removes_instances=True).changes
     other = systemd.file("backup.service")
     other.write_text(f"[Service]\nExecStart={host_tool_files.HOST_TOOL} check\n")
     with pytest.raises(BadRequest, match=r"^backup\.service calls "):
-        run(systemd, present=False, check=True, instances_leave=True)
+        run(systemd, present=False, check=True, removes_instances=True)

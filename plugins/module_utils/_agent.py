@@ -97,7 +97,7 @@ def _next_step(unit: str, state: str) -> str:
     return f"; {advise_on_unit(unit)}"
 
 
-def serve_gateways() -> None:
+def serve() -> None:
     """Answer at the socket from systemd, until no question comes for a minute or the host tool was replaced."""
     version = _read_tool_version()
     listening = socket.socket(fileno=3)

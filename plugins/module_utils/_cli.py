@@ -75,7 +75,7 @@ TEXTFILE = "--textfile"
 RETRY, RETRIES, PAUSE = "--retry", 3, 5.0
 #: Has the history dropped.
 FORGET = "--forget"
-#: The option for a host where both files of the ledger are lost.
+#: The way out where both files of the ledger are lost.
 WITHOUT_ORIGINALS = "--without-originals"
 #: systemd reads this at the beginning of a line as the priority "error".
 ERROR = "<3>"
@@ -175,7 +175,7 @@ def check_settings(as_json: bool) -> int:
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
     """Check and write metrics; a failed check is written too, so that an old file does not seem to be new."""
-    # Imported here because it has clients of servers, which no other command needs.
+    # It has clients of servers, which no other command needs.
     from ._serving.unit import drift
     from ._serving.verify import metrics as service_metrics
 
@@ -212,7 +212,7 @@ def _print_findings(survey: Survey, as_json: bool) -> int:
 
 def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
     """Apply every stored request; with ``retry``, again after a failure, because devices may appear late at boot."""
-    work = Application(KernelFS(), Store())
+    work = StoredApplication(KernelFS(), Store())
     work.run()
     for dummy in range(RETRIES if retry else 0):
         if not work.failures:
@@ -247,7 +247,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
 
 def restore_after_trial(as_json: bool) -> int:
     """Restore the stored settings after a trial; nothing is done where no trial was running."""
-    work = applications.settle(Store(), KernelFS())
+    work = applications.end_trial_and_apply_stored(Store(), KernelFS())
     _print_changes(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
@@ -275,7 +275,7 @@ def _follows_threads_of_units() -> bool:
     try:
         requests = load_stored_requests(Store(read_only=True))[1]
     except TuningError:
-        return False  # The next application of the requests reports the error.
+        return False  # The next look says so.
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
@@ -327,7 +327,7 @@ def show_stored(as_json: bool) -> int:
 
 def _draw_map(host: Host) -> None:
     """Print the map of a host, or the reason why it cannot be planned."""
-    # Imported here because no other command needs it.
+    # Imported here, as no other command draws.
     from ._host import map_data, map_text
 
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
@@ -336,7 +336,7 @@ def _draw_map(host: Host) -> None:
     except TuningError as error:
         print_lines(f"There is no map of this host: {error}", "")
     else:
-        # Not escaped, because its colours are terminal codes, and it has no text from files.
+        # Its colours are for the terminal, and all else in it are numbers and words of ours.
         sys.stdout.write(f"{page}\n\n")
 
 

@@ -16,45 +16,42 @@ if TYPE_CHECKING:
 
 def show_history(store: Store, as_json: bool) -> int:
     """List the runs that changed this host or did not end, the oldest first."""
-    history = history_file.History(store)
-    print_error_lines(*history.damage)
+    found = history_file.History(store)
+    for sentence in found.damage:
+        print_error_lines(sentence)
     if as_json:
         print_json(
-            {
-                "runs": [run.to_dict() for run in history.notable_runs()],
-                "damage": history.damage,
-                **unfinished_data(store),
-            }
+            {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
         )
     else:
-        print_lines(*unfinished_lines(store), *table.render(history.notable_runs()))
+        print_lines(*unfinished_lines(store), *table.render_table(found.notable_runs()))
     return 0
 
 
 def forget_history(store: Store, as_json: bool) -> int:
     """Remove the history, except for the runs that show which settings were requested for this host."""
-    forgotten = history_file.forget(store)
-    remaining = len(history_file.History(store).runs)
+    gone = history_file.forget_runs(store)
+    kept = len(history_file.History(store).runs)
     if as_json:
-        print_json({"forgotten": forgotten, "kept": remaining})
+        print_json({"forgotten": gone, "kept": kept})
         return 0
-    print_lines(f"{forgotten} runs forgotten")
-    if remaining:
+    print_lines(f"{gone} runs forgotten")
+    if kept:
         print_lines(
-            f"{remaining} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back."
+            f"{kept} kept: what site.yml was last asked for, or did not end, is forgotten once all is put back."
         )
     return 0
 
 
 def unfinished_data(store: Store) -> dict[str, object]:
     """Return the run that did not end as plain data under the key "unfinished_run"; None where all runs have ended."""
-    run = history_file.unfinished_run(store)
+    run = history_file.load_unfinished_run(store)
     return {"unfinished_run": run.to_dict() if run else None}
 
 
 def unfinished_lines(store: Store) -> list[str]:
     """Return a warning that a run did not end, with what to do; no line where all runs have ended."""
-    run = history_file.unfinished_run(store)
+    run = history_file.load_unfinished_run(store)
     if run is None:
         return []
     sentence = run.sentence()

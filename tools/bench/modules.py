@@ -176,7 +176,7 @@ import sys
 sys.path.insert(0, "/usr/lib/sovereign-epyc")
 from sovereign_epyc._knobs.catalogue import KNOBS
 for name in KNOBS:
-    KNOBS[name].load()
+    KNOBS[name].import_knob_file()
 from sovereign_epyc._host.host import Host
 from sovereign_epyc._io.kernelfs import KernelFS
 assert len(Host(KernelFS(read_only=True)).topology.online) == 128

@@ -6,6 +6,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import Measuring as ActionModule
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import MeasuringAction as ActionModule
 
 __all__ = ["ActionModule"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import BackgroundAction
 
 FOLDER = "/opt/llama"
 
 
-class ActionModule(InBackground):
+class ActionModule(BackgroundAction):
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print the last line of the newest log, which is of this build: no two run at a time in a folder."""
         folder = shlex.quote(str(arguments.get("folder") or FOLDER))

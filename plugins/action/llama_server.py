@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import BackgroundAction
 
 #: Prints each instance that is being started, with the last line of its journal.
 STARTING = (
@@ -17,7 +17,7 @@ STARTING = (
 )
 
 
-class ActionModule(InBackground):
+class ActionModule(BackgroundAction):
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print what systemd is starting."""
         return arguments, STARTING

@@ -17,10 +17,10 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import BackgroundAction
 
 
-class ActionModule(InBackground):
+class ActionModule(BackgroundAction):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module, with the token in its file. In check mode nothing is written, and the token stays here."""
         token = self._task.args.pop("token", None)

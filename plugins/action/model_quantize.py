@@ -10,10 +10,10 @@ import shlex
 from pathlib import PurePosixPath
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import InBackground
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import BackgroundAction
 
 
-class ActionModule(InBackground):
+class ActionModule(BackgroundAction):
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print how much of the new file is written."""
         path = PurePosixPath(str(arguments.get("path")))

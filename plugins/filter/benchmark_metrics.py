@@ -52,17 +52,17 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 
 def benchmark_metrics(data: object, host: str = "") -> str:
-    """Return the file; raises AnsibleFilterError for what is no document of a run."""
+    """Return the file; AnsibleFilterError where the data is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
     try:
-        return run_metrics.render(data, host)
+        return run_metrics.render_run_metrics(data, host)
     except BadRequest as error:
         raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
+    """The class that Ansible loads from this file."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filter by its name."""

@@ -47,17 +47,17 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 
 def benchmark_page(data: object) -> str:
-    """Return the page; raises AnsibleFilterError for what is no document of a run."""
+    """Return the page; AnsibleFilterError where the data is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
     try:
-        return run_page.render(data)
+        return run_page.render_run_page(data)
     except BadRequest as error:
         raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
+    """The class that Ansible loads from this file."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filter by its name."""

@@ -43,18 +43,18 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 
 def benchmark_report(data: object) -> str:
-    """Return the report; raises AnsibleFilterError for what is no document of a run."""
+    """Return the report; AnsibleFilterError where the data is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import given
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
     try:
-        return ablation_report.report(given(data))
+        return ablation_report.render_run_report(parse_run_document(data))
     except BadRequest as error:
         raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
+    """The class that Ansible loads from this file."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filter by its name."""

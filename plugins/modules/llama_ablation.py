@@ -7,60 +7,49 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_ablation
-short_description: Measure which settings make an instance of llama-server faster, by leaving out one after the other
+short_description: Measure which settings make an instance of llama-server faster, by removing one at a time
 version_added: 0.1.0
 description:
-  - Leaves out each setting of the host that M(sovereign.epyc.llama_server) and the other modules of this collection
-    have changed, and each option of the instance, and measures what that does. All arms come once in each round, in a
-    random order, and are compared with the tuned state of the same round.
-  - Settings that act at once share a server; what acts at a start gets a start of its own for each value. What needs a
-    reboot is not tested. Rounds go on until each interval decides or the time is up, and then what is worth to be kept
-    is raced against the stock and the tuned state on fresh rounds, which alone tell what all do together.
-  - The service is stopped and started many times, and slower at times. Before the first change a transient unit waits
-    for the end of the run, in whatever way it ends, and puts the stored settings back; after a power cut the boot
-    service does. The drift check says meanwhile that a trial is under way.
-  - A setting that does not take effect is rejected, never said to do nothing.
-  - In check mode nothing is asked, changed or written.
+  - Measures the effect of each setting of the host that M(sovereign.epyc.llama_server) and the other modules of this
+    collection have changed, and of each option of the instance, by removing one at a time. Each round has all arms
+    once, in a random order, and they are compared with the tuned state of the same round.
+  - Settings that take effect at once share a server; those that take effect at a start get a start for each value.
+    Settings that need a reboot are not tested. Rounds continue until each interval has decided or the time is over.
+    Then the settings that are worth keeping are compared with the stock and the tuned state in new rounds, which alone
+    show their joint effect.
+  - The service is stopped and started many times, and slower at times. Before the first change a transient unit is
+    started that restores the stored settings when the run ends in any way; after a power cut the boot service does so.
+    Meanwhile the drift check reports that a trial is under way.
+  - A setting that does not take effect is rejected, and never reported to have no effect.
+  - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.measuring
   - sovereign.epyc.measuring.output
+  - sovereign.epyc.measuring.long_run
 options:
   instance:
     description: The name of the instance. It may be left out where the host has only one.
     type: str
   knobs:
-    description: Only these settings and options, by the names that a check lists.
+    description: Test only these settings and options, by the names that check mode lists.
     type: list
     elements: str
   rounds:
-    description: How many rounds there are at most of settings of one class.
+    description: The largest number of rounds of each class of settings.
     type: int
     default: 40
-  minutes:
-    description: For how many minutes rounds are begun.
-    type: float
-    default: 240
   reboots:
     description:
-      - Whether each boot parameter is left out too, in boots that M(sovereign.epyc.llama_ablation_boot) measures
-        afterwards. It goes on with the document of this run, which has not ended then. Stock keeps the boot
-        parameters, unless nothing else is left out.
+      - Whether boot parameters are tested too, in boots that M(sovereign.epyc.llama_ablation_boot) measures afterwards.
+        That module continues the document of this run, which has not ended then. Stock keeps the boot parameters,
+        unless nothing else is tested.
     type: bool
     default: false
-  seed:
-    description: Decides on the order of all arms. By default it is drawn.
-    type: int
-  streams:
-    description: How many prompts are sent at once, beside one at a time. By default no more than one.
-    type: list
-    elements: int
-    default: []
 notes:
-  - It needs the engine on the host, which the role sovereign.epyc.base installs.
-  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) show what a document
-    says.
+  - The host needs the host tool, which the role sovereign.epyc.base installs.
+  - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) render a document.
 seealso:
   - module: sovereign.epyc.llama_ablation_boot
   - module: sovereign.epyc.llama_benchmark
@@ -68,20 +57,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find out what pays
+- name: Measure which settings pay
   sovereign.epyc.llama_ablation:
     instance: chat
     minutes: 120
   register: tried
 
-- name: Show it
+- name: Show the report
   ansible.builtin.debug:
     var: tried.text
 """
 
 RETURN = r"""
 clean:
-  description: Whether the run proves anything, that is, it is not void as a whole. In check mode it is true.
+  description: Whether the run is sound, so that its verdicts are valid. In check mode it is true.
   returned: always
   type: bool
 instance:
@@ -93,12 +82,12 @@ document:
   returned: always
   type: str
 reboots:
-  description: Whether M(sovereign.epyc.llama_ablation_boot) has to go on with the document.
+  description: Whether M(sovereign.epyc.llama_ablation_boot) has to continue the document.
   returned: always
   type: bool
 verdicts:
   description:
-    - What was found out on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
+    - The verdict on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
       C(rejected); ratios are with the setting over without it, above 1 it is better, and C(low) and C(high) are the
       ends of the interval.
   returned: when it was measured
@@ -114,7 +103,12 @@ text:
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import SPEC, Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
+    ARGUMENT_SPEC,
+    LONG_RUN_SPEC,
+    OUTPUT_SPEC,
+    MeasuringRequest,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -129,15 +123,15 @@ if TYPE_CHECKING:
 
 
 def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-    """Measure, and return the module's result; in a check say only what would be measured."""
+    """Measure and return the result of the module; in check mode return what would be measured."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-    # Rounds are limited by class here, not counted until enough of them are good.
-    asked, wanted = Asked({**params, "rounds": None}), ablation.Wanted(params)
+    # The option rounds limits the rounds of a class here, and does not say how many have to count.
+    asked, wanted = MeasuringRequest({**params, "rounds": None}), ablation.AblationRequest(params)
     if check:
-        name, sentence = ablation.announced(host, asked, wanted)
+        name, sentence = ablation.describe_ablation(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
-    with progress.shown() as tell:
-        path, document = ablation.measure(host, asked, wanted, tell)
+    with progress.progress_file() as tell:
+        path, document = ablation.run_ablation(host, asked, wanted, tell)
     judgement = Judgement(document)
     return {
         "changed": True,
@@ -145,8 +139,8 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "instance": document["instance"],
         "document": path,
         "reboots": document["ended"] is None,
-        "verdicts": judgement.rows(),
-        "text": ablation_report.report(document),
+        "verdicts": judgement.to_rows(),
+        "text": ablation_report.render_run_report(document),
     }
 
 
@@ -154,12 +148,11 @@ def main() -> None:
     spec = dict(
         instance=dict(type="str"),
         knobs=dict(type="list", elements="str"),
-        rounds=dict(type="int", default=40),
-        minutes=dict(type="float", default=240),
+        rounds=dict(type="int", default=ablation.ROUNDS),
         reboots=dict(type="bool", default=False),
-        seed=dict(type="int"),
-        streams=dict(type="list", elements="int", default=[]),
-        **SPEC,
+        **LONG_RUN_SPEC,
+        **ARGUMENT_SPEC,
+        **OUTPUT_SPEC,
     )
     run_writer(spec, write)
 

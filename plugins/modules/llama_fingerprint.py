@@ -81,7 +81,7 @@ SHOWN = 12
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return what is there now, and what of it is not as expected."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
-    known = fingerprint.of(host, measured_instance.find(host, params["instance"]), ())
+    known = fingerprint.read_fingerprint(host, measured_instance.find_instance(host, params["instance"]), ())
     found = {key: known.get(key) for key in params["expect"]}
     return {
         "found": found,

@@ -126,7 +126,7 @@ def test_a_reboot_comes_between_two_calls_until_all_is_back(controller: Controll
     arms = [False, "tuned", "without nohz_full", ""]
     between = [(REBOOT, None), (BOOT, None)]
     assert calls == [one for arm in arms for one in ((BOOT, arm), between[0])][:-1]
-    (shown,) = played["Show what pays"]["results"]
+    (shown,) = played["Show the reports"]["results"]
     assert shown["msg"] == "after"
 
 
@@ -135,9 +135,9 @@ def test_a_failure_brings_all_back_before_it_is_told(controller: Controller) -> 
     played, told = controller.play("-l", "breaks", *OK)
     assert played.returncode == 2
     assert [arm for name, arm in told if name == BOOT] == [False, "tuned", True]
-    said = played["Fail where the boots ended early"]["msg"]
+    said = played["Fail if the boots ended early"]["msg"]
     assert said == (
-        "At 'Measure what was booted into, and prepare the next boot': It does not serve. All was put back. What was "
+        "At 'Measure the arm of this boot, and prepare the next boot': It does not serve. All was put back. What was "
         "measured until then is in /run.json."
     )
 

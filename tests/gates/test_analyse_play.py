@@ -35,11 +35,11 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     words = (f"analyse_file={source}", f"analyse_page={page}", f"analyse_metrics={metrics}", "analyse_host=there")
     said = run_analysis(run, *words, check=True)
     assert not page.exists() and not metrics.exists()
-    lines = ablation_report.report(data).splitlines()
+    lines = ablation_report.render_run_report(data).splitlines()
     assert [line for line in lines if line not in said] == []
     run_analysis(run, *words)
-    assert page.read_text() == run_page.render(data)
-    assert metrics.read_text() == run_metrics.render(data, "there")
+    assert page.read_text() == run_page.render_run_page(data)
+    assert metrics.read_text() == run_metrics.render_run_metrics(data, "there")
 
 
 def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:

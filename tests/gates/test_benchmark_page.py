@@ -49,7 +49,7 @@ COLLISIONS = """
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of an ablation, just opened."""
     text = json.dumps(bench_documents.ablation()).replace("governor", LONG)
-    return open_page(browser, tmp_path / "run.html", run_page.render(text))
+    return open_page(browser, tmp_path / "run.html", run_page.render_run_page(text))
 
 
 def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
@@ -95,7 +95,7 @@ def test_what_colours_say_is_said_without_them(page: Page) -> None:
         assert words in said, words
     titles = page.evaluate("[...document.querySelectorAll('.plot .hollow title')].map(one => one.textContent)")
     void = [words for words in titles if words != "predicted"]
-    assert len(void) > 20 and all("void: steal took 2.0%" in words for words in void)
+    assert len(void) > 20 and all("discarded: the hypervisor took 2.0%" in words for words in void)
 
 
 def test_it_prints_with_all_charts(page: Page) -> None:
@@ -106,7 +106,7 @@ def test_it_prints_with_all_charts(page: Page) -> None:
 
 
 def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
-    open_page(browser, tmp_path / "tuning.html", run_page.render(bench_documents.tuning()))
+    open_page(browser, tmp_path / "tuning.html", run_page.render_run_page(bench_documents.tuning()))
     assert browser.evaluate("document.querySelector('.headline').innerText").startswith(
         "chat: threads 96 instead of 124"
     )
@@ -115,7 +115,7 @@ def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
 
 
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
-    open_page(browser, tmp_path / "evil.html", run_page.render(bench_documents.hostile()))
+    open_page(browser, tmp_path / "evil.html", run_page.render_run_page(bench_documents.hostile()))
     assert browser.evaluate("document.querySelectorAll('img, a').length") == 0
     assert browser.evaluate("document.body.innerText").count(bench_documents.EVIL) > 20
     assert browser.errors == []

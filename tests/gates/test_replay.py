@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Server, ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Server, fetch_answer
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.completion_api import LLAMA
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
@@ -48,7 +48,7 @@ class Replay:
 
     def times(self, tokens: int = 8) -> tuple[float, float]:
         """Return the milliseconds of a token of an answer, and those of one of its prompt."""
-        told = ask(self.server, Prompt("prose", "Once upon a time", tokens)).timings
+        told = fetch_answer(self.server, Prompt("prose", "Once upon a time", tokens)).timings
         assert told["prompt_n"] == COUNTED
         return round(told["predicted_ms"] / tokens, 6), round(told["prompt_ms"] / COUNTED, 6)
 
@@ -204,9 +204,9 @@ def test_it_drifts_from_the_first_start_on(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
     with running_replay(home, PLAIN, "--parallel", "2", "--threads", "1") as one:
         whole = ask(one.server, PROMPT)
-        assert whole.predicted == len(whole.chunks) == 8 and whole.rate == pytest.approx(1000)
+        assert whole.generated_tokens == len(whole.chunks) == 8 and whole.tokens_per_second == pytest.approx(1000)
         assert ask(one.server, PROMPT).text == whole.text
-        closed_loop.many_streams(one.server, [PROMPT], 3)
+        closed_loop.answer_in_parallel(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
         assert http.in_work(one.server.url, http.ask(one.server.url, "/metrics", 5)[1]) == 0
@@ -218,7 +218,7 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         )
         assert said["tokens_predicted"] == said["timings"]["predicted_n"] == 3 and len(said["content"].split()) == 3
         with pytest.raises(TuningError, match="exceeds the available context"):
-            ask(one.server, Prompt("prose", "long" * 2048, 8))
+            fetch_answer(one.server, Prompt("prose", "long" * 2048, 8))
 
 
 def test_requests_wait_for_a_slot(home: Path) -> None:
@@ -227,7 +227,7 @@ def test_requests_wait_for_a_slot(home: Path) -> None:
     for slots in ("1", "2"):
         with running_replay(home, {**PLAIN, "base_ms": 4.0}, "--parallel", slots, "--threads", "1") as one:
             begun = one.server.clock.monotonic()
-            closed_loop.many_streams(one.server, [PROMPT], 2, 2)
+            closed_loop.answer_in_parallel(one.server, [PROMPT], 2, 2)
             spans[slots] = one.server.clock.monotonic() - begun
     assert spans["1"] >= 4 * 8 * 0.004 and spans["2"] < 0.8 * spans["1"]
 
@@ -235,8 +235,10 @@ def test_requests_wait_for_a_slot(home: Path) -> None:
 def test_guesses_come_together_and_a_step_costs_the_same(home: Path) -> None:
     with running_replay(home, {**PLAIN, "accepted": 0.5}, "--spec-type", "ngram-simple") as one:
         whole = ask(one.server, Prompt("prose", "Once", 31))
-        assert whole.predicted == 31 and whole.accepted / whole.drafted == pytest.approx(0.5, abs=0.05)
-        assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted)
+        assert whole.generated_tokens == 31 and whole.accepted_tokens / whole.drafted_tokens == pytest.approx(
+            0.5, abs=0.05
+        )
+        assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted_tokens)
         seen = trial.run(one.server.url, None)
         assert seen.speculative and seen.tokens == trial.TOKENS and seen.drafts and seen.whole
         assert seen.acceptance == pytest.approx(0.5, abs=0.05)

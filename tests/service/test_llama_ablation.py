@@ -39,7 +39,7 @@ def run_ablation(service_host, *arguments, **options):
     played = run_playbook(
         service_host.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, **options}), *arguments
     )
-    return played.returncode, played["Leave out one after the other"]["results"][0]
+    return played.returncode, played["Remove one setting at a time"]["results"][0]
 
 
 def read_arguments(service_host):

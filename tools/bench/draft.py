@@ -37,7 +37,7 @@ NAME = "bench-draft"
 TEMPERATURES = (0.0, 0.7, 1.0)
 LENGTHS = (2, 4, 8)
 TOKENS = 48
-TEXTS = tuple(text for kind in built_in_prompts.TEXTS.values() for text in kind)
+TEXTS = tuple(text for kind in built_in_prompts.PROMPT_TEXTS.values() for text in kind)
 MACHINES = ("9754", "9354", "9655")
 #: Gigabytes of weights in Q4_K_M and billions of parameters, by name; and those of a draft of one billion.
 SIZES = {"8B": (4.9, 8.0), "32B": (19.8, 32.8), "70B": (42.5, 70.6), "405B": (243.0, 405.9)}

@@ -39,7 +39,7 @@ STREAMS = (1, 4)
 #: For each time what is asked, and how many tokens an answer has. After a few words the first text comes within some
 #: 20 ms, of which the clients themselves take more than what is compared here: it has the prompts of a benchmark.
 LOADS: dict[str, tuple[Sequence[str], int]] = {
-    "ttft": (built_in_prompts.TEXTS["prose"], 16),
+    "ttft": (built_in_prompts.PROMPT_TEXTS["prose"], 16),
     "tpot": (("Once upon a time", "The old house", "In the morning", "Far from home"), 96),
 }
 REQUESTS = 12
@@ -60,9 +60,9 @@ def measure_with_own_driver(url: str, asked: Sequence[prompts.Prompt], streams: 
     server = Server(url)
     answers: list[Answer]
     if streams == 1:
-        answers = closed_loop.one_stream(server, [asked[number % len(asked)] for number in range(REQUESTS)])
+        answers = closed_loop.answer_in_turn(server, [asked[number % len(asked)] for number in range(REQUESTS)])
     else:
-        by_stream = closed_loop.many_streams(server, asked, streams, REQUESTS // streams)
+        by_stream = closed_loop.answer_in_parallel(server, asked, streams, REQUESTS // streams)
         answers = [answer for those in by_stream for answer in those]
     return {"ttft": median(one.ttft_ms for one in answers), "tpot": median(one.tpot_ms for one in answers)}
 
@@ -71,7 +71,7 @@ def measure_with_aiperf(
     program: Path, url: str, folder: Path, asked: Sequence[prompts.Prompt], streams: int
 ) -> dict[str, float]:
     """Return median milliseconds to the first text and per token, as AIPerf measures them."""
-    (folder / "prompts.jsonl").write_text(prompts.render(asked))
+    (folder / "prompts.jsonl").write_text(prompts.format_prompt_file(asked))
     out = folder / f"out-{time.monotonic_ns()}"
     command = [
         str(program),
@@ -100,7 +100,7 @@ def compare_drivers(figures: Figures, url: str, program: Path, folder: Path, rou
     (folder / "tokenizer/tokenizer.json").write_text(json.dumps(TOKENIZER))
     (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
     for name, (words, tokens) in LOADS.items():
-        asked = [prompts.Prompt(prompts.USER, text, tokens) for text in words]
+        asked = [prompts.Prompt(prompts.USER_KIND, text, tokens) for text in words]
         measure_with_own_driver(url, asked, 1)
         for streams in STREAMS:
             ratios: list[float] = []

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import headline
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.ablation_report import ablation_headline
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import measured_rounds, schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from vepyc import VepycError
@@ -107,10 +107,12 @@ def main() -> int:
                 run_playbook(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
         judgement = Judgement(json.loads(run_of("ablation").read_text()))
         if not judgement.confirmation.confirmed:
-            raise VepycError(f"{headline(judgement)} Give it more --minutes, or a machine that does nothing else.")
+            raise VepycError(
+                f"{ablation_headline(judgement)} Give it more --minutes, or a machine that does nothing else."
+            )
         fresh = [one for one in judgement.rounds if one.phase == schedule.CONFIRMATION]
         for kind in options.kinds:
-            gains = measured_rounds.differences(fresh, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
+            gains = measured_rounds.log_ratios(fresh, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
             figures.print_figure(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
     except VepycError as error:
         print(f"bench-llama: {error}", file=sys.stderr)

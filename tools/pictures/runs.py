@@ -25,7 +25,7 @@ RUN = Path(__file__).parents[2] / "docs/runs/two-cores.json.gz"
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
-        file.write_text(run_page.render(gzip.decompress(RUN.read_bytes()).decode()), encoding="utf-8")
+        file.write_text(run_page.render_run_page(gzip.decompress(RUN.read_bytes()).decode()), encoding="utf-8")
         with Page(width=900, height=900) as browser:
             browser.open_file(file)
             browser.save_screenshot(FOLDER / "run-page.png")

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of an instance that an ablation can leave out, each with what is then said no more.
+"""The options of an instance that an ablation can remove, each as a list of words.
 
-That is a list of words: flags of the server, variables of its environment with an equals sign behind them, and settings
-of its unit in the same form. What decides on the model, on who reaches it and on how much it takes is never left out.
+The words are flags of the server, environment variables followed by an equals sign, and settings of the unit in the
+same form. Options that decide on the model, on the clients or on limits are never removed.
+
 Source: tools/server/README.md of llama.cpp, systemd.exec(5), systemd.resource-control(5).
 """
 
@@ -15,17 +16,17 @@ from .._io import textfile
 from .._io.paths import UNIT_FOLDER
 from .._knobs.catalogue import RESTART
 from .._notation.unit_syntax import format_command_line
-from .arm_switch import Variant, environment, service_lines
+from .arm_switch import InstanceVariant, render_service_drop_in, variable_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .._bench.target.measured_instance import Target
+    from .._bench.target.measured_instance import MeasuredInstance
     from .._host.host import Host
 
-#: Name -> the beginnings of the flags that say it.
+#: Name of an option -> the beginnings of its flags.
 FLAGS: dict[str, tuple[str, ...]] = {
     "threads": ("--threads",),
     "batch threads": ("--threads-batch",),
@@ -38,10 +39,10 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "repacking": ("--repack", "--no-repack"),
     "NUMA mode": ("--numa",),
 }
-#: Flags that are what they are called, not the beginning of others.
-WHOLE = ("--threads", "--threads-batch", "--repack")
+#: Flags that match exactly, and are not the beginning of other flags.
+EXACT_FLAGS = ("--threads", "--threads-batch", "--repack")
 OPENMP, VARIABLES = "OpenMP environment", ("OMP_", "GOMP_", "KMP_")
-#: Name -> settings of the unit, each with the lines that have systemd do without it.
+#: Name of an option -> settings of the unit, each with the lines of a drop-in that reset it.
 UNIT: dict[str, dict[str, tuple[str, ...]]] = {
     "memory policy": {"NUMAPolicy=": ("NUMAPolicy=default", "NUMAMask=")},
     "CPU set": {"AllowedCPUs=": ("AllowedCPUs={online}",), "CPUAffinity=": ("CPUAffinity=",)},
@@ -49,68 +50,71 @@ UNIT: dict[str, dict[str, tuple[str, ...]]] = {
 SPECULATION = "speculation"
 
 
-def of_instance(target: Target, host: Host) -> list[dict[str, Any]]:
-    """Return the options that an instance was given, as schedule.arms takes them."""
+def list_removable_options(target: MeasuredInstance, host: Host) -> list[dict[str, Any]]:
+    """Return the options that an instance was given, as knobs for build_ablation_arms."""
     said: dict[str, list[str]] = {}
-    for words in _options(target.arguments[1:]):
-        name = next((name for name, begins in FLAGS.items() if _is_one(words[0], begins)), None)
+    for words in _split_options(target.arguments[1:]):
+        name = next((name for name, begins in FLAGS.items() if _flag_matches(words[0], begins)), None)
         if name is not None:
             said.setdefault(name, []).append(words[0])
-    variables = sorted(name for name in environment(host.fs, target.process) if name.startswith(VARIABLES))
+    variables = sorted(name for name in variable_names(host.fs, target.process) if name.startswith(VARIABLES))
     if variables:
         said[OPENMP] = [f"{name}=" for name in variables]
     lines = (
         textfile.read_text(textfile.path_in_tree(host.fs.root, f"{UNIT_FOLDER}/{target.units[0]}")) or ""
     ).splitlines()
     for name, settings in UNIT.items():
-        there = [one for one in settings if any(line.startswith(one) and line != one for line in lines)]
+        there = [setting for setting in settings if any(line.startswith(setting) and line != setting for line in lines)]
         if there:
             said[name] = there
     return [{"name": name, "class": RESTART, "settings": {}, "arguments": words} for name, words in said.items()]
 
 
-def without(arguments: Sequence[str], left_out: Collection[str]) -> list[str]:
-    """Return the arguments of a server, the program first, without some flags and what they are given."""
-    kept = [word for words in _options(arguments[1:]) if words[0] not in left_out for word in words]
+def remove_flags(arguments: Sequence[str], left_out: Collection[str]) -> list[str]:
+    """Return the arguments of a server, the program first, without some flags and their values."""
+    kept = [word for words in _split_options(arguments[1:]) if words[0] not in left_out for word in words]
     return [arguments[0], *kept]
 
 
-def variants(target: Target, host: Host) -> Callable[[Mapping[str, Any]], Variant]:
-    """Return what says how an arm has the unit of an instance, which is as it was planned now."""
+def make_variant_builder(target: MeasuredInstance, host: Host) -> Callable[[Mapping[str, Any]], InstanceVariant]:
+    """Return the function that makes the variant of an instance for an arm."""
     arguments, fs = target.arguments, host.fs
 
-    def variant(arm: Mapping[str, Any]) -> Variant:
+    def variant(arm: Mapping[str, Any]) -> InstanceVariant:
         gone = arm["arguments"]
-        lines = drop_in(arguments, gone, fs.read("/sys/devices/system/cpu/online"))
-        return Variant(
-            lines, without(arguments, gone), [one[:-1] for one in gone if one.startswith(VARIABLES)], moves(gone)
+        lines = render_drop_in(arguments, gone, fs.read("/sys/devices/system/cpu/online"))
+        return InstanceVariant(
+            lines,
+            remove_flags(arguments, gone),
+            [word[:-1] for word in gone if word.startswith(VARIABLES)],
+            may_move_memory(gone),
         )
 
     return variant
 
 
-def drop_in(arguments: Sequence[str], left_out: Collection[str], online: str) -> str | None:
-    """Return the lines that have a unit do without something; None where nothing is left out."""
+def render_drop_in(arguments: Sequence[str], left_out: Collection[str], online: str) -> str | None:
+    """Return the text of the drop-in that removes words from a unit; None where none are removed."""
     if not left_out:
         return None
-    words = without(arguments, left_out)
+    words = remove_flags(arguments, left_out)
     lines = ["ExecStart=", f"ExecStart={format_command_line(words[0], words[1:])}"]
     for settings in UNIT.values():
         for name, instead in settings.items():
             lines += [line.format(online=online) for line in instead if name in left_out]
     names = [word[:-1] for word in left_out if word.startswith(VARIABLES)]
     lines += [f"UnsetEnvironment={' '.join(names)}"] if names else []
-    return service_lines(lines)
+    return render_service_drop_in(lines)
 
 
-def moves(left_out: Iterable[str]) -> bool:
-    """Return whether the memory of an instance may lie elsewhere than planned without these."""
-    anywhere = {"--numa", *(one for settings in UNIT.values() for one in settings)}
-    return any(one in anywhere for one in left_out)
+def may_move_memory(left_out: Iterable[str]) -> bool:
+    """Return whether the memory of an instance may be on other nodes than planned without these words."""
+    anywhere = {"--numa", *(setting for settings in UNIT.values() for setting in settings)}
+    return any(word in anywhere for word in left_out)
 
 
-def _options(words: Sequence[str]) -> Iterator[list[str]]:
-    """Yield each flag with what it is given. A number may begin with a minus sign."""
+def _split_options(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yield each flag with its values; a negative number is a value."""
     option: list[str] = []
     for word in words:
         if word.startswith("-") and not word[1:2].isdigit() and option:
@@ -121,5 +125,5 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
         yield option
 
 
-def _is_one(flag: str, begins: Sequence[str]) -> bool:
-    return any(flag == one or (one not in WHOLE and flag.startswith(one)) for one in begins)
+def _flag_matches(flag: str, begins: Sequence[str]) -> bool:
+    return any(flag == begin or (begin not in EXACT_FLAGS and flag.startswith(begin)) for begin in begins)

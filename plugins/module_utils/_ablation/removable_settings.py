@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The settings of a host that an ablation can leave out: those that are not what they were before it was tuned."""
+"""The settings of a host that an ablation can remove: those whose value is not the original."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 NEEDS_REBOOT = "it needs a reboot"
 
 
-def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the knobs, as schedule.arms takes them, and why others are not tested, by name.
+def list_removable_settings(
+    host: Host, store: Store, reboots: bool = False
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the knobs for build_ablation_arms, and by name why other knobs are not tested.
 
-    With ``reboots``, each boot parameter is a knob too. BadRequest where the host is not as its stored settings say:
-    what is measured would have no name.
+    With ``reboots``, each boot parameter is a knob too. BadRequest where the host has drifted from its stored
+    requests: then nobody would know what was measured.
     """
     originals = Ledger(store, host.fs).load_originals()
     knobs: dict[str, dict[str, Any]] = {}
@@ -45,7 +47,7 @@ def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[
             continue
         rest = verdict.address.partition(":")[2]
         when = row.takes_effect(rest)
-        # A boot parameter is a knob of its own, which needs as many boots as all of them together.
+        # Each boot parameter is a knob by itself, because all of them together need as many boots as one.
         name = rest if row.needs_reboot else row.ablation_name(rest)
         if when == REBOOT and not (reboots and row.needs_reboot):
             untested[name] = NEEDS_REBOOT
@@ -57,6 +59,6 @@ def of_host(host: Host, store: Store, reboots: bool = False) -> tuple[list[dict[
             )
         knob = knobs.setdefault(name, {"name": name, "class": when, "settings": {}, "arguments": []})
         knob["settings"][verdict.address] = original
-        # Where one of its settings needs a start, all wait for that.
-        knob["class"] = max(knob["class"], when, key=list(schedule.UNITS).index)
+        # If one setting of a knob needs a start, the whole knob does.
+        knob["class"] = max(knob["class"], when, key=list(schedule.REPETITIONS).index)
     return list(knobs.values()), untested

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The way back from a trial, ready before its first change; it does not depend on the program that measures.
+"""Restores the stored settings after a trial, however the program that measures ends; ready before its first change.
 
-A transient unit waits until that program has ended, in whatever way, and then calls ``sovereign-epyc settle``.
+A transient unit waits until that program has ended, and then calls ``sovereign-epyc settle``.
+
 Source: systemd-run(1), systemd.service(5) (ExecStopPost).
 """
 
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
 UNIT = "sovereign-epyc-trial.service"
 
 
-def begin(store: Store, fs: KernelFS, unit: str) -> None:
-    """Have the way back ready, for a trial by this process that may start a unit anew; to be called before any change.
+def start_guard(store: Store, fs: KernelFS, unit: str) -> None:
+    """Start the guard of a trial by this process, before any change; ``unit`` is what it may restart.
 
-    BadRequest where another trial is under way, or the command of the engine is not on this host.
+    BadRequest where another trial is under way, or the host tool is missing.
     """
-    refuse_another(store)
+    refuse_second_trial(store)
     process = os.getpid()
     wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
     properties = (f"ExecStopPost={HOST_TOOL} settle", "TimeoutStopSec=infinity")
-    options = [f"--unit={UNIT}", "--collect", "--quiet", *(f"--property={one}" for one in properties)]
+    options = [f"--unit={UNIT}", "--collect", "--quiet", *(f"--property={setting}" for setting in properties)]
     with store.hold_lock():
-        note(store, fs, unit)
+        write_trial_journal(store, fs, unit)
         try:
             command.run_command(["systemd-run", *options, *wait])
         except TuningError:
@@ -45,8 +46,8 @@ def begin(store: Store, fs: KernelFS, unit: str) -> None:
             raise
 
 
-def refuse_another(store: Store) -> None:
-    """Raise BadRequest where another trial is under way, or the command of the engine is not on this host."""
+def refuse_second_trial(store: Store) -> None:
+    """Raise BadRequest where another trial is under way, or the host tool is missing."""
     if store.has_file(TRIAL):
         raise BadRequest(
             f"An ablation or a tuning did not end, or goes on: {store.file_path(TRIAL)} is there. 'sovereign-epyc "
@@ -56,10 +57,11 @@ def refuse_another(store: Store) -> None:
         raise BadRequest(f"There is no {HOST_TOOL}, which puts settings back when this is ended: run site.yml first.")
 
 
-def note(store: Store, fs: KernelFS, unit: str) -> None:
-    """Write down that a trial of this process begins, on the disk when this returns.
+def write_trial_journal(store: Store, fs: KernelFS, unit: str) -> None:
+    """Write the journal of a trial by this process to disk.
 
-    The journal is of this boot: the boot service puts the stored settings back in the next one, and removes it.
+    The journal is valid in this boot only: in the next one the boot service restores the stored settings, and
+    removes it.
     """
     process = os.getpid()
     with store.hold_lock():

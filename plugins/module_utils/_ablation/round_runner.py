@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rounds of a run that changes host and instance from arm to arm, and the way back, however it ends.
+"""Measures the rounds of a run that changes host and instance from arm to arm, and restores everything at its end.
 
-What decides on the next round is not here: an ablation leaves settings out, a tuning tries other options.
+The caller decides on the next round: an ablation removes settings, a tuning tries other options.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 import os
 import time
 
+from .._bench.load.request import MINUTES
 from .._bench.rounds import schedule
 from .._bench.sampling.meter import Meter
-from .._bench.target.measured_instance import find
+from .._bench.target.measured_instance import find_instance
 from .._errors import BadRequest, TuningError
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
 from .._knobs import apply_stored
 from . import restore_guard
-from .arm_switch import NotBack, Switch
+from .arm_switch import ArmSwitch, RestoreFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,22 +29,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._bench.load.answer import Sample
-    from .._bench.load.request import Asked
+    from .._bench.load.request import MeasuringRequest
     from .._bench.run import Run
-    from .arm_switch import Variant
+    from .arm_switch import InstanceVariant
 
-#: The minutes of a whole run, and the share of them in which rounds may begin that choose; the rest is for those that
-#: confirm the choice.
-MINUTES, CHOOSING = 240, 0.75
-#: So many void rounds in a row are the end: what disturbs does not go away.
-HOPELESS = 10
+#: The share of the minutes in which rounds of the search may begin; the rest is for the confirmation.
+SEARCH_TIME_SHARE = 0.75
 
 
-class Runner:
-    """Measures rounds of arms. ``minutes`` are those of the whole run, and ``tell`` gets a line on each step."""
+class RoundRunner:
+    """Measures rounds of arms. ``minutes`` limits the whole run, ``tell`` is called with a line on each step."""
 
     def __init__(
-        self, run: Run, switch: Switch, asked: Asked, minutes: float, tell: Callable[[str], None], clock: Any
+        self,
+        run: Run,
+        switch: ArmSwitch,
+        asked: MeasuringRequest,
+        minutes: float,
+        tell: Callable[[str], None],
+        clock: Any,
     ) -> None:
         self.run = run
         self.plan: dict[str, Any] = run.document["plan"]
@@ -53,31 +57,31 @@ class Runner:
         self._seconds = 60 * minutes
         self._clock = clock
         self._begun = clock.monotonic()
-        #: How many times an arm of a class is asked all prompts in a round.
-        self.requests = {unit: rule.requests for unit, rule in schedule.UNITS.items()}
-        #: What the server that runs has been started with, None before the first start.
+        #: Class of a knob -> how often an arm is sent all prompts in a round.
+        self.requests = {unit: rule.requests for unit, rule in schedule.REPETITIONS.items()}
+        #: The name of the arm that the server was started for, None before the first start.
         self._server: str | None = None
-        #: Why its pace was not even when it had warmed up.
+        #: Why the token rate was not stable after the warm-up; an empty text where it was.
         self._warmth = ""
 
-    def spent(self) -> float:
-        """Return the share of the time that is over."""
+    def time_share_spent(self) -> float:
+        """Return the share of the run's time that has passed."""
         return float(self._clock.monotonic() - self._begun) / self._seconds
 
-    def round(self, unit: str, phase: str, names: Sequence[str]) -> list[Sample]:
+    def measure_round(self, unit: str, phase: str, names: Sequence[str]) -> list[Sample]:
         """Measure one round, each arm once in the order of the plan; return its samples.
 
-        An arm that cannot be measured is rejected. TuningError for one that is compared with, or leaves nothing out.
+        An arm that fails is rejected. TuningError where it is an arm that others are compared with.
         """
         order = self.plan["order"]
-        nth = 1 + sum((one["class"], one["phase"]) == (unit, phase) for one in order)
-        row = schedule.row(self.run.document["seed"], len(order) + 1, unit, nth, names, phase)
+        nth = 1 + sum((planned["class"], planned["phase"]) == (unit, phase) for planned in order)
+        row = schedule.plan_round(self.run.document["seed"], len(order) + 1, unit, nth, names, phase)
         order.append(row)
         arms = {arm["name"]: arm for arm in self.plan["arms"]}
-        shared = schedule.UNITS[unit].restart_every > 0
+        shared = schedule.REPETITIONS[unit].restart_every > 0
         made: list[Sample] = []
         if shared and (row["restart"] or self._server != schedule.TUNED):
-            self._start(arms[schedule.TUNED])
+            self._start_instance(arms[schedule.TUNED])
         for name in row["arms"]:
             self.tell(f"{phase}, round {row['round']}: {name}")
             arm = arms[name]
@@ -85,71 +89,71 @@ class Runner:
                 if shared:
                     self.switch.live(arm)
                 else:
-                    self._start(arm)
-                made += self._measure(row, arm)
-            except NotBack:
+                    self._start_instance(arm)
+                made += self._measure_arm(row, arm)
+            except RestoreFailed:
                 raise
             except TuningError as error:
-                subject = schedule.subject(arm)
+                subject = schedule.rejectable_subject(arm)
                 if not subject:
                     raise TuningError(f"{name} cannot be measured: {error}") from None
-                self.reject(subject, line(error))
+                self.reject(subject, format_error_line(error))
         self.run.document["samples"] += made
         return made
 
     def reject(self, subject: str, why: str) -> None:
-        """Note why a knob or a candidate cannot be measured; the first reason stays."""
+        """Record why a knob or a candidate cannot be measured; a reason that is there already stays."""
         self.plan["rejected"].setdefault(subject, why)
 
-    def _start(self, arm: Mapping[str, Any]) -> None:
+    def _start_instance(self, arm: Mapping[str, Any]) -> None:
         self._server = None
         self.switch.start(arm)
         self._server = arm["name"]
-        self._warmth = self._meter().warm_up()
+        self._warmth = self._make_meter().warm_up()
 
-    def _meter(self) -> Meter:
+    def _make_meter(self) -> Meter:
         switch = self.switch
         return Meter(switch.host(), switch.target, self.asked, self._clock, switch.variant.anywhere)
 
-    def _measure(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
+    def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         where = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
         requests = self.requests[row["class"]]
-        samples, dummy = self._meter().measure(where, requests, self.switch.proven, self.switch.digest)
+        samples, dummy = self._make_meter().measure(where, requests, self.switch.proven, self.switch.digest)
         if self._warmth:
-            for one in samples:
-                one["void"] = " ".join(filter(None, [one["void"], self._warmth]))
+            for sample in samples:
+                sample["void"] = " ".join(filter(None, [sample["void"], self._warmth]))
         return samples
 
 
-def conduct(
+def conduct_run(
     run: Run,
-    asked: Asked,
+    asked: MeasuringRequest,
     minutes: float,
-    variants: Callable[[Mapping[str, Any]], Variant],
-    work: Callable[[Runner], None],
+    variants: Callable[[Mapping[str, Any]], InstanceVariant],
+    work: Callable[[RoundRunner], None],
     tell: Callable[[str], None],
     clock: Any = time,
 ) -> tuple[str, dict[str, Any]]:
-    """Have ``work`` measure with a runner, then put all back; return the file of the run, and its document.
+    """Have ``work`` measure rounds, then restore everything; return the path of the document, and the document.
 
-    ``variants`` says how an arm has the unit. TuningError where it cannot be measured to its end: then all is put back
-    too, and what was measured until then is in the file.
+    ``variants`` makes the variant of the instance for an arm. TuningError where the run cannot be completed: then
+    everything is restored too, and the samples until then are in the file.
     """
     host, target = run.host, run.target
     run.prepare(tell)
     store, fs = Store(host.fs.root), KernelFS(host.fs.root)
-    switch = Switch(store, fs, target, run.settings, variants, asked.limit, clock)
-    restore_guard.begin(store, fs, target.units[0])
+    switch = ArmSwitch(store, fs, target, run.settings, variants, asked.answer_timeout, clock)
+    restore_guard.start_guard(store, fs, target.units[0])
     failure = None
     try:
-        work(Runner(run, switch, asked, minutes, tell, clock))
+        work(RoundRunner(run, switch, asked, minutes, tell, clock))
     except TuningError as error:
-        failure, run.goes_on = error, False
-        run.document["remarks"].append(f"It ended early: {line(error)}")
+        failure, run.continues_after_boot = error, False
+        run.document["remarks"].append(f"It ended early: {format_error_line(error)}")
     finally:
         tell("it puts all back")
         left = apply_stored.end_trial_and_apply_stored(store, fs).failures
-    run.target = find(host, target.name, asked.limit, clock)
+    run.target = find_instance(host, target.name, asked.answer_timeout, clock)
     run.end(restored=not left and run.target.arguments == target.arguments)
     if left:
         raise TuningError(
@@ -161,24 +165,24 @@ def conduct(
     return run.path, run.document
 
 
-def time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
-    """Return the minutes of a run, and the seed of all orders, which is drawn where none is given.
+def parse_time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
+    """Return the minutes of a run, and the seed of all orders, a random one where none is given.
 
-    ``raw`` are options by name. BadRequest for one that cannot be.
+    ``raw`` are options by name. BadRequest for an invalid one.
     """
     minutes = MINUTES if raw.get("minutes") is None else float(raw["minutes"])
     seed = int.from_bytes(os.urandom(4), "big") if raw.get("seed") is None else int(raw["seed"])
-    refuse_less({"minutes": (minutes, 0.1), "seed": (seed, 0)})
+    validate_minimums({"minutes": (minutes, 0.1), "seed": (seed, 0)})
     return minutes, seed
 
 
-def refuse_less(given: Mapping[str, tuple[float, float]]) -> None:
-    """Refuse a number by its name that is less than the one behind it, or beyond all reason."""
+def validate_minimums(given: Mapping[str, tuple[float, float]]) -> None:
+    """Raise BadRequest for the first option that is below its minimum, or unreasonably large."""
     for name, (value, least) in given.items():
         if not least <= value <= 2**32:
-            raise BadRequest(f"{name}: {value:g} cannot be; take at least {least:g}.")
+            raise BadRequest(f"{name}: {value:g} is out of range; give at least {least:g}.")
 
 
-def line(error: object) -> str:
+def format_error_line(error: object) -> str:
     """Return an error as one line."""
     return " ".join(str(error).split())

@@ -4,8 +4,8 @@
 
 """The archive on a host from which ``sovereign-epyc bench`` measures.
 
-It holds all that measuring needs, also what the engine of the host has, so that modules of two versions never run
-together. It lies in the folder of the engine, and goes with it.
+It has all modules that measuring needs, also those that the host tool has, so that modules of two versions never run
+together. It lies in the folder of the host tool, and is removed with it.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What needs Ansible is not of use on the host.
+#: Modules that import Ansible, which a host need not have.
 LEFT_OUT = ("_ansible", "_knob_module")
 
 
-def put(root: str = "/") -> bool:
-    """Have the archive on a host that has the engine, made of the modules that run now; return whether it is new."""
+def install_archive(root: str = "/") -> bool:
+    """Install the archive of the running modules on a host that has the host tool; return whether it is new."""
     if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         return False
     path = textfile.path_in_tree(root, BENCH)
-    # The doors to files take texts; this one is no text, and comes out byte for byte.
-    data = _zipped().decode("utf-8", "surrogateescape")
+    # textfile reads and writes texts only; with surrogate escapes the archive is written byte for byte.
+    data = _build_archive().decode("utf-8", "surrogateescape")
     if textfile.read_text(path) == data:
         return False
     textfile.write_file(path, data, keep_owner=False)
     return True
 
 
-def differing(root: str = "/") -> list[str]:
-    """Return the modules that run now and that the engine of a host has otherwise."""
+def differing_modules(root: str = "/") -> list[str]:
+    """Return the running modules that differ from those of the host tool."""
     package = textfile.path_in_tree(root, PACKAGE)
-    there = ((path, text, textfile.read_text(f"{package}/{path}")) for path, text in _own())
+    there = ((path, text, textfile.read_text(f"{package}/{path}")) for path, text in _running_modules())
     return [path for path, text, found in there if found not in (None, text)]
 
 
-def _own() -> Iterator[tuple[str, str]]:
+def _running_modules() -> Iterator[tuple[str, str]]:
     top = __import__(__package__.rpartition(".")[0], fromlist=[""])
     return module_sources.list_module_sources(top.__path__, LEFT_OUT)
 
 
-def _zipped() -> bytes:
-    """Return the archive, the same bytes of the same modules."""
+def _build_archive() -> bytes:
+    """Return the archive as bytes, which are the same for the same modules."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in sorted([("__init__.py", ""), *_own()]):
+        for path, text in sorted([("__init__.py", ""), *_running_modules()]):
             entry = zipfile.ZipInfo(f"{BENCH_PACKAGE}/{path}")
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command ``sovereign-epyc bench``: the benchmark of playbooks/benchmark.yml, on the host and without a controller.
+"""The command ``sovereign-epyc bench``: a benchmark on the host, without a controller.
 
 Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured.
 """
@@ -20,9 +20,9 @@ from .._io.store import Store
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.printable import escape_lines
 from . import archive, benchmark
-from .load.prompts import TOKENS
-from .load.request import LIMIT, ROUNDS, Asked
-from .reports.benchmark_report import Benchmark, report
+from .load.prompts import DEFAULT_TOKENS
+from .load.request import ANSWER_TIMEOUT, ROUNDS, MeasuringRequest
+from .reports.benchmark_report import BenchmarkResult, render_benchmark_report
 from .run import FOLDER
 
 TYPE_CHECKING = False
@@ -37,18 +37,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def install() -> None:
-    """Have this command on a host that has the engine."""
-    archive.put()
+    """Install this command on a host that has the host tool."""
+    archive.install_archive()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
-        given = vars(_parser().parse_args(list(arguments)))
+        given = vars(_build_parser().parse_args(list(arguments)))
         _refuse_other_engine()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-        path, document = benchmark.measure(host, Asked(given), _tell)
+        path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -59,41 +59,48 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"Interrupted. The rounds that were measured until now are in a file in {FOLDER}.\n")
         return 1
     sys.stdout.write(
-        json.dumps(document, indent=1, sort_keys=True) + "\n" if given["json"] else escape_lines(report(document))
+        json.dumps(document, indent=1, sort_keys=True) + "\n"
+        if given["json"]
+        else escape_lines(render_benchmark_report(document))
     )
     sys.stderr.write(f"The document of the run, with all samples, is {path}.\n")
-    return 0 if Benchmark(document).counts else 2
+    return 0 if BenchmarkResult(document).counts else 2
 
 
 def _refuse_other_engine() -> None:
-    if archive.differing():
+    if archive.differing_modules():
         raise BadRequest(
             "The engine of this host has another version than what measures here: run playbooks/site.yml and then "
             "playbooks/benchmark.yml of one version of the collection."
         )
 
 
-def _tell(line: str) -> None:
+def _print_progress(line: str) -> None:
     sys.stderr.write(f"{escape_lines(line)}\n")
     sys.stderr.flush()
 
 
-def _parser() -> _Parser:
-    """Return the parser. Its options are those of the module llama_benchmark, which says more on each."""
+def _build_parser() -> _Parser:
+    """Return the parser; its options are those of the module llama_benchmark, which describes them."""
     about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
     parser = _Parser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
     add: Any = parser.add_argument
     add("instance", nargs="?", help="its name; may be left out where the host has only one")
     add("--rounds", metavar="N", help=f"rounds that have to count, {ROUNDS} by default")
-    add("--streams", metavar="N,N", type=_list, help="prompts sent at once, beside one; by default as many as slots")
-    add("--kinds", metavar="KIND,KIND", type=_list, help="only prompts of these kinds: prose, code_edit, summary")
+    add(
+        "--streams",
+        metavar="N,N",
+        type=_parse_list,
+        help="prompts sent at once, beside one; by default as many as slots",
+    )
+    add("--kinds", metavar="KIND,KIND", type=_parse_list, help="only prompts of these kinds: prose, code_edit, summary")
     add("--prompts", metavar="FILE", help="prompts of your own, each line a JSON object with 'text'")
-    add("--tokens", metavar="N", help=f"tokens of an answer, {TOKENS} by default")
-    add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {LIMIT} by default")
+    add("--tokens", metavar="N", help=f"tokens of an answer, {DEFAULT_TOKENS} by default")
+    add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {ANSWER_TIMEOUT} by default")
     add("--output", metavar="FILE", help=f"file for the document of the run; by default a new one in {FOLDER}")
     add("--json", action="store_true", help="print the document of the run, not its report")
     return parser
 
 
-def _list(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     return [word for word in text.split(",") if word]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run and its file: what all kinds of runs write down first and last."""
+"""A run and its document: what all kinds of runs write at their beginning and at their end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .._errors import BadRequest, TuningError
 from .._io.store import HOME
 from .documents import run_document as documents
 from .memory import instance_memory
-from .memory.bandwidth import cache
-from .sampling.meter import step_aside
+from .memory.bandwidth import l3_cache_bytes
+from .sampling.meter import leave_cpus_of_instance
 from .target import fingerprint
 
 TYPE_CHECKING = False
@@ -23,64 +23,70 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .load.request import Asked
-    from .target.measured_instance import Target
+    from .load.request import MeasuringRequest
+    from .target.measured_instance import MeasuredInstance
 
 FOLDER = f"{HOME}/benchmarks"
 
 
 class Run:
-    """A run that has begun: its ``path`` and ``document``, and ``settings``, which the host had then."""
+    """A run that has begun: its ``path`` and ``document``, and ``settings``, those of the host at its beginning."""
 
     def __init__(
-        self, host: Host, target: Target, asked: Asked, arms: list[dict[str, Any]], seed: int = 0, **plan: Any
+        self,
+        host: Host,
+        target: MeasuredInstance,
+        asked: MeasuringRequest,
+        arms: list[dict[str, Any]],
+        seed: int = 0,
+        **plan: Any,
     ) -> None:
-        """Begin; nothing is written before the first ``save``. BadRequest where its file is there already."""
+        """Begin a run; nothing is written before the first ``save``. BadRequest where its file exists already."""
         self.host = host
         self.target = target
-        #: Whether another program goes on with the document, and ends it.
-        self.goes_on = False
-        started = now()
+        #: Whether the run continues after a boot, so that another call ends the document.
+        self.continues_after_boot = False
+        started = format_now()
         stamp = started.replace(":", "").replace("-", "")
         self.path = asked.output or f"{FOLDER}/{target.name}-{stamp}.json"
         if os.path.lexists(self.path):
             raise BadRequest(f"{self.path} is there already, and is left as it is: give this run a file of its own.")
         if asked.output is None:
             os.makedirs(FOLDER, 0o700, exist_ok=True)
-        shown = fingerprint.of(host, target, asked.all)
+        shown = fingerprint.read_fingerprint(host, target, asked.all_prompts)
         self.settings = shown["settings"]
-        identity, caches = f"{target.name[:20]}-{stamp}", cache(host.topology, target.cpus)
-        self.document = documents.new(identity, target.name, started, seed, shown, arms, caches, **plan)
+        identity, caches = f"{target.name[:20]}-{stamp}", l3_cache_bytes(host.topology, target.cpus)
+        self.document = documents.new_document(identity, target.name, started, seed, shown, arms, caches, **plan)
 
     def prepare(self, tell: Callable[[str], None]) -> None:
-        """Leave the instance its CPUs, and measure the bandwidth of its memory while it is idle."""
-        self.document["remarks"] += [*self.target.remarks, *step_aside(self.host, self.target.cpus)]
+        """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
+        self.document["remarks"] += [*self.target.remarks, *leave_cpus_of_instance(self.host, self.target.cpus)]
         tell("it measures the bandwidth of the memory")
-        found = instance_memory.measure(self.host, self.target)
-        self.document["bandwidth"].append(instance_memory.record(found))
+        found = instance_memory.measure_instance_bandwidth(self.host, self.target)
+        self.document["bandwidth"].append(instance_memory.bandwidth_to_record(found))
         if not found.measured:
             self.document["remarks"] += found.reasons
 
     def save(self) -> None:
-        """Write down what is known so far."""
-        documents.save(self.path, self.document)
+        """Write the document to disk."""
+        documents.save_document(self.path, self.document)
 
     def end(self, restored: bool = True) -> None:
-        """Write down the end. ``restored`` says whether all but the settings is as it was, which are looked at here.
+        """Write the end of the run; ``restored`` says whether everything beside the settings is as it was.
 
-        The end stays open where the run goes on.
+        The settings are compared here. The document stays open where the run continues after a boot.
         """
         try:
-            samples = [one for one in self.document["samples"] if one["arm"] in instance_memory.AS_PLANNED]
-            self.document["steps"] = instance_memory.steps(self.target, samples)
+            samples = [sample for sample in self.document["samples"] if sample["arm"] in instance_memory.AS_PLANNED]
+            self.document["steps"] = instance_memory.compute_step_reads(self.target, samples)
         except TuningError as error:
-            self.document["remarks"].append(instance_memory.unread(error))
-        restored = restored and fingerprint.settings(self.host) == self.settings
-        if not (self.goes_on and restored):
-            self.document.update(restored=restored, ended=now())
+            self.document["remarks"].append(instance_memory.unreadable_model_remark(error))
+        restored = restored and fingerprint.read_settings(self.host) == self.settings
+        if not (self.continues_after_boot and restored):
+            self.document.update(restored=restored, ended=format_now())
         self.save()
 
 
-def now() -> str:
-    """Return the time as documents have it."""
+def format_now() -> str:
+    """Return the present time in the format of documents."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -2,17 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How an instance runs with other options: as the planner has it, in a drop-in of its own unit.
+"""Plans an instance with other options, as the planner does, in a drop-in of its own unit.
 
-So whatever the planner refuses is refused here, and what wins is what the role llama would make of the same options.
-Source: systemd.unit(5) (drop-ins; an empty value takes back those before it).
+So a candidate that the planner refuses is refused here, and the role llama plans the best candidate exactly as it was
+measured.
+
+Source: systemd.unit(5) (drop-ins; an empty value resets earlier ones).
 """
 
 from __future__ import annotations
 
 import shlex
 
-from .._ablation.arm_switch import Variant, service_lines
+from .._ablation.arm_switch import InstanceVariant, render_service_drop_in
 from .._errors import BadRequest
 from .._io.paths import UNIT_FOLDER
 from .._serving.llama_cpp import arguments as server_arguments
@@ -31,27 +33,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .._bench.target.measured_instance import Target
+    from .._bench.target.measured_instance import MeasuredInstance
     from .._host.host import Host
     from .._serving.llama_cpp.capabilities import Capabilities
     from .._serving.plan.instance_plan import InstancePlan
 
-#: What an empty value does not take back, and the value that does.
-BACK = {"NUMAPolicy": "default"}
+#: Settings of a unit that an empty value does not reset, and the value that does.
+RESET_VALUES = {"NUMAPolicy": "default"}
 
 
 class Candidates:
-    """Plans an instance with other options. ``service`` is how it is planned with its own, and ``own`` how it runs."""
+    """Plans an instance with other options. ``service`` is its plan with its own options, ``own`` its variant."""
 
-    def __init__(self, host: Host, raw: Mapping[str, Any], target: Target) -> None:
-        """``raw`` are its options by the names of module llama_server; BadRequest where it runs with others."""
+    def __init__(self, host: Host, raw: Mapping[str, Any], target: MeasuredInstance) -> None:
+        """Plan the instance with its own options, by names of llama_server; BadRequest where it runs otherwise."""
         there = installed_units(host.fs.root).get(target.name, "")
         self._host = host
         self._engine = LlamaEngine()
-        self._raw = {"binary": _program(there), **{key: value for key, value in raw.items() if value is not None}}
+        self._raw = {
+            "binary": _program_of_unit(there),
+            **{key: value for key, value in raw.items() if value is not None},
+        }
         self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
         self.own = Variant(None, target.arguments)
-        self.service, self._files = self._planned({})
+        self.service, self._files = self._plan_with_options({})
         self._server: Capabilities = probe.probe_capabilities(
             self.service.options.binary, of_trial(self.service.options, [])
         )
@@ -65,20 +70,22 @@ class Candidates:
                 "Run site.yml first."
             )
 
-    def variant(self, options: Mapping[str, Any], name: str) -> Variant:
-        """Return how the unit is with these options. BadRequest where it cannot be, or is as another one's."""
-        service, files = self._planned(options)
+    def variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
+        """Return the variant with these options; BadRequest where it cannot be planned, or equals another."""
+        service, files = self._plan_with_options(options)
         text = files.pop(self._path)
-        if files != {path: one for path, one in self._files.items() if path != self._path}:
+        if files != {path: unit_text for path, unit_text in self._files.items() if path != self._path}:
             raise BadRequest("The process that drafts would be another one, which is not tried.")
         same = self._known.setdefault(text, name)
         if same != name:
             raise BadRequest(f"It is the same as {same}.")
-        return Variant(drop_in(self._files[self._path], text), self._arguments(service), plan=plan_of(text))
+        return InstanceVariant(
+            render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=plan_of(text)
+        )
 
-    def _planned(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
+    def _plan_with_options(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
         """Return the plan with these options, and the texts of its units by path."""
-        # What the instance has for the kinds that are left out goes with them.
+        # Options of the kinds of speculation that the candidate does not use are left out.
         idle = (
             options_without_effect(speculation_kinds.parse_speculation(options["speculation"]))
             if "speculation" in options
@@ -86,30 +93,29 @@ class Candidates:
         )
         raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
         knobs = instances.knobs_of(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
-        return next((one.service, dict(one.files)) for one in knobs if isinstance(one, Instance) and one.service)
+        return next((knob.service, dict(knob.files)) for knob in knobs if isinstance(knob, Instance) and knob.service)
 
-    def _arguments(self, service: InstancePlan) -> list[str]:
+    def _server_arguments(self, service: InstancePlan) -> list[str]:
         return [*self._before, *server_arguments.build_arguments(service.parameters, self._server)]
 
 
-def drop_in(before: str, after: str) -> str | None:
-    """Return the lines with which a unit of one text runs as that of another; None where these do not differ."""
-    old, new = _settings(before), _settings(after)
+def render_drop_in(before: str, after: str) -> str | None:
+    """Return the drop-in that makes a unit with one text run as one with another; None where they are equal."""
+    old, new = _service_settings(before), _service_settings(after)
     lines: list[str] = []
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
-            lines += [f"{key}={BACK.get(key, '')}", *new.get(key, [])]
-    return service_lines(lines) if lines else None
+            lines += [f"{key}={RESET_VALUES.get(key, '')}", *new.get(key, [])]
+    return render_service_drop_in(lines) if lines else None
 
 
-def _program(text: str) -> str:
-    """Return the program that a unit of ours starts."""
-    line = next(iter(_settings(text).get("ExecStart", [])), "ExecStart=")
+def _program_of_unit(text: str) -> str:
+    line = next(iter(_service_settings(text).get("ExecStart", [])), "ExecStart=")
     return next(iter(shlex.split(line.partition("=")[2])), "").replace("%%", "%")
 
 
-def _settings(text: str) -> dict[str, list[str]]:
-    """Return the lines of the section of the service, by the name of the setting."""
+def _service_settings(text: str) -> dict[str, list[str]]:
+    """Return the lines of the [Service] section, by the name of the setting."""
     found: dict[str, list[str]] = {}
     part = text.partition(SECTION)[0].partition("[Service]\n")[2].partition("\n[")[0]
     for line in part.splitlines():

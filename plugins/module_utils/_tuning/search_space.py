@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of an instance that may be tried, each with its values from the least to the most.
+"""The options of an instance that may be tried, each with its values from the smallest to the largest.
 
-What decides on the model, on its answers, on who reaches it and on how much it takes is never tried. Which values make
-sense depends on the host and on the instance; what a value cannot be beside others, the plan refuses.
+Options that decide on the model, its answers, its clients or its limits are never tried. Which values make sense
+depends on host and instance; the planner refuses combinations that are not possible.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from .._host.host import Host
     from .._serving.plan.instance_plan import InstancePlan
 
-#: Shares of the cores: memory is often saturated before all of them read it.
-SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
+#: Shares of the cores to try as numbers of threads; memory is often saturated before all cores read it.
+CORE_SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
 DRAFT_MAX, DRAFT_P_MIN = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16), (0.0, 0.25, 0.5, 0.75, 0.9)
 NGRAM_LOOKUP, NGRAM_MAX = (3, 4, 6, 8, 12), (2, 4, 6, 8, 12, 16, 24, 32)
 UBATCH = (128, 256, 512, 1024, 2048)
-#: What llama-server takes where nothing is said.
+#: The default of llama-server.
 USUAL_UBATCH = 512
-POLICIES = ("local", *(one for one in MEMORY_POLICIES if one != "local"))
+POLICIES = ("local", *(policy for policy in MEMORY_POLICIES if policy != "local"))
 
 
-class Space:
-    """``values`` has for each option all that is tried, and ``default`` what the instance has."""
+class SearchSpace:
+    """The values to try of each option (``values``), and the present value of each (``default``)."""
 
     __slots__ = ("default", "values")
 
@@ -41,8 +41,8 @@ class Space:
         self.values: dict[str, list[Any]] = {}
         self.default: dict[str, Any] = {}
 
-    def add(self, option: str, default: Any, tried: Iterable[Any]) -> None:
-        """Have an option tried, where there is anything else than what it is."""
+    def add_option(self, option: str, default: Any, tried: Iterable[Any]) -> None:
+        """Add an option, if there is any other value to try than its present one."""
         values = list(tried)
         if default not in values:
             values = sorted([*values, default])
@@ -50,8 +50,8 @@ class Space:
             self.values[option] = values
             self.default[option] = default
 
-    def only(self, options: Sequence[str]) -> None:
-        """Have only these tried. BadRequest for one that cannot be."""
+    def limit_to(self, options: Sequence[str]) -> None:
+        """Keep only these options; BadRequest for one that cannot be tried."""
         for option in options:
             if option not in self.values:
                 there = ", ".join(self.values) or "none"
@@ -60,12 +60,12 @@ class Space:
         self.default = {option: self.default[option] for option in self.values}
 
 
-def space(service: InstancePlan, host: Host) -> Space:
-    """Return what may be tried for an instance that is planned."""
-    options, wants, found = service.options, service.parameters, Space()
+def build_search_space(service: InstancePlan, host: Host) -> SearchSpace:
+    """Return the options and values that may be tried for a planned instance."""
+    options, wants, found = service.options, service.parameters, SearchSpace()
     cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
     for option in ("threads", "threads_batch"):
-        found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in SHARES}))
+        found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES}))
     if options.can_speculate or not options.speculation:
         kind = options.drafting_kind or ("draft" if options.draft_model else "")
         with_draft = (kind, f"ngram,{kind}") if kind else ()
@@ -77,7 +77,7 @@ def space(service: InstancePlan, host: Host) -> Space:
         found.add("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
         found.add("ngram_max", options.ngram_max, NGRAM_MAX)
     most = options.batch or UBATCH[-1]
-    found.add("ubatch", options.ubatch or min(USUAL_UBATCH, most), [one for one in UBATCH if one <= most])
+    found.add("ubatch", options.ubatch or min(USUAL_UBATCH, most), [size for size in UBATCH if size <= most])
     if len(host.topology.nodes) > 1:
         several = len(service.placement.nodes) > 1
         found.add("memory", service.placement.policy, POLICIES if several else ("local", "bind"))

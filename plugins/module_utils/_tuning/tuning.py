@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A tuning of one instance: candidates are made, measured, and the best of them has to beat the default.
+"""A tuning of one instance: candidates are planned and measured, and the best one has to beat the default.
 
-Whatever happens, the instance runs as its unit says in the end. What was found out is only in the file of the run.
+However it ends, the instance runs as its unit says afterwards. The result is only in the document of the run.
 """
 
 from __future__ import annotations
@@ -12,77 +12,83 @@ from __future__ import annotations
 import math
 import time
 
-from .._ablation.round_runner import CHOOSING, HOPELESS, conduct, line, time_and_seed
+from .._ablation.round_runner import (
+    SEARCH_TIME_SHARE,
+    conduct_run,
+    format_error_line,
+    parse_time_and_seed,
+)
 from .._bench import progress
 from .._bench.rounds import measured_rounds, schedule
+from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
 from .._bench.run import Run
 from .._bench.statistics.confidence_interval import mean
-from .._bench.target.measured_instance import find
-from .._bench.verdicts.tuning_result import Tuning
+from .._bench.target.measured_instance import find_instance
+from .._bench.verdicts.tuning_result import TuningResult
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .candidates import Candidates
-from .search import DEFAULT, RACE, Search
-from .search_space import Space, space
+from .search import DEFAULT, MAX_RACE_ROUNDS, Search
+from .search_space import SearchSpace, build_search_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from .._ablation.arm_switch import Variant
-    from .._ablation.round_runner import Runner
-    from .._bench.load.request import Asked
-    from .._bench.target.measured_instance import Target
+    from .._ablation.arm_switch import InstanceVariant
+    from .._ablation.round_runner import RoundRunner
+    from .._bench.load.request import MeasuringRequest
+    from .._bench.target.measured_instance import MeasuredInstance
     from .search import Candidate
 
 
-class Wanted:
-    """What a tuning is asked for beside a benchmark: the options of the instance, and ``only`` some of them tried.
+class TuningRequest:
+    """Options of a tuning beside those of a benchmark: the instance, and ``only`` some options to try.
 
-    ``intent`` is what the instance was planned with, None for what is stored on the host.
+    ``intent`` is what the instance was planned with, None for the stored intent of the host.
     """
 
     __slots__ = ("instance", "intent", "minutes", "only", "seed")
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        """Read options by name. BadRequest for one that cannot be."""
+        """Read options by name; BadRequest for an invalid one."""
         self.instance: dict[str, Any] = dict(raw["instance"])
         name = self.instance.get("name")
         if name is not None and not isinstance(name, str):
             raise BadRequest(f"instance: name is '{name}': say the name of an instance, which is one text.")
         self.intent: dict[str, Any] | None = raw.get("intent")
         self.only: list[str] | None = raw.get("options")
-        self.minutes, self.seed = time_and_seed(raw)
+        self.minutes, self.seed = parse_time_and_seed(raw)
 
 
-def measure(
-    host: Host, asked: Asked, wanted: Wanted, tell: Callable[[str], None], clock: Any = time
+def run_tuning(
+    host: Host, asked: MeasuringRequest, wanted: TuningRequest, tell: Callable[[str], None], clock: Any = time
 ) -> tuple[str, dict[str, Any]]:
-    """Find the best options; return the file of the run, and its document.
+    """Find the best options; return the path of the document, and the document.
 
-    ``tell`` gets a line on each step. BadRequest or TuningError where it cannot be measured, or not to its end: then
-    the instance runs as before too, and what was measured until then is in the file.
+    ``tell`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
+    completed: then the instance runs as before, and the samples until then are in the file.
     """
-    with progress.alone():
-        target, candidates, found = _begin(host, asked, wanted, clock)
-        arms = schedule.tuning(found.default)
+    with progress.exclusive_run():
+        target, candidates, found = _prepare_tuning(host, asked, wanted, clock)
+        arms = schedule.build_tuning_arms(found.default)
         run = Run(host, target, asked, arms, wanted.seed, budget_s=60 * wanted.minutes)
-        variants: dict[str, Variant] = {}
-        return conduct(
+        variants: dict[str, InstanceVariant] = {}
+        return conduct_run(
             run,
             asked,
             wanted.minutes,
             lambda arm: variants.get(arm["name"], candidates.own),
-            lambda runner: _Course(runner, candidates, found, variants).run(),
+            lambda runner: _TuningRounds(runner, candidates, found, variants).run_rounds(),
             tell,
             clock,
         )
 
 
-def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
-    """Return the name of the instance that would be tuned, and sentences on how; raises as ``measure`` does."""
-    target, dummy, found = _begin(host, asked, wanted, time)
+def describe_tuning(host: Host, asked: MeasuringRequest, wanted: TuningRequest) -> tuple[str, str]:
+    """Return the name of the instance, and sentences on what would be tried; raises as run_tuning."""
+    target, dummy, found = _prepare_tuning(host, asked, wanted, time)
     tried = "; ".join(
         f"{option} {', '.join(str(value) for value in values)} (it is {found.default[option]})"
         for option, values in found.values.items()
@@ -90,83 +96,101 @@ def announced(host: Host, asked: Asked, wanted: Wanted) -> tuple[str, str]:
     return target.name, f"{target.name} would be started anew again and again, with other options: {tried}."
 
 
-def _begin(host: Host, asked: Asked, wanted: Wanted, clock: Any) -> tuple[Target, Candidates, Space]:
-    target = find(host, wanted.instance.get("name"), asked.limit, clock)
+def _prepare_tuning(
+    host: Host, asked: MeasuringRequest, wanted: TuningRequest, clock: Any
+) -> tuple[MeasuredInstance, Candidates, SearchSpace]:
+    target = find_instance(host, wanted.instance.get("name"), asked.answer_timeout, clock)
     planner = host if wanted.intent is None else Host(host.fs, wanted.intent)
     candidates = Candidates(planner, wanted.instance, target)
-    found = space(candidates.service, planner)
+    found = build_search_space(candidates.service, planner)
     if wanted.only is not None:
-        found.only(wanted.only)
+        found.limit_to(wanted.only)
     if not found.values:
         raise BadRequest(f"{target.name} has no option that may be tried.")
     return target, candidates, found
 
 
-class _Course:
-    """The rounds of one tuning: those that the search asks for, then those that confirm what it found."""
+class _TuningRounds:
+    """The rounds of one tuning: those of the search, then those that confirm its result."""
 
-    def __init__(self, runner: Runner, candidates: Candidates, space: Space, variants: dict[str, Variant]) -> None:
+    def __init__(
+        self, runner: RoundRunner, candidates: Candidates, space: SearchSpace, variants: dict[str, InstanceVariant]
+    ) -> None:
         self.runner = runner
         self.candidates = candidates
         self.variants = variants
-        self.search = Search(space.values, space.default, self.measured)
-        #: The name of the arm of each candidate, "" of one that is rejected.
+        self.search = Search(space.values, space.default, self.measure_levels)
+        #: Candidate -> the name of its arm, an empty text for a rejected one.
         self.names: dict[Candidate, str] = {DEFAULT: schedule.DEFAULT}
 
-    def run(self) -> None:
-        """Search and confirm."""
+    def run_rounds(self) -> None:
+        """Search the best candidate, and confirm it."""
         best = self.search.run()
         if best != DEFAULT:
-            self._confirm(self.names[best])
+            self._confirm_best(self.names[best])
 
-    def measured(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
-        """Measure until a round counts; return the level of each candidate in it, None where the time is over."""
+    def measure_levels(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
+        """Measure until a round counts; return the level of each candidate, None where the time is over."""
         for candidate in candidates:
             if candidate not in self.names:
-                self._admit(candidate, phase)
-        for dummy in range(HOPELESS):
-            if self.runner.spent() > CHOOSING:
+                self._add_candidate_arm(candidate, phase)
+        for dummy in range(MAX_DISCARDED_IN_A_ROW):
+            if self.runner.time_share_spent() > SEARCH_TIME_SHARE:
                 return None
-            names = {one: self.names[one] for one in candidates}
-            there = {one: name for one, name in names.items() if name and name not in self.runner.plan["rejected"]}
-            one = self._round(phase, list(there.values()))
-            if not one.void:
+            names = {candidate: self.names[candidate] for candidate in candidates}
+            there = {
+                candidate: name
+                for candidate, name in names.items()
+                if name and name not in self.runner.plan["rejected"]
+            }
+            one = self._measure_round(phase, list(there.values()))
+            if not one.discard_reason:
                 return {candidate: one.levels[name][measured_rounds.WHOLE_REQUEST] for candidate, name in there.items()}
-        raise TuningError(f"{HOPELESS} rounds in a row do not count; the last one: {one.void.rstrip('.')}.")
+        raise TuningError(
+            f"{MAX_DISCARDED_IN_A_ROW} rounds in a row do not count; the last one: {one.discard_reason.rstrip('.')}."
+        )
 
-    def _admit(self, candidate: Candidate, phase: str) -> None:
-        """Give a candidate an arm, with what is predicted for it; or reject it."""
+    def _add_candidate_arm(self, candidate: Candidate, phase: str) -> None:
+        """Add the arm of a candidate with its predicted rate, or reject the candidate."""
         plan = self.runner.plan
-        arm = schedule.candidate(len(plan["arms"]) - 1, dict(candidate))
+        arm = schedule.build_candidate_arm(len(plan["arms"]) - 1, dict(candidate))
         plan["arms"].append(arm)
         name = self.names[candidate] = arm["name"]
         try:
             self.variants[name] = self.candidates.variant(arm["options"], name)
         except BadRequest as error:
-            self.runner.reject(name, line(error))
+            self.runner.reject(name, format_error_line(error))
             return
         if phase != schedule.SWEEP:
-            plan["predicted"][name] = self._rate() * math.exp(self.search.predicted(candidate))
+            plan["predicted"][name] = self._default_rate() * math.exp(self.search.predict_gain(candidate))
 
-    def _rate(self) -> float:
-        """Return tokens per second of the default in the rounds that prediction is made from."""
+    def _default_rate(self) -> float:
+        """Return the tokens per second of the default in the sweep, the basis of predictions."""
         those = [
-            one for one in measured_rounds.of(self.runner.run.document) if one.phase == schedule.SWEEP and not one.void
+            measured
+            for measured in measured_rounds.rounds_of_document(self.runner.run.document)
+            if measured.phase == schedule.SWEEP and not measured.discard_reason
         ]
-        return 1000 * math.exp(mean([one.levels[schedule.DEFAULT][measured_rounds.WHOLE_REQUEST] for one in those]))
+        return 1000 * math.exp(
+            mean([measured.levels[schedule.DEFAULT][measured_rounds.WHOLE_REQUEST] for measured in those])
+        )
 
-    def _round(self, phase: str, names: Sequence[str]) -> measured_rounds.Round:
-        self.runner.round(schedule.RESTART, phase, names)
+    def _measure_round(self, phase: str, names: Sequence[str]) -> measured_rounds.Round:
+        self.runner.measure_round(schedule.RESTART, phase, names)
         self.runner.run.save()
-        return measured_rounds.of(self.runner.run.document)[-1]
+        return measured_rounds.rounds_of_document(self.runner.run.document)[-1]
 
-    def _confirm(self, best: str) -> None:
-        """Race the best against the default and its twin on fresh rounds, until it is decided."""
+    def _confirm_best(self, best: str) -> None:
+        """Compare the best candidate with the default and its twin in new rounds, until it is decided."""
         good = tried = 0
-        while tried < 2 * RACE and self.runner.spent() < 1:
-            good += not self._round(schedule.CONFIRMATION, [schedule.DEFAULT, schedule.AGAIN, best]).void
+        while tried < 2 * MAX_RACE_ROUNDS and self.runner.time_share_spent() < 1:
+            good += not self._measure_round(
+                schedule.CONFIRMATION, [schedule.DEFAULT, schedule.AGAIN, best]
+            ).discard_reason
             tried += 1
-            if (good >= schedule.CONFIRMING and Tuning(self.runner.run.document).decided) or good >= RACE:
+            if (
+                good >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_decided
+            ) or good >= MAX_RACE_ROUNDS:
                 return
-            if tried >= HOPELESS and not good:
+            if tried >= MAX_DISCARDED_IN_A_ROW and not good:
                 return

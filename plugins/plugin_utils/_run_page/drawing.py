@@ -19,9 +19,9 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: All lengths are in pixels of a page that has room for the whole width.
+#: Width of a chart and height of a row, in pixels of a page with room for the full width.
 WIDTH, ROW = 1200, 22
-#: Arm -> the class of its colour and its shape; all other arms share one.
+#: Arm -> the CSS class of its colour and its shape; all other arms share OTHER_LOOK.
 LOOKS = {
     schedule.STOCK: ("stock", "square"),
     schedule.TUNED: ("tuned", "circle"),
@@ -29,7 +29,7 @@ LOOKS = {
     schedule.KEPT: ("kept", "diamond"),
 }
 OTHER_LOOK = ("other", "dot")
-#: Shape -> its path around 0 0.
+#: Shape -> its SVG path around the origin.
 SHAPES = {
     "square": "M-4 -4h8v8h-8z",
     "circle": "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z",
@@ -38,106 +38,110 @@ SHAPES = {
 }
 
 
-def shorten(text: object, most: int) -> str:
-    """Return a text of a document as a page shows it, cut to so many letters."""
+def shorten_text(text: object, most: int) -> str:
+    """Return a text of a document with escapes for unprintable characters, cut to ``most`` letters."""
     shown = escape_unprintable(str(text))
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
-def number(value: float, digits: int = 1) -> str:
-    """Return a number with so many decimals, without the sign of a zero."""
+def format_number(value: float, digits: int = 1) -> str:
+    """Return a number with ``digits`` decimals; zero has no sign."""
     text = f"{float(f'{value:.12g}'):.{digits}f}"
     return text if float(text) else text.lstrip("-")
 
 
-def place(value: float) -> str:
-    """Return a coordinate."""
-    return number(value).removesuffix(".0")
+def format_coordinate(value: float) -> str:
+    """Return a coordinate as text with at most one decimal."""
+    return format_number(value).removesuffix(".0")
 
 
-def svg(height: float, label: str, parts: Iterable[Html]) -> Html:
-    """Return a chart of the whole width; ``label`` says in words what it is, to those who do not see it."""
+def svg_chart(height: float, label: str, parts: Iterable[Html]) -> Html:
+    """Return a chart of the full width; ``label`` describes it for people who do not see it."""
     return element(
         "svg",
         *parts,
         class_="plot",
-        viewBox=f"0 0 {WIDTH} {place(height)}",
+        viewBox=f"0 0 {WIDTH} {format_coordinate(height)}",
         width=WIDTH,
-        height=place(height),
+        height=format_coordinate(height),
         role="img",
         aria_label=label,
     )
 
 
-def text(x: float, y: float, content: str, kind: str = "") -> Html:
-    """Return words at a place; ``kind`` is end, middle or small."""
-    return element("text", content, class_=kind or None, x=place(x), y=place(y))
+def svg_text(x: float, y: float, content: str, kind: str = "") -> Html:
+    """Return a text at a place; ``kind`` is end, middle or small."""
+    return element("text", content, class_=kind or None, x=format_coordinate(x), y=format_coordinate(y))
 
 
-def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:
+def svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Html:
     """Return a straight line."""
-    return element("path", class_=kind, d=f"M{place(x1)} {place(y1)}L{place(x2)} {place(y2)}")
+    return element(
+        "path",
+        class_=kind,
+        d=f"M{format_coordinate(x1)} {format_coordinate(y1)}L{format_coordinate(x2)} {format_coordinate(y2)}",
+    )
 
 
-def mark(shape: str, x: float, y: float, title: str, hollow: bool = False) -> Html:
+def svg_mark(shape: str, x: float, y: float, title: str, hollow: bool = False) -> Html:
     """Return a mark with a title."""
     return element(
         "path",
         element("title", title),
         class_="mark hollow" if hollow else "mark",
-        transform=f"translate({place(x)} {place(y)})",
+        transform=f"translate({format_coordinate(x)} {format_coordinate(y)})",
         d=SHAPES[shape],
     )
 
 
 class Axis:
-    """A straight axis: values from ``low`` to ``high`` lie on pixels from ``begin`` to ``end``, in either direction."""
+    """A linear axis: values from ``low`` to ``high`` map to pixels from ``begin`` to ``end``, in either direction."""
 
     __slots__ = ("begin", "end", "high", "low")
 
     def __init__(self, low: float, high: float, begin: float, end: float) -> None:
         self.low = low
-        # Where all values are the same, they lie at the begin of an axis that has some length.
+        # If all values are equal, they lie at the begin of an axis of some length.
         self.high = high if high > low else low + max(abs(low), 1.0) / 10
         self.begin = begin
         self.end = end
 
-    def at(self, value: float) -> float:
-        """Return the pixel of a value; one beyond the axis lies at its end."""
+    def pixel_of(self, value: float) -> float:
+        """Return the pixel of a value; the nearest end of the axis for a value beyond it."""
         share = (value - self.low) / (self.high - self.low)
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
 
-    def ticks(self, about: int = 5) -> list[tuple[float, str]]:
+    def round_ticks(self, about: int = 5) -> list[tuple[float, str]]:
         """Return round values on the axis with their texts."""
-        return ticks(self.low, self.high, about)
+        return round_ticks(self.low, self.high, about)
 
 
-def ticks(low: float, high: float, about: int) -> list[tuple[float, str]]:
-    """Return about so many values from ``low`` to ``high`` that are 1, 2 or 5 times a power of ten apart."""
+def round_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]:
+    """Return about ``about`` values from ``low`` to ``high``, in steps of 1, 2 or 5 times a power of ten."""
     mantissa, dummy, exponent = f"{(high - low) / about:.6e}".partition("e")
     power = int(exponent)
-    factor = next(one for one in (1, 2, 5, 10) if float(mantissa) <= one)
+    factor = next(step_factor for step_factor in (1, 2, 5, 10) if float(mantissa) <= step_factor)
     step = factor * 10.0**power
     digits = max(0, -power - (factor == 10))
     first, last = (float(f"{edge / step:.9g}") for edge in (low, high))
-    return [(at * step, number(at * step, digits)) for at in range(math.ceil(first), math.floor(last) + 1)]
+    return [(at * step, format_number(at * step, digits)) for at in range(math.ceil(first), math.floor(last) + 1)]
 
 
-def look(arm: str, alone: bool = False) -> tuple[str, str]:
-    """Return the class and the shape of an arm; the only arm of a run looks like the one that others are held to."""
+def look_of_arm(arm: str, alone: bool = False) -> tuple[str, str]:
+    """Return the class and the shape of an arm; the only arm of a run looks like the anchor."""
     return LOOKS[schedule.TUNED] if alone else LOOKS.get(arm, OTHER_LOOK)
 
 
-def key(arms: Iterable[str], alone: bool = False) -> Html:
-    """Return what the marks of some arms mean; arms that look the same have one entry."""
+def svg_legend(arms: Iterable[str], alone: bool = False) -> Html:
+    """Return the legend of some arms; arms that look the same share one entry."""
     entries: dict[tuple[str, str], str] = {}
     for arm in arms:
-        shown = look(arm, alone)
+        shown = look_of_arm(arm, alone)
         entries.setdefault(shown, "other arms" if shown == OTHER_LOOK else arm)
-    return element("p", *(_draw_key_entry(*shown, name) for shown, name in entries.items()), class_="legend")
+    return element("p", *(_legend_entry(*shown, name) for shown, name in entries.items()), class_="legend")
 
 
-def _draw_key_entry(kind: str, shape: str, name: str) -> Html:
+def _legend_entry(kind: str, shape: str, name: str) -> Html:
     drawn = element("path", class_="mark", d=SHAPES[shape])
     size = {"viewBox": "-7 -7 14 14", "width": 14, "height": 14}
     return element("span", element("svg", drawn, class_=f"plot inline {kind}", **size, aria_hidden="true"), f" {name}")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run as metrics for the textfile collector: what the arms that are shown side by side reach, and each verdict.
+"""A run as metrics for the textfile collector: the figures of the arms shown side by side, and each verdict.
 
-No label holds what is another one in each run, which would make a new series each time. The instance is the label
+No label has a value that differs in each run, which would make a new series each time. The instance is the label
 ``service``, because Prometheus calls what it scrapes ``instance``.
 """
 
@@ -19,7 +19,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import Run, given, told
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import (
+    ShownRun,
+    figures_of_samples,
+    parse_run_document,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 BEGIN = "sovereign_epyc_benchmark"
 STARTED, SOUND, ROUNDS = f"{BEGIN}_started_seconds", f"{BEGIN}_sound", f"{BEGIN}_rounds"
 RATIO = f"{BEGIN}_setting_ratio"
-#: Figure of a run -> its metric, what it is, and what it is multiplied with.
+#: Figure of a run -> its metric, its description, and the factor to its unit.
 FIGURES = {
     "decode": (f"{BEGIN}_decode_tokens_per_second", "Tokens decoded per second, of all streams together.", 1.0),
     "prefill": (f"{BEGIN}_prefill_tokens_per_second", "Tokens of prompts read per second.", 1.0),
@@ -45,11 +49,11 @@ HELP = {
 }
 
 
-def render(data: object, host: str = "") -> str:
-    """Return the file of a document or of the text that holds it, with a label for its host where one is named."""
-    run = Run(given(data))
+def render_run_metrics(data: object, host: str = "") -> str:
+    """Return the text of the metrics file for a document or its JSON text; ``host`` becomes a label."""
+    run = ShownRun(parse_run_document(data))
     common = {**({"host": escape_unprintable(host)} if host else {}), "service": str(run.data["instance"])}
-    good = len(run.rounds) - len(run.void)
+    good = len(run.rounds) - len(run.discarded_rounds)
     try:
         started = calendar.timegm(time.strptime(run.data["started"], "%Y-%m-%dT%H:%M:%SZ"))
     except ValueError:
@@ -57,40 +61,47 @@ def render(data: object, host: str = "") -> str:
     families: dict[str, list[Sample]] = {
         STARTED: [(common, started)],
         SOUND: [(common, int(good > 0 and not run.faults))],
-        ROUNDS: [({**common, "counts": "yes"}, good), ({**common, "counts": "no"}, len(run.void))],
+        ROUNDS: [({**common, "counts": "yes"}, good), ({**common, "counts": "no"}, len(run.discarded_rounds))],
     }
-    for name, labels, value in _figures(run):
+    for name, labels, value in _figure_samples(run):
         families.setdefault(name, []).append(({**common, **labels}, value))
-    ratios = [({**common, **labels}, value) for labels, value in _ratios(run)]
+    ratios = [({**common, **labels}, value) for labels, value in _ratio_samples(run)]
     return metrics.render_metrics({**families, **({RATIO: ratios} if ratios else {})}, HELP)
 
 
-def _figures(run: Run) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield the figures of the arms that are shown, metric by metric."""
-    arms, those = run.shown()
+def _figure_samples(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield metric, labels and value for the figures of the arms that are shown side by side."""
+    arms, those = run.arms_side_by_side()
     for figure, (name, dummy, unit) in FIGURES.items():
-        for streams in run.streams():
-            for kind in run.kinds():
+        for streams in run.stream_counts():
+            for kind in run.prompt_kinds():
                 for arm in arms:
-                    value = told(run.samples(arm, those, streams, kind), streams).get(figure)
+                    value = figures_of_samples(run.select_samples(arm, those, streams, kind), streams).get(figure)
                     if value is not None:
-                        # The number of a candidate is another one in each run.
+                        # Candidates have other numbers in each run, and a label must not differ from run to run.
                         shown = "best" if arm.startswith(schedule.CANDIDATE) else arm
-                        yield name, {"kind": kind, "streams": str(streams), "arm": shown}, _rounded(value * unit)
+                        yield (
+                            name,
+                            {"kind": kind, "streams": str(streams), "arm": shown},
+                            _round_to_six_digits(value * unit),
+                        )
 
 
-def _ratios(run: Run) -> Iterator[tuple[dict[str, str], float]]:
-    for one in run.judgement.verdicts if run.judgement else ():
-        if one.primary and one.primary.found:
-            yield {"setting": one.knob, "verdict": one.word}, _rounded(math.exp(one.primary.found.mean))
+def _ratio_samples(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:
+    for verdict in run.judgement.verdicts if run.judgement else ():
+        if verdict.primary and verdict.primary.interval:
+            yield (
+                {"setting": verdict.knob, "verdict": verdict.word},
+                _round_to_six_digits(math.exp(verdict.primary.interval.mean)),
+            )
     gain = run.tuning.gain if run.tuning else None
-    if run.tuning and gain and gain.found:
+    if run.tuning and gain and gain.interval:
         yield (
-            {"setting": "options", "verdict": "pays" if run.tuning.proven else ""},
-            _rounded(math.exp(gain.found.mean)),
+            {"setting": "options", "verdict": "pays" if run.tuning.is_proven else ""},
+            _round_to_six_digits(math.exp(gain.interval.mean)),
         )
 
 
-def _rounded(value: float) -> float:
-    """Return six digits, which are the same on every machine."""
+def _round_to_six_digits(value: float) -> float:
+    """Return a value with six significant digits, which are the same on every machine."""
     return float(f"{value:.6g}")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run as one HTML page that needs nothing else: no network, no script, and the same bytes on every machine.
+"""A run as one HTML page that needs no network and no script; the same document gives the same bytes on any machine.
 
-The engine computes every figure; the page only draws them. A part of which the document has no data is not there.
+The engine computes every figure, and the page only draws them. Parts without data are left out.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import (
     speed_charts,
     tables,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import Run, given
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import ShownRun, parse_run_document
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.style import STYLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTS = (
-    forest_plot.plot,
-    speed_charts.memory,
-    speed_charts.latency,
-    round_charts.course,
-    speed_charts.predicted,
-    round_charts.lived,
-    tables.candidates,
-    tables.gain,
-    tables.verdicts,
-    tables.guards,
-    tables.confirmation,
-    tables.figures,
-    tables.void,
-    tables.fingerprint,
+    forest_plot.forest_section,
+    speed_charts.memory_chart,
+    speed_charts.latency_chart,
+    round_charts.sample_chart,
+    speed_charts.prediction_chart,
+    round_charts.arm_rounds_chart,
+    tables.candidate_table,
+    tables.gain_table,
+    tables.verdict_table,
+    tables.guard_table,
+    tables.confirmation_table,
+    tables.figure_table,
+    tables.discarded_rounds_table,
+    tables.fingerprint_table,
 )
 
 
-def render(data: object) -> str:
-    """Return the page of a document, or of the text of its file; raises BadRequest where it is none."""
-    run = Run(given(data))
-    return frame.render_page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body(run))
+def render_run_page(data: object) -> str:
+    """Return the page of a document, given as data or as JSON text; BadRequest where it is invalid."""
+    run = ShownRun(parse_run_document(data))
+    return frame.render_page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body_elements(run))
 
 
-def _body(run: Run) -> Iterator[Html]:
+def _body_elements(run: ShownRun) -> Iterator[Html]:
     data, known = run.data, run.data["fingerprint"]
     yield element("h1", "Benchmark")
     yield element("p", run.headline(), class_="headline")
     of = f"Run {data['id']} of the instance {data['instance']}"
     host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
     rounds, samples = format_count(len(run.rounds), "round"), format_count(len(data["samples"]), "sample")
-    counts = f"{rounds}, {len(run.void)} of them void; {samples}"
+    counts = f"{rounds}, {len(run.discarded_rounds)} of them discarded; {samples}"
     rest = f", seed {data['seed']}. {host}. {counts}."
     yield element("p", of, ", ", element("time", data["started"]), rest, class_="faint")
     for sentence in run.faults:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the page of a run needs beside the style of all pages. No colour says what no word and no shape says."""
+"""The style sheet of the page of a run beside that of all pages; no information is in a colour alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ section td.number { white-space: nowrap; } section thead th { vertical-align: bo
 @media print { section { break-inside: auto; } .plot { break-inside: avoid; } * { print-color-adjust: exact; } }
 """
 
-#: Verdict -> the class of its colour and its sign.
+#: Verdict -> the CSS class of its colour, and its sign.
 SIGNS = {
     "pays": ("pays", "\u25b2"),
     "hurts": ("hurts", "\u25bc"),

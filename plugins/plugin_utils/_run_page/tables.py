@@ -2,29 +2,29 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables of the page: verdicts with reasons, guards, confirmation, figures, void rounds, and the fingerprint.
+"""The tables of the page: verdicts, guards, confirmation, candidates, figures, discarded rounds, fingerprint.
 
-Each yields its part of the page, and nothing where the document has not what it shows.
+Each yields its section of the page, or nothing where the document has no data for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.tuning_report import options_text
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import key_text
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.tuning_report import format_options
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import format_metric
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import told
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import figures_of_samples
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.style import SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import Comparison
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import Run
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import ShownRun
 
-#: Figure -> its heading and its decimals.
+#: Figure -> its heading and its number of decimals.
 FIGURES = {
     "decode": ("decode, tokens/s", 2),
     "prefill": ("prefill, tokens/s", 1),
@@ -40,7 +40,7 @@ FIGURES = {
     "gap_p95": ("p95", 2),
     "gap_p99": ("p99", 2),
 }
-#: Field of the fingerprint -> its words.
+#: Field of the fingerprint -> its label.
 KNOWN = {
     "sku": "Processor",
     "microcode": "Microcode",
@@ -57,107 +57,111 @@ KNOWN = {
 }
 
 
-def verdicts(run: Run) -> Iterator[Html]:
+def verdict_table(run: ShownRun) -> Iterator[Html]:
     """Yield the verdict on each setting with its reason, in the order of the plan."""
     if run.judgement is None or not run.judgement.verdicts:
         return
     rows = (
-        [one.knob, _word(one.word), _ratio(one.primary), _count(one.primary), one.reason]
-        for one in run.judgement.verdicts
+        [
+            verdict.knob,
+            _verdict_cell(verdict.word),
+            _ratio_cell(verdict.primary),
+            _count_cell(verdict.primary),
+            verdict.reason,
+        ]
+        for verdict in run.judgement.verdicts
     )
-    yield _part("Verdicts", _table(["Setting", "Verdict", "With over without", "Rounds", "Reason"], rows, (3,)))
+    yield _section(
+        "Verdicts", _render_table(["Setting", "Verdict", "With over without", "Rounds", "Reason"], rows, (3,))
+    )
 
 
-def guards(run: Run) -> Iterator[Html]:
-    """Yield what each setting does to each metric that it must not cost."""
+def guard_table(run: ShownRun) -> Iterator[Html]:
+    """Yield the effect of each setting on each metric that it must not worsen."""
     rows = [
-        [one.knob, key_text(guard), _claim(run, guard), _ratio(guard), _count(guard)]
-        for one in (run.judgement.verdicts if run.judgement else ())
-        for guard in one.guards
-        if guard.found
+        _comparison_row(run, verdict.knob, guard, True)
+        for verdict in (run.judgement.verdicts if run.judgement else ())
+        for guard in verdict.guards
+        if guard.interval
     ]
     if rows:
-        yield _part("By metric", _table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,)))
+        yield _section("By metric", _render_table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,)))
 
 
-def confirmation(run: Run) -> Iterator[Html]:
-    """Yield the race on fresh rounds; nothing before its first."""
+def confirmation_table(run: ShownRun) -> Iterator[Html]:
+    """Yield the confirmation of an ablation; nothing before its first round."""
     race = run.judgement.confirmation if run.judgement else None
-    if race is None or race.together is None:
+    if race is None or race.kept_over_stock is None:
         return
-    pairs = {f"{race.winner} over stock": race.together, **race.others}
-    rows = [[name, "", _claim(run, one), _ratio(one), _count(one)] for name, one in pairs.items()]
-    rows += [
-        [f"{race.winner} over stock", key_text(one), _claim(run, one), _ratio(one), _count(one)]
-        for one in race.parts
-        if one.found
-    ]
-    table = _table(["What", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
-    yield _part("Confirmation on fresh rounds", table)
+    rows = [_comparison_row(run, name, comparison) for name, comparison in race.named_pairs().items()]
+    kept = f"{race.winner} over stock"
+    rows += [_comparison_row(run, kept, comparison, True) for comparison in race.by_metric if comparison.interval]
+    table = _render_table(["What", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
+    yield _section("Confirmation on fresh rounds", table)
 
 
-def candidates(run: Run) -> Iterator[Html]:
-    """Yield the candidates of a tuning, the best first, with what was predicted and what came of it."""
+def candidate_table(run: ShownRun) -> Iterator[Html]:
+    """Yield the candidates of a tuning, the best first, with predicted and measured ratio."""
     if not run.tuning:
         return
     rows = (
         [
-            one.arm["name"],
-            options_text(one.arm),
-            *map(_times, (one.predicted, one.measured)),
-            str(one.count),
-            one.rejected,
+            result.arm["name"],
+            format_options(result.arm),
+            *map(_format_times, (result.predicted, result.measured)),
+            str(result.count),
+            result.rejected,
         ]
-        for one in run.tuning.standings()
+        for result in run.tuning.candidate_results()
     )
     titles = ["Arm", "Options", "Predicted over the default", "Measured", "Rounds", "Rejected"]
-    yield _part("Candidates", _table(titles, rows, (2, 3, 4)))
+    yield _section("Candidates", _render_table(titles, rows, (2, 3, 4)))
 
 
-def gain(run: Run) -> Iterator[Html]:
-    """Yield the best candidate of a tuning against the default on fresh rounds, and the default against itself."""
+def gain_table(run: ShownRun) -> Iterator[Html]:
+    """Yield the confirmation of a tuning: the best candidate over the default, and the default over its twin."""
     found = run.tuning
     if not found or not found.best or not found.gain:
         return
     over = "over the default"
-    rows = [[over, "", _claim(run, found.gain), _ratio(found.gain), _count(found.gain)]]
-    rows += [[over, key_text(one), _claim(run, one), _ratio(one), _count(one)] for one in found.guards if one.found]
-    rows += [["the default over itself", "", "", _ratio(one), _count(one)] for one in found.twins.values()]
-    titles = [options_text(found.best), "Metric", "What it does", "Ratio", "Rounds"]
-    yield _part("Confirmation on fresh rounds", _table(titles, rows, (4,)))
+    rows = [_comparison_row(run, over, found.gain)]
+    rows += [_comparison_row(run, over, guard, True) for guard in found.guards if guard.interval]
+    rows += [["the default over itself", "", "", _ratio_cell(twin), _count_cell(twin)] for twin in found.twins.values()]
+    titles = [format_options(found.best), "Metric", "What it does", "Ratio", "Rounds"]
+    yield _section("Confirmation on fresh rounds", _render_table(titles, rows, (4,)))
 
 
-def _times(ratio: float | None) -> str:
-    return "" if ratio is None else draw.number(ratio, 3)
+def _format_times(ratio: float | None) -> str:
+    return "" if ratio is None else draw.format_number(ratio, 3)
 
 
-def figures(run: Run) -> Iterator[Html]:
+def figure_table(run: ShownRun) -> Iterator[Html]:
     """Yield the figures by kind and number of streams, of the arms that are shown side by side."""
-    arms, those = run.shown()
+    arms, those = run.arms_side_by_side()
     found = []
-    for streams in run.streams():
-        for kind in run.kinds():
+    for streams in run.stream_counts():
+        for kind in run.prompt_kinds():
             for arm in arms:
-                values = told(run.samples(arm, those, streams, kind), streams)
+                values = figures_of_samples(run.select_samples(arm, those, streams, kind), streams)
                 if values:
                     found.append(([kind, str(streams), arm], values))
     used = [name for name in FIGURES if any(values.get(name) is not None for dummy, values in found)]
     if not found:
         return
-    rows = [[*names, *(_value(values.get(name), FIGURES[name][1]) for name in used)] for names, values in found]
+    rows = [[*names, *(_figure_cell(values.get(name), FIGURES[name][1]) for name in used)] for names, values in found]
     titles = ["Kind", "Streams", "Arm", *(FIGURES[name][0] for name in used)]
-    yield _part("Figures", _table(titles, rows, range(3, len(titles))))
+    yield _section("Figures", _render_table(titles, rows, range(3, len(titles))))
 
 
-def void(run: Run) -> Iterator[Html]:
-    """Yield the void rounds, which are dropped whole."""
-    if run.void:
-        rows = ([str(number), why] for number, why in run.void.items())
-        yield _part("Void rounds, dropped whole", _table(["Round", "Reason"], rows))
+def discarded_rounds_table(run: ShownRun) -> Iterator[Html]:
+    """Yield the discarded rounds with their reasons."""
+    if run.discarded_rounds:
+        rows = ([str(number), why] for number, why in run.discarded_rounds.items())
+        yield _section("Discarded rounds", _render_table(["Round", "Reason"], rows))
 
 
-def fingerprint(run: Run) -> Iterator[Html]:
-    """Yield what the run was made on, as far as it is known."""
+def fingerprint_table(run: ShownRun) -> Iterator[Html]:
+    """Yield the known facts on the host, the engine and the model of the run."""
     known = run.data["fingerprint"]
     rows = {}
     for name, title in KNOWN.items():
@@ -168,48 +172,53 @@ def fingerprint(run: Run) -> Iterator[Html]:
     if not rows and not settings:
         return
     pairs = [part for title, value in rows.items() for part in (element("dt", title), element("dd", value))]
-    cells = [[element("code", address), _setting(value)] for address, value in settings]
+    cells = [[element("code", address), _setting_cell(value)] for address, value in settings]
     summary = element("summary", f"{len(settings)} settings")
     yield element(
         "section",
         element("h2", "What it was measured on"),
         element("dl", *pairs),
-        *([element("details", summary, _table(["Setting", "Value"], cells))] if settings else []),
+        *([element("details", summary, _render_table(["Setting", "Value"], cells))] if settings else []),
     )
 
 
-def _setting(value: object) -> object:
+def _setting_cell(value: object) -> object:
     return "not there" if value is None else element("code", value)
 
 
-def _word(word: str) -> Html:
+def _verdict_cell(word: str) -> Html:
     kind, sign = SIGNS[word]
     return element("span", f"{sign} {word}", class_=kind)
 
 
-def _claim(run: Run, one: Comparison) -> Html | str:
-    """Return the word for a comparison; a run that is void makes no claim, whatever its intervals say."""
-    return "" if run.faults else _word(one.word)
+def _claim_cell(run: ShownRun, one: Comparison) -> Html | str:
+    """Return the verdict word of a comparison; empty for a run with faults, which makes no claim."""
+    return "" if run.faults else _verdict_cell(one.word)
 
 
-def _ratio(one: Comparison | None) -> str:
-    return one.text() if one else ""
+def _comparison_row(run: ShownRun, name: str, comparison: Comparison, with_metric: bool = False) -> list[Html | str]:
+    metric = format_metric(comparison) if with_metric else ""
+    return [name, metric, _claim_cell(run, comparison), _ratio_cell(comparison), _count_cell(comparison)]
 
 
-def _count(one: Comparison | None) -> str:
+def _ratio_cell(one: Comparison | None) -> str:
+    return one.format_ratio() if one else ""
+
+
+def _count_cell(one: Comparison | None) -> str:
     return str(one.count) if one else ""
 
 
-def _value(value: float | None, digits: int) -> str:
-    return "" if value is None else draw.number(value, digits)
+def _figure_cell(value: float | None, digits: int) -> str:
+    return "" if value is None else draw.format_number(value, digits)
 
 
-def _part(title: str, table: Html) -> Html:
+def _section(title: str, table: Html) -> Html:
     return element("section", element("h2", title), table)
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[int] = ()) -> Html:
-    """Return a table; the columns in ``numbers`` are numbers."""
+def _render_table(titles: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[int] = ()) -> Html:
+    """Return a table; ``numbers`` has the positions of the columns that are numbers."""
     right = set(numbers)
     styles = ["number" if at in right else None for at in range(len(titles))]
     head = element("tr", *(element("th", title, class_=style) for style, title in zip(styles, titles)))

@@ -131,7 +131,9 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))
     patch.setattr(meter.os, "sched_setaffinity", lambda process, cpus: here.set_aside.append(set(cpus)))
     patch.setattr(
-        instance_memory.bandwidths, "measure", lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader")
+        instance_memory.bandwidths,
+        "measure_bandwidth",
+        lambda top, cpus, nodes, policy: Bandwidth(cpus, nodes, GBPS, "reader"),
     )
     with serving(here.serve) as server:
         here.url = server.url

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import round_runner
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import Variant
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import InstanceVariant
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bench_runs import witness
 
 
@@ -38,13 +38,13 @@ class Simulated:
         self.failures: list[str] = []
         self.begun: list[str] = []
         self.arm: Mapping[str, Any] = {}
-        self.variant = Variant(None, [])
+        self.variant = InstanceVariant(None, [])
 
     def take_over(self, patch: pytest.MonkeyPatch) -> None:
         """Have all runs measured here."""
-        patch.setattr(round_runner, "Switch", self._switch)
+        patch.setattr(round_runner, "ArmSwitch", self._switch)
         patch.setattr(round_runner, "Meter", lambda *dummy: self)
-        patch.setattr(round_runner.restore_guard, "begin", lambda store, fs, unit: self.begun.append(unit))
+        patch.setattr(round_runner.restore_guard, "start_guard", lambda store, fs, unit: self.begun.append(unit))
         patch.setattr(round_runner.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The document of a run: one JSON file that holds the plan, every raw sample, and what the run was made on.
+"""The document of a run: one JSON file with the plan, every raw sample, and the fingerprint of the host.
 
-``SHAPE`` is its schema, and says of each field what it holds. Milliseconds, bytes as kB, shares from 0 to 1. Verdicts
-are not in it: _bench/verdicts/setting_verdicts.py makes them from the samples, each time and anywhere.
+``DOCUMENT_SHAPE`` is its schema, and describes each field. Milliseconds, bytes as kB, shares from 0 to 1. A document
+has no verdicts: _bench/verdicts/setting_verdicts.py computes them from the samples, each time and anywhere.
 
-A document only grows. What a run has written down stays as it is, so nobody can drop a sample that did not please.
+A run only adds to its document. What is written stays as it is, so that nobody can drop unwelcome samples.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .schema import (
     SHARE,
     TEXT,
     WHOLE,
-    Maybe,
-    misfit,
-    one_of,
+    Nullable,
+    choice_of,
+    misfit_message,
 )
 
 TYPE_CHECKING = False
@@ -42,74 +42,76 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCHEMA = 1
-CLASS = one_of(*schedule.UNITS)
-#: What a result holds for: on a host that differs in one of these it has to be measured again. Null is "not known".
+CLASS = choice_of(*schedule.REPETITIONS)
+#: A result is valid for this fingerprint; on a host that differs in any field it must be measured again. Null is "not
+#: known".
 FINGERPRINT = {
-    "sku": Maybe(TEXT),
-    "microcode": Maybe(TEXT),
-    "bios": Maybe(TEXT),
-    "kernel": Maybe(TEXT),
-    "cmdline": Maybe(TEXT),
-    "topology": Maybe(TEXT),
-    "uptime_s": Maybe(AMOUNT),
-    "engine_build": Maybe(TEXT),
-    "engine_sha256": Maybe(TEXT),
-    #: Of names, sizes and first MiB of the model's files: reading all of them would take minutes.
-    "model_sha256": Maybe(TEXT),
+    "sku": Nullable(TEXT),
+    "microcode": Nullable(TEXT),
+    "bios": Nullable(TEXT),
+    "kernel": Nullable(TEXT),
+    "cmdline": Nullable(TEXT),
+    "topology": Nullable(TEXT),
+    "uptime_s": Nullable(AMOUNT),
+    "engine_build": Nullable(TEXT),
+    "engine_sha256": Nullable(TEXT),
+    #: Digest of names, sizes and the first MiB of the model's files, because reading all of them would take minutes.
+    "model_sha256": Nullable(TEXT),
     "arguments": [TEXT],
-    "settings": {ANY: Maybe(TEXT)},
-    "prompts_sha256": Maybe(TEXT),
+    "settings": {ANY: Nullable(TEXT)},
+    "prompts_sha256": Nullable(TEXT),
 }
-#: ``class`` is null for the anchor and its twin, which every class needs. ``settings`` are what the arm has instead of
-#: the anchor's, and ``arguments`` what of the instance it goes without: flags, and with an equals sign behind them
-#: variables and settings of its unit. ``options`` are those of module llama_server that a candidate has otherwise.
+#: ``class`` is null for the anchor and its twin, which belong to every class. ``settings`` are the values that differ
+#: from those of the anchor. ``arguments`` are the words that the instance is started without: flags, and variables and
+#: settings of its unit, followed by an equals sign. ``options`` are the options of module llama_server that a candidate
+#: changes.
 ARM = {
     "name": NAME,
-    "class": Maybe(CLASS),
-    "without": Maybe(NAME),
-    "settings": {ANY: Maybe(TEXT)},
+    "class": Nullable(CLASS),
+    "without": Nullable(NAME),
+    "settings": {ANY: Nullable(TEXT)},
     "arguments": [TEXT],
     "options": {ANY: SCALAR},
 }
 ROUND = {
     "round": COUNT,
-    "phase": one_of(*schedule.PHASES),
+    "phase": choice_of(*schedule.PHASES),
     "class": CLASS,
     "restart": FLAG,
     "arms": [NAME],
 }
 PLAN = {
     "arms": [ARM],
-    #: Each round is written here before it is run.
+    #: Each round is added here before it is measured.
     "order": [ROUND],
-    #: Probability of any false claim in the whole run; it is shared out among the knobs.
+    #: Probability of any false claim in the whole run; the knobs share it.
     "alpha": SHARE,
-    #: A change of less than this share is nothing.
+    #: A change of less than this share counts as no effect.
     "zone": SHARE,
-    "budget_s": Maybe(AMOUNT),
-    #: Candidate -> tokens per second of whole requests that were predicted, the geometric mean over all kinds.
+    "budget_s": Nullable(AMOUNT),
+    #: Candidate -> predicted tokens per second of whole requests, the geometric mean over all kinds.
     "predicted": {ANY: NUMBER},
-    #: Knob -> why it has no arm, such as that it needs a reboot.
+    #: Knob -> why it is not tested, such as that it needs a reboot.
     "untested": {ANY: TEXT},
-    #: Knob -> why its arm did not take effect.
+    #: Knob or candidate -> why its arm was rejected.
     "rejected": {ANY: TEXT},
 }
-#: ``others`` is the CPU time of other programs as a share of the service's, ``steal`` that of the hypervisor as a share
-#: of all. A witness does not know the arm.
+#: Activity of the host during a sample, recorded without knowledge of the arm. ``others`` is the CPU time of other
+#: programs as a share of the service's, ``steal`` that of the hypervisor as a share of all.
 WITNESS = {
-    "others": Maybe(AMOUNT),
-    "steal": Maybe(AMOUNT),
-    "freq_mhz": Maybe(AMOUNT),
-    "watts": Maybe(AMOUNT),
+    "others": Nullable(AMOUNT),
+    "steal": Nullable(AMOUNT),
+    "freq_mhz": Nullable(AMOUNT),
+    "watts": Nullable(AMOUNT),
     "pages_by_node": {ANY: WHOLE},
-    "huge_kb": Maybe(WHOLE),
-    "settings_sha256": Maybe(TEXT),
+    "huge_kb": Nullable(WHOLE),
+    "settings_sha256": Nullable(TEXT),
     ANY: DATA,
 }
-#: With one stream ``predicted_ms`` is the server's time for ``predicted_n`` tokens; with more it is the window in which
-#: all streams were busy, and ``predicted_n`` counts the tokens of all of them in it. ``start`` is the number of the
-#: start of the server, ``void`` why a witness spoils the sample.
-#: One token alone has no time per token, so there are at least two.
+#: With one stream ``predicted_ms`` is the generation time of ``predicted_n`` tokens; with more it is the time in which
+#: all streams had a pending request, and ``predicted_n`` counts the tokens of all streams in it. ``start`` is the
+#: number of the server's start, ``void`` the reason why the sample is discarded. A sample has at least two tokens,
+#: because a single token has no time per token.
 SAMPLE = {
     "round": COUNT,
     "arm": NAME,
@@ -122,28 +124,29 @@ SAMPLE = {
     "predicted_ms": DURATION,
     "drafted": WHOLE,
     "accepted": WHOLE,
-    "ttft_ms": Maybe(AMOUNT),
+    "ttft_ms": Nullable(AMOUNT),
     "gaps_ms": [AMOUNT],
-    "text_sha256": Maybe(TEXT),
+    "text_sha256": Nullable(TEXT),
     "witness": WITNESS,
-    "void": Maybe(TEXT),
+    "void": Nullable(TEXT),
 }
-#: ``source`` is what measured it, or "paper" for a figure from the data sheet, or "nothing"; GB/s are 10^9 bytes.
+#: ``source`` is the program that measured, "paper" for a data-sheet figure, or "nothing"; GB/s are 10^9 bytes.
 BANDWIDTH = {
     "scope": NAME,
     "cpus": TEXT,
     "nodes": TEXT,
-    "gbps": Maybe(AMOUNT),
-    "source": one_of("likwid-bench", "reader", "paper", "nothing"),
+    "gbps": Nullable(AMOUNT),
+    "source": choice_of("likwid-bench", "reader", "paper", "nothing"),
 }
-#: The bytes that a step of one stream reads, by what they are, with ``context`` tokens before it and ``guessed`` ones.
+#: The bytes that a single-stream step reads, by kind of memory, with ``context`` tokens before it and ``guessed``
+#: drafted tokens.
 STEP = {"kind": NAME, "context": WHOLE, "guessed": AMOUNT, "parts": {ANY: AMOUNT}}
-SHAPE = {
+DOCUMENT_SHAPE = {
     "schema": WHOLE,
     "id": NAME,
     "instance": NAME,
     "started": TEXT,
-    "ended": Maybe(TEXT),
+    "ended": Nullable(TEXT),
     "seed": WHOLE,
     "fingerprint": FINGERPRINT,
     "plan": PLAN,
@@ -152,18 +155,18 @@ SHAPE = {
     #: Bytes of the L3 caches of the instance's CPUs.
     "cache": WHOLE,
     "steps": [STEP],
-    #: What a reader has to know, in sentences.
+    #: Sentences that a reader of the results has to know.
     "remarks": [TEXT],
-    #: Whether the last snapshot of all settings equals the first; null before the end.
-    "restored": Maybe(FLAG),
+    #: Whether all settings at the end equal those at the beginning; null before the end.
+    "restored": Nullable(FLAG),
 }
-#: What may be set once, and what may get more; all else stays as the first writing has it.
+#: Fields that are set once, and fields that may grow; no other field changes after the first writing.
 SET_ONCE = ("ended", "restored")
 GROWING = ("samples", "bandwidth", "steps", "remarks")
 GROWING_PLAN = ("arms", "order", "predicted", "untested", "rejected")
 
 
-def new(
+def new_document(
     identity: str,
     instance: str,
     started: str,
@@ -173,7 +176,7 @@ def new(
     cache: int = 0,
     **plan: Any,
 ) -> dict[str, Any]:
-    """Return the document of a run that has no samples yet; ``plan`` may have other values than the usual ones."""
+    """Return the document of a run without samples; ``plan`` overrides the default values of the plan."""
     usual: dict[str, Any] = {
         "alpha": 0.05,
         "zone": 0.01,
@@ -200,22 +203,22 @@ def new(
     }
 
 
-def check(document: Any) -> dict[str, Any]:
-    """Return a document that is whole and agrees with itself; raises BadRequest with the first place that does not."""
+def validate_document(document: Any) -> dict[str, Any]:
+    """Return a document that has the schema and does not contradict itself; BadRequest with the first fault."""
     if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:
         raise BadRequest(
             f"the schema is {document['schema']!r}, and this version of the collection reads {SCHEMA} only; use the "
             "version that made the run"
         )
-    wrong = misfit(document, SHAPE) or _contradiction(document)
+    wrong = misfit_message(document, DOCUMENT_SHAPE) or _contradiction_message(document)
     if wrong:
         raise BadRequest(f"{wrong}; take the file as the run wrote it")
     whole: dict[str, Any] = document
     return whole
 
 
-def _contradiction(document: Mapping[str, Any]) -> str:
-    """Return where parts of a document of the right shape do not agree, an empty text where all do."""
+def _contradiction_message(document: Mapping[str, Any]) -> str:
+    """Return where parts of a document contradict each other, an empty text where none do."""
     plan = document["plan"]
     names = [arm["name"] for arm in plan["arms"]]
     alone = schedule.RUNNING in names
@@ -227,23 +230,23 @@ def _contradiction(document: Mapping[str, Any]) -> str:
             return f"plan.arms has no {name}, without which nothing can be compared"
     knobs = [arm["without"] for arm in plan["arms"] if arm["without"] is not None]
     for words, listed in (("arm", names), ("setting", knobs)):
-        twice = [one for one in listed if listed.count(one) > 1]
+        twice = [name for name in listed if listed.count(name) > 1]
         if twice:
             return f"plan.arms has the {words} {twice[0]} twice"
     for arm in plan["arms"]:
         if (arm["class"] is None) != (arm["name"] in (*schedule.ANCHORS, schedule.AGAIN)):
             return f"plan.arms gives {arm['name']} the class {arm['class']}"
-        # Verdicts ask the class of what an arm leaves out, and the anchor has none.
-        if arm["without"] != _left_out(arm["name"]):
+        # A verdict needs the class of the arm that leaves a setting out, and an anchor has none.
+        if arm["without"] != _setting_left_out(arm["name"]):
             return f"plan.arms says that the arm {arm['name']} leaves out {arm['without']}"
     for usual in (arm["options"] for arm in plan["arms"] if arm["name"] == schedule.DEFAULT):
         strange = [(arm["name"], option) for arm in plan["arms"] for option in arm["options"] if option not in usual]
         if strange:
             return f"plan.arms gives {strange[0][0]} the option {strange[0][1]}, which the default has not"
-    for at, one in enumerate(plan["order"]):
-        if one["round"] != at + 1:
-            return f"plan.order[{at}].round is {one['round']} and should be {at + 1}"
-        if len(set(one["arms"])) < len(one["arms"]) or not set(one["arms"]) <= set(names):
+    for at, planned in enumerate(plan["order"]):
+        if planned["round"] != at + 1:
+            return f"plan.order[{at}].round is {planned['round']} and should be {at + 1}"
+        if len(set(planned["arms"])) < len(planned["arms"]) or not set(planned["arms"]) <= set(names):
             return f"plan.order[{at}].arms names an arm twice, or one that plan.arms has not"
     for at, sample in enumerate(document["samples"]):
         number, arm = sample["round"], sample["arm"]
@@ -254,29 +257,28 @@ def _contradiction(document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _left_out(name: str) -> str | None:
-    """Return the setting that an arm of this name leaves out; None where the arm leaves out nothing."""
+def _setting_left_out(name: str) -> str | None:
     return name[len(schedule.WITHOUT) :] if name.startswith(schedule.WITHOUT) else None
 
 
-def load(path: str) -> dict[str, Any]:
-    """Return the document in a file; raises BadRequest, with the path, where it is missing or not one."""
+def load_document(path: str) -> dict[str, Any]:
+    """Return the document in a file; BadRequest, with the path, where the file is missing or invalid."""
     text = textfile.read_text(path)
     if text is None:
         raise BadRequest(f"There is no {path}; name the JSON file of a run.")
     try:
-        return check(json.loads(text))
+        return validate_document(json.loads(text))
     except BadRequest as error:
         raise BadRequest(f"{path} is no document of a run: {error}.") from None
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"{path} is no JSON ({error}); take the file as the run wrote it.") from None
 
 
-def save(path: str, document: Mapping[str, Any]) -> None:
-    """Write a document, on the disk when this returns; raises TuningError where it would change what is in the file."""
-    data = check(dict(document))
+def save_document(path: str, document: Mapping[str, Any]) -> None:
+    """Write a document to disk; TuningError where it would change what the file holds already."""
+    data = validate_document(dict(document))
     if textfile.read_text(path) is not None:
-        changed = _changed(load(path), data)
+        changed = _changed_part(load_document(path), data)
         if changed:
             raise TuningError(
                 f"{path} was not written: {changed} would be other than it holds, and a run only adds to its document. "
@@ -285,21 +287,21 @@ def save(path: str, document: Mapping[str, Any]) -> None:
     textfile.write_file(path, json.dumps(data, sort_keys=True, separators=(",", ":")) + "\n", 0o600)
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return the first part that is not what it was, or more of it; an empty text where all is."""
+def _changed_part(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Return the first part of a document that was changed and not only extended; an empty text for none."""
     for key, was in before.items():
         if key == "plan":
             parts = was.items()
-            bad = [part for part, old in parts if not _holds(part in GROWING_PLAN, old, after["plan"][part])]
+            bad = [part for part, old in parts if not _keeps_value(part in GROWING_PLAN, old, after["plan"][part])]
             if bad:
                 return f"plan.{bad[0]}"
-        elif not (key in SET_ONCE and was is None) and not _holds(key in GROWING, was, after[key]):
+        elif not (key in SET_ONCE and was is None) and not _keeps_value(key in GROWING, was, after[key]):
             return key
     return ""
 
 
-def _holds(grows: bool, was: Any, now: Any) -> bool:
-    """Return whether a part is as it was, with more behind it where it ``grows``."""
+def _keeps_value(grows: bool, was: Any, now: Any) -> bool:
+    """Return whether a part has its earlier value; one that ``grows`` may have more at its end."""
     if grows and isinstance(was, dict):
         return all(key in now and now[key] == value for key, value in was.items())
     return bool(now[: len(was)] == was if grows else now == was)

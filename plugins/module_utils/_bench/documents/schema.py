@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether data from a JSON file has the shape that a run document must have, and the first place where it has not.
+"""Checks that data from a JSON file has a given shape, and names the first place that does not.
 
-A shape is a Leaf, a list with the shape of each item, or a table of shapes by key. A table must have all its keys and
-no others; the key ANY in it stands for any others. ``Maybe`` is a shape or null.
+A shape is a Leaf, a list with the shape of its items, or a table of shapes by key. A table must have exactly its keys;
+the key ANY in it stands for any other key. ``Nullable`` is a shape or null.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-#: Beyond this no count and no duration of a run can be; it keeps sums and quotients finite.
+#: The largest valid number: no count or duration of a run exceeds it, and sums and quotients stay finite.
 LARGEST = 1e12
-#: A duration below this, in milliseconds, cannot have been measured.
+#: The shortest duration, in milliseconds, that can have been measured.
 SHORTEST = 1e-6
-#: How many characters of a wrong value a sentence shows.
+#: The length in characters to which a sentence cuts a wrong value.
 SHOWN = 40
 
 
 class Leaf:
-    """A single value: in words what it should be, and whether one is."""
+    """The shape of a single value: a description of valid values, and the test for them."""
 
     __slots__ = ("fits", "words")
 
@@ -37,8 +37,8 @@ class Leaf:
         self.fits = fits
 
 
-class Maybe:
-    """A shape, or null where it could not be measured."""
+class Nullable:
+    """A shape, or null where a value could not be measured."""
 
     __slots__ = ("shape",)
 
@@ -47,7 +47,7 @@ class Maybe:
 
 
 def _is_number(value: Any) -> bool:
-    """A bool is an int to Python, and JSON files of others may hold NaN."""
+    """Return whether a value is a number within bounds; a bool is an int in Python, and JSON may hold NaN."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
@@ -56,14 +56,14 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Control characters could write anything to the terminal of who reads the report; lone surrogates are no text."""
+    """Return whether a value is a text without control characters, which could alter a reader's terminal."""
     if not isinstance(value, str):
         return False
     return all(32 <= code < 127 or (code >= 160 and not 0xD800 <= code < 0xE000) for code in map(ord, value))
 
 
-def one_of(*words: str) -> Leaf:
-    """Return the shape of one of some words."""
+def choice_of(*words: str) -> Leaf:
+    """Return the shape of a text that is one of some words."""
     return Leaf(f"one of {', '.join(words)}", lambda value: value in words)
 
 
@@ -84,19 +84,21 @@ NAME = Leaf(
 DATA = Leaf("any data", lambda value: True)
 
 
-def misfit(data: Any, shape: Any, where: str = "") -> str:
-    """Return a sentence, without a full stop, on the first place that is not of its shape; an empty text for none."""
+def misfit_message(data: Any, shape: Any, where: str = "") -> str:
+    """Return where data first differs from a shape, without a full stop; an empty text where it does not."""
     place = where or "it"
-    if isinstance(shape, Maybe):
-        return "" if data is None else misfit(data, shape.shape, where)
+    if isinstance(shape, Nullable):
+        return "" if data is None else misfit_message(data, shape.shape, where)
     if isinstance(shape, Leaf):
-        return "" if shape.fits(data) else f"{place} is {_shown(data)} and should be {shape.words}"
+        return "" if shape.fits(data) else f"{place} is {_format_value(data)} and should be {shape.words}"
     if isinstance(shape, list):
         if not isinstance(data, list):
-            return f"{place} is {_shown(data)} and should be a list"
-        return next(filter(None, (misfit(one, shape[0], f"{where}[{at}]") for at, one in enumerate(data))), "")
+            return f"{place} is {_format_value(data)} and should be a list"
+        return next(
+            filter(None, (misfit_message(item, shape[0], f"{where}[{at}]") for at, item in enumerate(data))), ""
+        )
     if not isinstance(data, dict):
-        return f"{place} is {_shown(data)} and should be a table"
+        return f"{place} is {_format_value(data)} and should be a table"
     inside = f"{where}." if where else ""
     for key in shape:
         if key != ANY and key not in data:
@@ -104,14 +106,13 @@ def misfit(data: Any, shape: Any, where: str = "") -> str:
     for key, value in data.items():
         inner = shape.get(key, shape.get(ANY))
         if inner is None:
-            return f"{inside}{_shown(key).strip(chr(39))} is nothing that this version of the collection knows"
-        wrong = misfit(value, inner, f"{inside}{key}")
+            return f"{inside}{_format_value(key).strip(chr(39))} is nothing that this version of the collection knows"
+        wrong = misfit_message(value, inner, f"{inside}{key}")
         if wrong:
             return wrong
     return ""
 
 
-def _shown(data: Any) -> str:
-    """Return a value as ASCII, cut where it is long."""
+def _format_value(data: Any) -> str:
     text = "nan" if isinstance(data, float) and math.isnan(data) else ascii(data)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One request of a measurement, and what its answer says: what the server tells, and when each piece of text came.
+"""Sends one prompt to a server, and measures its answer: token counts of the server, arrival times of the text.
 
-The server counts tokens and the time it computed; only the client sees when text arrives. A server that speculates
-sends several tokens at once, so the time per token and the gaps between pieces are two things and are kept apart.
-Nothing is tried again: an answer that is not exactly what was asked for is an error.
+The server counts tokens and the time that it computed; only the client sees when text arrives. A server that speculates
+sends several tokens at once, so the time per token and the gaps between pieces of text are measured apart. A request is
+never repeated: an answer that is not exactly what was requested is an error.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Union
 
-    from .completion_api import Llama, Vllm
+    from .completion_api import LlamaCompletions, VllmCompletions
     from .prompts import Prompt
 
-    Api = Union[Llama, Vllm]
+    Api = Union[LlamaCompletions, VllmCompletions]
     #: A record of the run document.
     Sample = dict[str, Any]
 
-#: Seconds that one answer may take.
-LIMIT = 600.0
-#: What says where in a run a sample belongs.
-WHERE = ("round", "arm", "start")
+#: Default timeout of an answer in seconds.
+ANSWER_TIMEOUT = 600.0
+#: Fields of a sample that say to which round, arm and start of the server it belongs.
+SAMPLE_PLACE_KEYS = ("round", "arm", "start")
 
 
 class Server:
-    """Where a server listens, a key that it takes, the seconds that one answer may take, and how it is asked."""
+    """A server: its URL, its API key, its API, the seconds that one answer may take, and the clock that measures."""
 
     __slots__ = ("api", "clock", "key", "limit", "url")
 
     def __init__(
-        self, url: str, key: str | None = None, limit: float = LIMIT, clock: Any = time, api: Api = LLAMA
+        self, url: str, key: str | None = None, limit: float = ANSWER_TIMEOUT, clock: Any = time, api: Api = LLAMA
     ) -> None:
         self.api = api
         self.url = url.rstrip("/")
@@ -53,10 +53,11 @@ class Server:
 
 
 class Answer:
-    """A whole answer. ``begun``, ``chunks`` and ``ended`` are seconds of the clock, the last of them when it was whole.
+    """A whole answer, with the times at which its text arrived.
 
-    ``chunks`` holds the arrival of each piece of text, ``timings`` tokens (``_n``) and milliseconds (``_ms``), as the
-    server tells them where it does.
+    ``begun``, ``chunks`` and ``ended`` are seconds of the clock: when the request was sent, when each piece of text
+    arrived, and when the answer was whole. ``timings`` has token counts (``_n``) and milliseconds (``_ms``), from
+    the server where it sends them, else from the client.
     """
 
     __slots__ = ("begun", "chunks", "ended", "prompt", "text", "timings")
@@ -78,45 +79,45 @@ class Answer:
         self.text = text
 
     @property
-    def predicted(self) -> int:
-        """The generated tokens."""
+    def generated_tokens(self) -> int:
+        """Number of generated tokens."""
         return round(self.timings["predicted_n"])
 
     @property
-    def drafted(self) -> int:
-        """The tokens that were guessed, 0 where the server does not speculate."""
+    def drafted_tokens(self) -> int:
+        """Number of tokens that speculation drafted; 0 where the server does not speculate."""
         return round(self.timings.get("draft_n", 0))
 
     @property
-    def accepted(self) -> int:
-        """The guessed tokens that were right."""
+    def accepted_tokens(self) -> int:
+        """Number of drafted tokens that the model accepted."""
         return round(self.timings.get("draft_n_accepted", 0))
 
     @property
-    def rate(self) -> float:
-        """Generated tokens per second of the time that it took to make them."""
+    def tokens_per_second(self) -> float:
+        """Generated tokens per second of generation time."""
         return 1000 * self.timings["predicted_n"] / self.timings["predicted_ms"]
 
     @property
     def ttft_ms(self) -> float:
-        """Milliseconds from the request, with the connection that is made for it, to the first text."""
+        """Milliseconds from the request, including its connection, to the first piece of text."""
         return 1000 * (self.chunks[0] - self.begun)
 
     @property
     def gaps_ms(self) -> list[float]:
-        """Milliseconds between one piece of text and the next."""
+        """Milliseconds between consecutive pieces of text."""
         return [1000 * (after - before) for before, after in zip(self.chunks, self.chunks[1:])]
 
     @property
     def tpot_ms(self) -> float:
-        """Milliseconds per token after the first one, however the tokens were sent."""
-        return 1000 * (self.chunks[-1] - self.chunks[0]) / (self.predicted - 1)
+        """Milliseconds per generated token after the first, also where several tokens came in one piece."""
+        return 1000 * (self.chunks[-1] - self.chunks[0]) / (self.generated_tokens - 1)
 
 
-def ask(server: Server, prompt: Prompt) -> Answer:
-    """Ask one prompt and return the answer; TuningError, one sentence, for anything but a whole and true one."""
+def fetch_answer(server: Server, prompt: Prompt) -> Answer:
+    """Send a prompt and return its answer; TuningError for an answer that is incomplete or not as requested."""
     clock, api = server.clock, server.api
-    body = api.body(prompt)
+    body = api.request_body(prompt)
     chunks: list[float] = []
     texts: list[str] = []
     final: Mapping[str, Any] = {}
@@ -126,41 +127,44 @@ def ask(server: Server, prompt: Prompt) -> Answer:
         with closing(stream.events(server.url, body, end, server.key, clock, api.path)) as events:
             for event in events:
                 now = clock.monotonic()
-                text = api.text(event)
+                text = api.event_text(event)
                 if text:
                     chunks.append(now)
                     texts.append(text)
-                if api.ends(event):
+                if api.is_final_event(event):
                     final = event
                     break
     except TuningError as error:
         raise TuningError(f"{server.url}{error}") from None
     ended = clock.monotonic()
     if not final:
-        raise TuningError(_unfinished(server, prompt, begun, chunks, ended >= end))
-    timings = api.timings(final, begun, chunks)
-    why = _wrong(api, prompt, timings, chunks)
+        raise TuningError(_unfinished_message(server, prompt, begun, chunks, ended >= end))
+    timings = api.answer_timings(final, begun, chunks)
+    why = _invalid_answer_reason(api, prompt, timings, chunks)
     if why:
         raise TuningError(f"{server.url}{api.path} {why}.")
     return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
 
 
-def sample(answer: Answer, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None) -> Sample:
-    """Return the record of an answer that one stream got, for the run document; no text but its digest.
+def build_sample(
+    answer: Answer, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None
+) -> Sample:
+    """Return the record of a single-stream answer for the run document; it has the digest of the text only.
 
-    ``where`` holds round, arm, and the number of the start of the server. ``void`` says why it does not count.
+    ``where`` has the round, the arm, and the number of the server's start. ``void`` is the reason why the sample is
+    discarded.
     """
     timings = answer.timings
     return {
-        **{name: where[name] for name in WHERE},
+        **{name: where[name] for name in SAMPLE_PLACE_KEYS},
         "kind": answer.prompt.kind,
         "streams": 1,
         "prompt_n": round(timings["prompt_n"]),
         "prompt_ms": timings["prompt_ms"],
-        "predicted_n": answer.predicted,
+        "predicted_n": answer.generated_tokens,
         "predicted_ms": timings["predicted_ms"],
-        "drafted": answer.drafted,
-        "accepted": answer.accepted,
+        "drafted": answer.drafted_tokens,
+        "accepted": answer.accepted_tokens,
         "ttft_ms": round(answer.ttft_ms, 3),
         "gaps_ms": [round(gap, 3) for gap in answer.gaps_ms],
         "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
@@ -169,8 +173,8 @@ def sample(answer: Answer, where: Mapping[str, Any], witness: Mapping[str, Any],
     }
 
 
-def _unfinished(server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], late: bool) -> str:
-    """Return the sentence on an answer that stopped, the server being silent or gone."""
+def _unfinished_message(server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], late: bool) -> str:
+    """Return the message for an answer that stopped early: the server timed out or closed the connection."""
     came = f"{len(chunks)} pieces of text for {prompt.tokens} tokens came"
     came += f", the last after {chunks[-1] - begun:.1f} s" if chunks else ""
     if late:
@@ -184,21 +188,21 @@ def _unfinished(server: Server, prompt: Prompt, begun: float, chunks: Sequence[f
     )
 
 
-def _wrong(api: Api, prompt: Prompt, timings: Mapping[str, float], chunks: Sequence[float]) -> str:
-    """Return why a finished answer does not count, an empty text where it does."""
-    missing = [name for name in api.told if timings.get(name, 0) <= 0]
+def _invalid_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, float], chunks: Sequence[float]) -> str:
+    """Return why a finished answer cannot be measured, an empty text where it can."""
+    missing = [name for name in api.required_timings if timings.get(name, 0) <= 0]
     if missing:
-        return api.untold(missing[0])
+        return api.missing_field_message(missing[0])
     cached = round(timings["cache_n"])
     if cached:
         return (
             f"took {cached} tokens of the prompt from its cache, which the request forbids, so that reading the prompt "
-            "was not measured: take what keeps prompts out of the arguments of the server"
+            "was not measured: remove the flags of the prefix cache from the arguments of the server"
         )
     if timings["predicted_n"] != prompt.tokens:
         return (
-            f"made {timings['predicted_n']:.0f} tokens where {prompt.tokens} were asked for: {api.more_room}, or ask "
-            "for less"
+            f"made {timings['predicted_n']:.0f} tokens where {prompt.tokens} were asked for: {api.context_hint}, or "
+            "ask for less"
         )
     if not chunks:
         return "made tokens but sent no text: the model answers with control tokens alone, so take other prompts"

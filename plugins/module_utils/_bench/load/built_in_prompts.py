@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The collection's own prompts by kind: how much of the answer stands in the prompt already differs from kind to kind.
+"""The built-in prompts by kind; the kinds differ in how much of the answer stands in the prompt already.
 
-An answer in prose repeats nothing. An edited function repeats nearly all of what was given, and a summary that quotes
-repeats most of it. So speculation from n-grams has little to guess in the first and much in the other two. The texts go
-to ``/completion`` as they are, with no chat template; each ends where the answer has begun, so that a small model goes
-on with it too. An answer that copies is longer than the least number of tokens that is asked for.
+An answer in prose repeats nothing of its prompt. An edited function repeats nearly all of the code in the prompt, and a
+summary that quotes repeats most of the article. So speculation from n-grams has little to draft in the first kind and
+much in the other two. The texts are sent to ``/completion`` without a chat template. Each ends inside the answer, so
+that a small model continues it too. A copied answer is longer than the number of tokens that is requested by default.
 """
 
 from __future__ import annotations
@@ -130,26 +130,26 @@ has hardly changed since then. What has changed is the food: in the nineties the
 young, and now they bring mostly crayfish, which somebody let into the pits around 2010."""
 
 
-def _edit(code: str, change: str) -> str:
+def _code_edit_prompt(code: str, change: str) -> str:
     return (
         f"A Python file before a change:\n\n```python\n{code}```\n\nThe change: {change} All else stays as it is.\n\n"
         "The whole file after the change:\n\n```python\n"
     )
 
 
-def _quote(text: str) -> str:
+def _summary_prompt(text: str) -> str:
     return (
         f"An article:\n\n{text}\n\nA summary of the article that quotes its most important sentences word for word, "
         'from the first to the last:\n\n"'
     )
 
 
-TEXTS = {
+PROMPT_TEXTS = {
     "prose": (_HARBOUR, _COMPOST, _BRIDGE),
     "code_edit": (
-        _edit(_INVOICES, "the variable overdue is called late from now on."),
-        _edit(_SHELF, "weights are in pounds, so each _kg becomes _lb and each kg becomes lb."),
-        _edit(_TIMETABLE, "the key minutes of the result is called wait from now on."),
+        _code_edit_prompt(_INVOICES, "the variable overdue is called late from now on."),
+        _code_edit_prompt(_SHELF, "weights are in pounds, so each _kg becomes _lb and each kg becomes lb."),
+        _code_edit_prompt(_TIMETABLE, "the key minutes of the result is called wait from now on."),
     ),
-    "summary": (_quote(_SALT), _quote(_CLOCK), _quote(_HERONS)),
+    "summary": (_summary_prompt(_SALT), _summary_prompt(_CLOCK), _summary_prompt(_HERONS)),
 }

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The load: prompts one after the other, or N streams at once in a closed loop, each asking as soon as it is answered.
+"""Sends prompts one after the other, or in N parallel streams that each send the next prompt after an answer.
 
-Of N streams only the window counts in which all N have a request: from the moment the last stream has begun to the
-moment the first one finds nothing more to ask. A request that waits while the server reads the prompt of another one is
-under way too, as that is a part of what several streams cost. Only a client that asks too slowly spoils a window.
+Of N streams only the time counts in which all N have a pending request: from the first request of the last stream to
+the last answer of the first stream that runs out of prompts. A request that waits while the server reads another prompt
+counts as pending, because such waiting is part of what several streams cost. A window is invalid if the client was too
+slow to keep N requests pending.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from itertools import cycle, islice
 from statistics import median
 
 from ..._errors import BadRequest, TuningError
-from .answer import WHERE, ask
+from .answer import SAMPLE_PLACE_KEYS, fetch_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,38 +27,40 @@ if TYPE_CHECKING:
     from .answer import Answer, Sample, Server
     from .prompts import Prompt
 
-#: Requests of each stream: the first and the last mostly lie across the edges of the window.
-REQUESTS = 4
-#: The share of N that must have been under way on average.
+#: The first and the last request of a stream mostly lie across the edges of the window.
+REQUESTS_PER_STREAM = 4
+#: The mean number of pending requests must be at least this share of N.
 LEAST_SHARE = 0.9
 
 
-class Window:
-    """What N streams did while all were busy.
+class BusyWindow:
+    """The time in which all N streams had a pending request.
 
-    ``answers`` are those that lie wholly within it, ``tokens`` counts all that came within it, and ``concurrency`` the
-    requests that were under way on average. ``begin`` and ``end`` are seconds of the clock.
+    ``answers`` are those that lie wholly within the window, ``tokens`` counts all tokens that arrived within it,
+    and ``concurrency`` is the mean number of pending requests. ``begin`` and ``end`` are seconds of the clock.
     """
 
     __slots__ = ("answers", "begin", "concurrency", "end", "streams", "tokens")
 
     def __init__(self, by_stream: Sequence[Sequence[Answer]]) -> None:
-        """Cut the window out of what each stream was answered, in order. TuningError where too little was under way."""
+        """Compute the window from the answers of each stream; TuningError where too few requests were pending."""
         self.streams = len(by_stream)
         if not all(by_stream):
-            raise BadRequest(f"A stream of {self.streams} had nothing to ask: give each at least {REQUESTS} requests.")
+            raise BadRequest(
+                f"A stream of {self.streams} had nothing to ask: give each at least {REQUESTS_PER_STREAM} requests."
+            )
         self.begin = max(answers[0].begun for answers in by_stream)
         self.end = min(answers[-1].ended for answers in by_stream)
         seen = [answer for answers in by_stream for answer in answers]
-        self.answers = [one for one in seen if one.begun >= self.begin and one.ended <= self.end]
+        self.answers = [answer for answer in seen if answer.begun >= self.begin and answer.ended <= self.end]
         if not self.answers:
             raise BadRequest(
                 f"No answer lies wholly in the time in which all {self.streams} streams were busy: ask more, at least "
-                f"{REQUESTS} requests a stream."
+                f"{REQUESTS_PER_STREAM} requests a stream."
             )
         seconds = self.end - self.begin
-        self.tokens = sum(self._tokens(answer) for answer in seen)
-        self.concurrency = sum(self._seconds(answer) for answer in seen) / seconds
+        self.tokens = sum(self._tokens_within(answer) for answer in seen)
+        self.concurrency = sum(self._seconds_within(answer) for answer in seen) / seconds
         if self.concurrency < LEAST_SHARE * self.streams:
             raise TuningError(
                 f"{self.streams} streams asked, but only {self.concurrency:.1f} requests were under way on average: "
@@ -65,67 +68,66 @@ class Window:
                 concurrency=self.concurrency,
             )
 
-    def sample(self, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None) -> Sample:
-        """Return the record of the window for the run document, as ``answer.sample`` does for one stream.
+    def to_sample(self, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None) -> Sample:
+        """Return the record of the window for the run document, as ``build_sample`` does for one stream.
 
-        Its time is that of the window and its tokens are all that came in it, so that their ratio is what the server
-        made for all streams together. The rest is of the answers that lie wholly within it.
+        Its time is the length of the window and its tokens are all that arrived within it, so that tokens over
+        time is the rate of all streams together. All other fields are of the answers that lie wholly within the
+        window.
         """
         ours = self.answers
         return {
-            **{name: where[name] for name in WHERE},
+            **{name: where[name] for name in SAMPLE_PLACE_KEYS},
             "kind": ours[0].prompt.kind,
             "streams": self.streams,
             "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in ours),
             "prompt_ms": sum(answer.timings["prompt_ms"] for answer in ours),
             "predicted_n": round(self.tokens),
             "predicted_ms": 1000 * (self.end - self.begin),
-            "drafted": sum(answer.drafted for answer in ours),
-            "accepted": sum(answer.accepted for answer in ours),
+            "drafted": sum(answer.drafted_tokens for answer in ours),
+            "accepted": sum(answer.accepted_tokens for answer in ours),
             "ttft_ms": round(median(answer.ttft_ms for answer in ours), 3),
             "gaps_ms": [round(gap, 3) for answer in ours for gap in answer.gaps_ms],
-            # Which answers fall into the window is chance, so their texts together say nothing.
+            # Chance decides which answers fall into the window, so a digest of their texts would mean nothing.
             "text_sha256": None,
             "witness": dict(witness),
             "void": void,
         }
 
-    def _tokens(self, answer: Answer) -> float:
-        """Return the tokens of an answer that came within the window."""
+    def _tokens_within(self, answer: Answer) -> float:
         within = sum(self.begin < moment <= self.end for moment in answer.chunks)
-        return answer.predicted * within / len(answer.chunks)
+        return answer.generated_tokens * within / len(answer.chunks)
 
-    def _seconds(self, answer: Answer) -> float:
-        """Return the seconds of the window in which a request was under way."""
+    def _seconds_within(self, answer: Answer) -> float:
         return max(0.0, min(answer.ended, self.end) - max(answer.begun, self.begin))
 
 
-def one_stream(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:
-    """Ask prompts one after the other."""
-    return [ask(server, prompt) for prompt in prompts]
+def answer_in_turn(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:
+    """Return the answers to prompts that are sent one after the other."""
+    return [fetch_answer(server, prompt) for prompt in prompts]
 
 
-def counted(answers: Iterable[Answer]) -> tuple[int, int]:
-    """Return the tokens that the server read and made for some answers."""
+def count_tokens(answers: Iterable[Answer]) -> tuple[int, int]:
+    """Return how many prompt tokens the server read for some answers, and how many tokens it generated."""
     read = made = 0
     for answer in answers:
         read += round(answer.timings["prompt_n"])
-        made += answer.predicted
+        made += answer.generated_tokens
     return read, made
 
 
-def many_streams(
-    server: Server, prompts: Sequence[Prompt], streams: int, requests: int = REQUESTS
+def answer_in_parallel(
+    server: Server, prompts: Sequence[Prompt], streams: int, requests: int = REQUESTS_PER_STREAM
 ) -> list[list[Answer]]:
-    """Ask with some streams at once, ``requests`` times as many prompts as streams, beginning anew after the last one.
+    """Return the answers of each of ``streams`` parallel streams, in order.
 
-    Each stream takes the next prompt that nobody has. Return the answers of each stream, in order. The first error ends
-    all of them and is raised.
+    ``requests`` times ``streams`` prompts are sent, starting again with the first prompt after the last. A stream
+    takes the next prompt that no other stream has taken. The first error stops all streams and is raised.
     """
     if streams < 2 or requests < 2:
         raise BadRequest(f"{streams} streams of {requests} requests are no load: take at least 2 of both.")
-    crew = _Crew(server, islice(cycle(prompts), streams * requests), streams)
-    threads = [threading.Thread(target=crew.work, args=(place,), daemon=True) for place in range(streams)]
+    crew = _StreamGroup(server, islice(cycle(prompts), streams * requests), streams)
+    threads = [threading.Thread(target=crew.run_stream, args=(place,), daemon=True) for place in range(streams)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -135,8 +137,8 @@ def many_streams(
     return crew.answers
 
 
-class _Crew:
-    """Streams that share what is to be asked; each keeps its own answers."""
+class _StreamGroup:
+    """Streams that take prompts from one queue; each has a list of its own answers."""
 
     def __init__(self, server: Server, prompts: Iterator[Prompt], streams: int) -> None:
         self.answers: list[list[Answer]] = [[] for dummy in range(streams)]
@@ -145,16 +147,16 @@ class _Crew:
         self._prompts = prompts
         self._lock = threading.Lock()
 
-    def work(self, place: int) -> None:
-        """Ask until nothing is left, or something went wrong anywhere."""
+    def run_stream(self, place: int) -> None:
+        """Send prompts and store the answers until the queue is empty or any stream has failed."""
         try:
             while True:
                 with self._lock:
                     prompt = None if self.errors else next(self._prompts, None)
                 if prompt is None:
                     return
-                self.answers[place].append(ask(self._server, prompt))
-        # Whatever it is has to come out where the load was asked for, not in a thread that nobody looks at.
+                self.answers[place].append(fetch_answer(self._server, prompt))
+        # Any exception must be raised in the thread that requested the load, and not be lost in this one.
         except Exception as error:
             with self._lock:
                 self.errors.append(error)

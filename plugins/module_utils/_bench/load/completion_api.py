@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How an engine is asked for an answer that is measured, what it says of one, and what it counts.
+"""The completion APIs of llama-server and vLLM: request bodies, events of an answer, and metrics of their load.
 
-llama-server tells the time that it computed. vLLM tells tokens only, so that its times are those of the client: the
-prompt takes until the first text, and the tokens come from then on.
+llama-server reports the time that it computed. vLLM reports token counts only, so its times are those of the client:
+reading the prompt lasts until the first text, generation from then on.
+
 Source: tools/server/README.md of llama.cpp (/completion, /metrics); docs/serving/openai_compatible_server.md and
 docs/usage/metrics.md of vLLM.
 """
@@ -28,65 +29,66 @@ if TYPE_CHECKING:
     Event = Mapping[str, Any]
 
 
-class Llama:
-    """The own API of llama-server.
+class LlamaCompletions:
+    """The completion API of llama-server.
 
-    ``counters`` are the metrics of the tokens that it has read and made in its life, ``in_work`` those of the requests
-    that it has; ``uncounted`` says what to do where they are missing. Counters are true at most ``late`` seconds after
-    an answer.
+    ``counters`` are the metrics of all tokens that the server has read and generated since its start,
+    ``pending_metrics`` those of its pending requests, ``metrics_hint`` says how to enable them, and
+    ``context_hint`` how to enlarge the context. The counters are up to date at most ``counter_delay`` seconds after
+    an answer. ``required_timings`` are the fields without which an answer cannot be measured.
     """
 
     path = "/completion"
     counters = ("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total")
-    in_work = IN_WORK
-    uncounted = "start it with --metrics"
-    more_room = "give a slot more context (--ctx-size over --parallel)"
-    late = 0.0
-    #: What it must tell of each answer.
-    told = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
+    pending_metrics = IN_WORK
+    metrics_hint = "start it with --metrics"
+    context_hint = "give a slot more context (--ctx-size over --parallel)"
+    counter_delay = 0.0
+    #: Fields without which an answer cannot be measured.
+    required_timings = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
 
-    def body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the request for an answer of exactly so many tokens, of which none comes from a cache."""
-        # The final event alone has the timings: to send them with each token costs time that no user spends.
+    def request_body(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the request for an answer of exactly ``prompt.tokens`` tokens, without prefix cache."""
+        # Only the final event has the timings: sending them with each token would cost time that users do not spend.
         return {**Question(prompt.text, prompt.tokens).body(), "timings_per_token": False}
 
-    def text(self, event: Event) -> str:
-        """Return the text that came with an event."""
+    def event_text(self, event: Event) -> str:
+        """Return the text of a streamed event."""
         return str(event.get("content") or "")
 
-    def ends(self, event: Event) -> bool:
-        """Return whether an event is the one after all text, which says what was done."""
+    def is_final_event(self, event: Event) -> bool:
+        """Return whether an event is the last of an answer, which has the timings."""
         return bool(event.get("stop"))
 
-    def timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
-        """Return tokens (``_n``) and milliseconds (``_ms``) of an answer."""
+    def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
+        """Return token counts (``_n``) and milliseconds (``_ms``) of an answer from its final event."""
         found = stream.numbers(final.get("timings"))
-        # Builds without cache_n tell how many tokens the whole prompt has.
+        # Builds without cache_n report the number of tokens of the whole prompt.
         whole = stream.numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
         return {"cache_n": whole - found.get("prompt_n", 0), **found}
 
-    def untold(self, missing: str) -> str:
-        """Return why an answer without one of its numbers cannot be measured."""
-        return f"tells no {missing}: it is no llama-server, or one too old to be measured"
+    def missing_field_message(self, missing: str) -> str:
+        """Return why an answer that lacks a required field cannot be measured."""
+        return f"tells no {missing}: it is no llama-server, or its version is too old to be measured"
 
 
-class Vllm:
-    """The completions of vLLM, which several other engines have too; ``model`` is the name that it is asked for."""
+class VllmCompletions:
+    """The completion API of vLLM, which is that of OpenAI; ``model`` is the model name in requests."""
 
     path = "/v1/completions"
     counters = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
-    in_work = ("vllm:num_requests_running", "vllm:num_requests_waiting")
-    uncounted = "start it without --disable-log-stats"
-    more_room = "give it more context (--max-model-len)"
-    # It counts the tokens of a step after they are sent.
-    late = 2.0
-    told = Llama.told
+    pending_metrics = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+    metrics_hint = "start it without --disable-log-stats"
+    context_hint = "give it more context (--max-model-len)"
+    # vLLM counts the tokens of a step after it has sent them.
+    counter_delay = 2.0
+    required_timings = LlamaCompletions.required_timings
 
     def __init__(self, model: str) -> None:
         self.model = model
 
-    def body(self, prompt: Prompt) -> dict[str, Any]:
-        """Return the request; what others asked is found in its cache only with the salt of theirs."""
+    def request_body(self, prompt: Prompt) -> dict[str, Any]:
+        """Return the request for ``prompt.tokens`` tokens; a random salt keeps it out of the prefix cache."""
         return {
             "model": self.model,
             "prompt": prompt.text,
@@ -99,16 +101,19 @@ class Vllm:
             "cache_salt": uuid.uuid4().hex,
         }
 
-    def text(self, event: Event) -> str:
-        """Return the text that came with an event."""
+    def event_text(self, event: Event) -> str:
+        """Return the text of a streamed event."""
         return "".join(str(choice.get("text") or "") for choice in event.get("choices") or [])
 
-    def ends(self, event: Event) -> bool:
-        """Return whether an event is the one after all text, which has the usage alone."""
+    def is_final_event(self, event: Event) -> bool:
+        """Return whether an event is the last of an answer, which has the token counts and no text."""
         return bool(event.get("usage")) and not event.get("choices")
 
-    def timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
-        """Return tokens and milliseconds; those of the client, and none for text that came all at once."""
+    def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
+        """Return token counts from the final event and milliseconds from the client's clock.
+
+        There are no milliseconds where all text came in one piece.
+        """
         usage = final["usage"]
         cached = stream.numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
         counted = stream.numbers(usage)
@@ -116,15 +121,15 @@ class Vllm:
         found = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": made}
         if len(chunks) > 1 and made > 1:
             found["prompt_ms"] = 1000 * (chunks[0] - begun)
-            # The first token came with the prompt; the time of the others is made one of all.
+            # The first token came at the end of the prompt, so the time of all other tokens is scaled to all tokens.
             found["predicted_ms"] = 1000 * (chunks[-1] - chunks[0]) * made / (made - 1)
         return found
 
-    def untold(self, missing: str) -> str:
-        """Return why an answer without one of its numbers cannot be measured."""
+    def missing_field_message(self, missing: str) -> str:
+        """Return why an answer that lacks a required field cannot be measured."""
         if missing.endswith("_ms"):
             return "sent its text in one piece, so that the time of its tokens is not known: ask for more tokens"
-        return f"tells no {missing}: it is no vLLM, or one too old to be measured"
+        return f"tells no {missing}: it is no vLLM, or its version is too old to be measured"
 
 
-LLAMA = Llama()
+LLAMA = LlamaCompletions()

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many bytes per second some CPUs read from the memory of some nodes: measured, or the paper figure and no fact.
+"""The bandwidth with which CPUs read the memory of nodes: measured, or estimated from the data sheet.
 
-likwid-bench measures where it is installed and has these very CPUs; else a reader of ours, where there is a compiler.
-Run it while the instance is idle: what else reads memory is missing in the result.
+likwid-bench measures where it is installed and has thread domains of exactly these CPUs, else a C program of this
+collection where there is a compiler. Measure while the instance is idle: what else reads memory is missing in the
+result.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 
     from ..._host.topology import Topology
 
-#: How much is read, of the size of the L3 caches that could hold it, and at least, in bytes.
-CACHES = 4
-LEAST = 1 << 30
-SECONDS = 300
+#: Bytes to read: a multiple of the size of the L3 caches, and at least this many.
+CACHE_MULTIPLE = 4
+MIN_BYTES = 1 << 30
+TIMEOUT = 300
 
 
 class Bandwidth:
-    """``gbps`` is in GB/s (10^9 bytes), None where nothing is known; ``source`` says what measured it.
+    """A bandwidth: ``gbps`` in GB/s (10^9 bytes), None where unknown, and ``source``, which measured it.
 
-    ``measured`` is False for a paper figure. ``reasons`` are the sentences why something better was not taken.
+    ``measured`` is False for a data-sheet figure. ``reasons`` are the sentences why a better source was not used.
     """
 
     __slots__ = ("cpus", "gbps", "measured", "nodes", "reasons", "source")
@@ -49,7 +50,7 @@ class Bandwidth:
         self.reasons = list(reasons)
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data, as a run document holds it."""
+        """Return plain data for the run document."""
         return {
             "cpus": format_cpulist(self.cpus),
             "nodes": format_cpulist(self.nodes),
@@ -60,15 +61,18 @@ class Bandwidth:
         }
 
 
-def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str] = ()) -> Bandwidth:
-    """Return what these CPUs read from these nodes, in the best of five runs.
+def measure_bandwidth(
+    top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str] = ()
+) -> Bandwidth:
+    """Return the bandwidth with which these CPUs read from these nodes, the best of five runs.
 
-    ``policy`` is the command under which the instance's memory policy holds, such as numactl with its options; without
-    one each CPU reads memory of its own node. BadRequest where there is no CPU, or where the nodes need a policy.
+    ``policy`` is the command under which the memory policy of the instance holds, such as numactl with its options;
+    without one each CPU reads memory of its own node. BadRequest where there is no CPU, or where the nodes need a
+    policy.
     """
     if not cpus:
         raise BadRequest("No CPUs were given to measure the bandwidth of; name those of the instance.")
-    own = local(top, cpus)
+    own = nodes_of_cpus(top, cpus)
     if not policy and own != set(nodes):
         raise BadRequest(
             f"CPUs {format_cpulist(cpus)} are on node {format_cpulist(own)}, and memory of node "
@@ -76,59 +80,65 @@ def measure(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Se
             f"{format_cpulist(nodes)}."
         )
     reasons: list[str] = []
-    for source, attempt in (("likwid-bench", _likwid), ("reader", _reader)):
+    for source, attempt in (("likwid-bench", _measure_with_likwid), ("reader", _measure_with_reader)):
         try:
-            return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, size(top, cpus)), source, reasons)
+            return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, bytes_to_read(top, cpus)), source, reasons)
         except TuningError as error:
             reasons.append(str(error))
-    return paper(top, cpus, nodes, reasons)
+    return data_sheet_bandwidth(top, cpus, nodes, reasons)
 
 
-def paper(top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Sequence[str] = ()) -> Bandwidth:
-    """Return what the memory of these nodes has on paper with all channels filled; not measured."""
+def data_sheet_bandwidth(
+    top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Sequence[str] = ()
+) -> Bandwidth:
+    """Return the bandwidth of these nodes by the data sheet, with all memory channels filled."""
     socket = socket_peak_bandwidth(top)
     if socket is None:
         return Bandwidth(cpus, nodes, None, "nothing", reasons)
     return Bandwidth(cpus, nodes, socket * max(1, len(top.sockets)) * len(nodes) / len(top.nodes), "paper", reasons)
 
 
-def local(top: Topology, cpus: Sequence[int]) -> set[int]:
+def nodes_of_cpus(top: Topology, cpus: Sequence[int]) -> set[int]:
     """Return the nodes that these CPUs are on."""
     return {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
 
 
-def size(top: Topology, cpus: Sequence[int]) -> int:
-    """Return how many bytes are read to measure: their caches must not hold them."""
-    return max(LEAST, CACHES * cache(top, cpus))
+def bytes_to_read(top: Topology, cpus: Sequence[int]) -> int:
+    """Return how many bytes are read to measure a bandwidth; more than the L3 caches of the CPUs hold."""
+    return max(MIN_BYTES, CACHE_MULTIPLE * l3_cache_bytes(top, cpus))
 
 
-def cache(top: Topology, cpus: Sequence[int]) -> int:
-    """Return the bytes of all L3 caches that these CPUs use."""
+def l3_cache_bytes(top: Topology, cpus: Sequence[int]) -> int:
+    """Return the size in bytes of all L3 caches that these CPUs use."""
     return sum(domain.bytes for domain in top.l3 if set(domain.cpus) & set(cpus))
 
 
-def _likwid(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int) -> float:
+def _measure_with_likwid(
+    top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int
+) -> float:
     if not shutil.which(likwid.PROGRAM, path=command.PATH):
         raise TuningError(f"There is no {likwid.PROGRAM} in {command.PATH}; on Debian, the package likwid brings it.")
     words = None
     if not policy:
-        domains = likwid.domains_of(command.run_command(likwid.LIST))
-        words = likwid.command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
+        domains = likwid.parse_domains(command.run_command(likwid.LIST_COMMAND))
+        words = likwid.bench_command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
     if words is None:
         raise TuningError(
             f"{likwid.PROGRAM} has no thread domains that are CPUs {format_cpulist(cpus)} with memory on node "
             f"{format_cpulist(nodes)}."
         )
-    return max(likwid.rate_of(_output(words)) for dummy in range(likwid.RUNS))
+    return max(likwid.parse_rate(_run_likwid(words)) for dummy in range(likwid.RUNS))
 
 
-def _output(words: Sequence[str]) -> str:
-    done = command.try_command(words, SECONDS)
+def _run_likwid(words: Sequence[str]) -> str:
+    done = command.try_command(words, TIMEOUT)
     if done.code != 0:
         said = likwid.last_words(done.err or done.out)
         raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {said}")
     return done.out
 
 
-def _reader(top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int) -> float:
-    return memory_reader.rate(cpus, -(-total // len(cpus)), policy)
+def _measure_with_reader(
+    top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int
+) -> float:
+    return memory_reader.measure_read_rate(cpus, -(-total // len(cpus)), policy)

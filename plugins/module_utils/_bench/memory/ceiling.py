@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How near an instance comes to what its memory allows: a step takes the time of its bytes, and a rest.
+"""Compares the time of a step with the time that reading its bytes from memory takes, the ceiling of its speed.
 
-The rest is computing, and waiting of threads for each other; it grows with the threads. A step that is faster than its
-bytes can be read is no success: the bytes are wrong, or the bandwidth, or the model lies in a cache.
+The rest of a step is computing, and threads that wait for each other; it grows with the threads. A step that is faster
+than its bytes can be read is an error: the bytes or the bandwidth are wrong, or the model lies in a cache.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from ..._models.memory_traffic import StepTraffic
     from .bandwidth import Bandwidth
 
-#: Bytes that the hardware counted, as a part of those that were computed. Below, caches serve some; above, pages are
-#: read again.
-COUNTED = (0.9, 1.15)
+#: Range of the bytes that the hardware counted, as a share of the computed bytes. Below it caches serve some bytes;
+#: above it pages are read more than once.
+COUNTED_SHARE_RANGE = (0.9, 1.15)
 
 
 class Ceiling:
-    """One step held against the memory. Times are milliseconds of a step, ``ratio`` is measured over ceiling.
+    """A step compared with the memory. Times are milliseconds of a step, ``ratio`` is memory time over step time.
 
-    ``memory_ms``, ``rest_ms`` and ``ratio`` are None where no bandwidth is known. ``predicted_ms`` is what the cost
-    model said before, None where it said nothing; ``error`` is how much longer the step took, as a part of that.
-    ``problem`` is a sentence where the figures cannot be right, and ``remarks`` are sentences on how to read them.
+    ``memory_ms``, ``rest_ms`` and ``ratio`` are None where no bandwidth is known. ``predicted_ms`` is the
+    prediction of the cost model, None where there is none; ``error`` is by how much the step took longer, as a
+    share of the prediction. ``problem`` is a sentence where the figures cannot be right, and ``remarks`` are
+    sentences on how to read them.
     """
 
     __slots__ = ("bytes", "gbps", "measured", "memory_ms", "predicted_ms", "problem", "remarks", "step_ms")
@@ -45,21 +46,21 @@ class Ceiling:
 
     @property
     def ratio(self) -> float | None:
-        """Measured over ceiling: the part of the step that reading alone would take."""
+        """Memory time over step time: the share of the step that reading alone takes."""
         return None if self.memory_ms is None else self.memory_ms / self.step_ms
 
     @property
     def rest_ms(self) -> float | None:
-        """The part of the step that is not memory."""
+        """Milliseconds of the step beyond the time that reading its bytes takes."""
         return None if self.memory_ms is None else self.step_ms - self.memory_ms
 
     @property
     def error(self) -> float | None:
-        """By how much the step was longer than predicted, 0.1 for ten percent."""
+        """By how much the step took longer than predicted: 0.1 for ten percent."""
         return None if self.predicted_ms is None else self.step_ms / self.predicted_ms - 1
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data, as a run document and a page take it."""
+        """Return plain data for a run document and a page."""
         names = ("gbps", "measured", "step_ms", "memory_ms", "rest_ms", "ratio", "predicted_ms", "error")
         return {
             "bytes": round(self.bytes),
@@ -69,7 +70,7 @@ class Ceiling:
         }
 
 
-def ceiling(
+def compare_with_ceiling(
     traffic: StepTraffic,
     bandwidth: Bandwidth,
     step_ms: float,
@@ -77,10 +78,10 @@ def ceiling(
     predicted_ms: float | None = None,
     counted: float | None = None,
 ) -> Ceiling:
-    """Hold a step of ``step_ms`` milliseconds against the memory; BadRequest for a step that took no time.
+    """Compare a step of ``step_ms`` milliseconds with the memory; BadRequest for a step that took no time.
 
-    ``cache`` is the size of the L3 caches of the instance's CPUs, in bytes. ``counted`` are the bytes of a step as the
-    hardware counted them, None where it did not.
+    ``cache`` is the size of the L3 caches of the instance's CPUs, in bytes. ``counted`` are the bytes of a step by
+    hardware counters, None where they were not read.
     """
     if step_ms <= 0:
         raise BadRequest(f"A step of {step_ms} ms cannot be held against the memory; measure it again.")
@@ -96,13 +97,13 @@ def ceiling(
             f"The {size} that a step reads fit into the {caches} of L3 cache of these CPUs: memory is not the limit."
         )
     if ratio is not None and ratio > 1:
-        found.problem = _problem(found, size, caches, fits)
+        found.problem = _problem_message(found, size, caches, fits)
     if counted is not None:
-        found.remarks += _compared(counted / found.bytes)
+        found.remarks += _counted_bytes_remarks(counted / found.bytes)
     return found
 
 
-def _problem(found: Ceiling, size: str, caches: str, fits: bool) -> str:
+def _problem_message(found: Ceiling, size: str, caches: str, fits: bool) -> str:
     above = f"A step took {found.step_ms:.2f} ms, and reading its {size} at {found.gbps:.1f} GB/s takes"
     above = f"{above} {found.memory_ms:.2f} ms, which is longer"
     if fits:
@@ -114,8 +115,8 @@ def _problem(found: Ceiling, size: str, caches: str, fits: bool) -> str:
     )
 
 
-def _compared(part: float) -> list[str]:
-    low, high = COUNTED
+def _counted_bytes_remarks(part: float) -> list[str]:
+    low, high = COUNTED_SHARE_RANGE
     if part < low:
         return [f"The hardware counted {part:.2f} of the computed bytes: caches serve the rest."]
     if part > high:

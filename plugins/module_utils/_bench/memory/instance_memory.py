@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the memory of an instance allows: the bandwidth of its CPUs and nodes, and the bytes that its steps read."""
+"""The memory bandwidth of an instance, and the bytes that its steps read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..rounds import schedule
 from ..statistics import figures
 from . import bandwidth as bandwidths
 from .bandwidth import Bandwidth
-from .ceiling import Ceiling, ceiling
+from .ceiling import Ceiling, compare_with_ceiling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,56 +22,70 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..load.answer import Sample
-    from ..target.measured_instance import Target
+    from ..target.measured_instance import MeasuredInstance
 
-#: Bytes that stay free while memory is read.
-ROOM = 2 << 30
-#: The scope of a bandwidth that is of all CPUs and nodes of an instance.
+#: Bytes that must stay free while the bandwidth is measured.
+FREE_BYTES = 2 << 30
+#: The scope of a bandwidth of all CPUs and nodes of an instance.
 INSTANCE = "instance"
-#: The arms in which an instance runs as it was planned.
+#: The arms in which an instance runs as planned.
 AS_PLANNED = (*schedule.ANCHORS, schedule.AGAIN)
 
 
-def measure(host: Host, target: Target) -> Bandwidth:
-    """Return what the CPUs of an instance read from its nodes; with its memory policy, while it is idle."""
+def measure_instance_bandwidth(host: Host, target: MeasuredInstance) -> Bandwidth:
+    """Return the bandwidth with which the CPUs of an idle instance read its nodes, under its memory policy."""
     top = host.topology
     cpus, nodes = target.cpus, target.nodes
-    far = bandwidths.local(top, cpus) != set(nodes)
+    far = bandwidths.nodes_of_cpus(top, cpus) != set(nodes)
     policy = "interleave" if target.plan["expect"]["interleaved"] else "bind" if far else ""
     available = host.fs.read("/proc/meminfo").partition("MemAvailable:")[2].split()
-    if not available or 1024 * int(available[0]) < bandwidths.size(top, cpus) + ROOM:
-        return bandwidths.paper(top, cpus, nodes, ["There is too little free memory to measure its bandwidth."])
-    return bandwidths.measure(top, cpus, nodes, _under(policy, target.plan["expect"]["nodes"]) if policy else ())
+    if not available or 1024 * int(available[0]) < bandwidths.bytes_to_read(top, cpus) + FREE_BYTES:
+        return bandwidths.data_sheet_bandwidth(
+            top, cpus, nodes, ["There is too little free memory to measure its bandwidth."]
+        )
+    return bandwidths.measure_bandwidth(
+        top, cpus, nodes, _policy_command(policy, target.plan["expect"]["nodes"]) if policy else ()
+    )
 
 
-def _under(policy: str, nodes: str) -> list[str]:
-    """Return the command that runs another one under a memory policy. systemd does so for the instance too."""
+def _policy_command(policy: str, nodes: str) -> list[str]:
+    """Return the command that runs another command under a memory policy, as systemd runs the instance."""
     properties = (f"NUMAPolicy={policy}", f"NUMAMask={nodes}")
-    return ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *(f"--property={one}" for one in properties)]
+    return [
+        "systemd-run",
+        "--quiet",
+        "--pipe",
+        "--wait",
+        "--collect",
+        *(f"--property={setting}" for setting in properties),
+    ]
 
 
-def record(found: Bandwidth) -> dict[str, Any]:
-    """Return a bandwidth as the run document holds it."""
+def bandwidth_to_record(found: Bandwidth) -> dict[str, Any]:
+    """Return a bandwidth as the run document records it."""
     told = found.to_dict()
     return {"scope": INSTANCE, **{name: told[name] for name in ("cpus", "nodes", "gbps", "source")}}
 
 
-def steps(target: Target, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Return what a mean step of one stream read for each kind of prompt; nothing where a header does not say enough.
+def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """Return the bytes that a mean single-stream step reads, for each kind; none where a header lacks facts.
 
     TuningError where a model cannot be read.
     """
-    file = target.model()
+    file = target.model_file()
     if file is None:
         return []
     model = gguf_model.read_model(file)
-    drafting = target.argument("--model-draft", "-md", "--spec-draft-model")
+    drafting = target.argument_value("--model-draft", "-md", "--spec-draft-model")
     draft = gguf_model.read_model(drafting) if drafting else None
-    types = (target.argument("--cache-type-k", "-ctk") or "f16", target.argument("--cache-type-v", "-ctv") or "f16")
+    types = (
+        target.argument_value("--cache-type-k", "-ctk") or "f16",
+        target.argument_value("--cache-type-v", "-ctv") or "f16",
+    )
     rows = []
-    for kind, those in _of_one_stream(samples).items():
+    for kind, those in _one_stream_samples_by_kind(samples).items():
         context = round(sum(one["prompt_n"] + one["predicted_n"] / 2 for one in those) / len(those))
-        guessed = sum(one["drafted"] for one in those) / figures.steps_of(those)
+        guessed = sum(one["drafted"] for one in those) / figures.count_steps(those)
         guesses = DraftModel(draft, guessed) if draft else None
         traffic = compute_step_traffic(model, context, types, draft=guesses, guessed=guessed)
         if traffic is not None:
@@ -80,30 +94,30 @@ def steps(target: Target, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     return rows
 
 
-def ceilings(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
-    """Return by kind the mean step of these samples held against the memory; nothing where no bandwidth is known."""
-    known = [one for one in document["bandwidth"] if one["scope"] == INSTANCE]
+def ceilings_by_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
+    """Return the mean step of each kind compared with the memory; empty where no bandwidth is known."""
+    known = [bandwidth for bandwidth in document["bandwidth"] if bandwidth["scope"] == INSTANCE]
     if not known:
         return {}
     told = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
-    there = _of_one_stream(samples)
+    there = _one_stream_samples_by_kind(samples)
     found = {}
     for row in document["steps"]:
         if row["kind"] in there:
             traffic = StepTraffic(dict(row["parts"]), 0, 1 + row["guessed"])
             milliseconds = figures.ms_per_step(there[row["kind"]])
-            found[row["kind"]] = ceiling(traffic, told, milliseconds, document["cache"])
+            found[row["kind"]] = compare_with_ceiling(traffic, told, milliseconds, document["cache"])
     return found
 
 
-def _of_one_stream(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+def _one_stream_samples_by_kind(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     found: dict[str, list[Sample]] = {}
-    for one in samples:
-        if one["streams"] == 1:
-            found.setdefault(one["kind"], []).append(one)
+    for sample in samples:
+        if sample["streams"] == 1:
+            found.setdefault(sample["kind"], []).append(sample)
     return found
 
 
-def unread(error: TuningError) -> str:
-    """Return the remark on a model whose header could not be read."""
+def unreadable_model_remark(error: TuningError) -> str:
+    """Return the remark for a model whose header could not be read."""
     return f"How near it comes to what its memory allows is not known: {error}"

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""likwid-bench, where it is installed: which of its thread domains are the CPUs in question, and what it says.
+"""likwid-bench: its command line for given CPUs and nodes, and its output.
 
 It reads on the first threads of a domain, in the order in which it lists them, and each thread reads memory that it
-touched first. So it can measure CPUs whose memory is on their own nodes, and no others.
+touched first. So it can measure CPUs that read the memory of their own nodes, and no others.
+
 Source: likwid-bench of likwid 5.2.2, its help and its output.
 """
 
@@ -20,27 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 PROGRAM = "likwid-bench"
-LIST = (PROGRAM, "-p")
-#: Runs of one second each, of which the best counts: what disturbs a run only makes it slower.
+LIST_COMMAND = (PROGRAM, "-p")
+#: Number of runs of one second each. The best one counts, because disturbances only make a run slower.
 RUNS = 5
 DOMAIN = re.compile(r"^\s*Tag (\w+):((?: \d+)+)\s*$", re.MULTILINE)
 RATE = re.compile(r"^MByte/s:\s+([\d.]+)\s*$", re.MULTILINE)
 MEGABYTE = 10**6
 
 
-def domains_of(text: str) -> dict[str, tuple[int, ...]]:
-    """Return the CPUs of each thread domain, in its order, from what ``likwid-bench -p`` says."""
+def parse_domains(text: str) -> dict[str, tuple[int, ...]]:
+    """Return the CPUs of each thread domain, in its order, from the output of ``likwid-bench -p``."""
     return {tag: tuple(int(cpu) for cpu in cpus.split()) for tag, cpus in DOMAIN.findall(text)}
 
 
-def command(
+def bench_command(
     domains: Mapping[str, Sequence[int]],
     cpus: Collection[int],
     nodes: Collection[int],
     size: int,
     flags: Collection[str],
 ) -> list[str] | None:
-    """Return the command that reads on these CPUs the memory of these nodes; None where likwid-bench cannot.
+    """Return the command that measures these CPUs reading from these nodes; None where likwid-bench cannot.
 
     ``size`` is in bytes, of each node. ``flags`` are those of the CPU, as the kernel shows them.
     """
@@ -56,8 +57,8 @@ def command(
     return None if left or not groups else [PROGRAM, "-s", "1", "-t", kernel, *groups]
 
 
-def rate_of(text: str) -> float:
-    """Return GB/s, all groups together, from what a run says; TuningError where it does not say it."""
+def parse_rate(text: str) -> float:
+    """Return GB/s of all groups together from the output of a run; TuningError where it has no rate."""
     found = RATE.findall(text)
     if len(found) != 1 or not float(found[0]):
         raise TuningError(f"{PROGRAM} ended without a line MByte/s. It says: {last_words(text)}")
@@ -65,5 +66,5 @@ def rate_of(text: str) -> float:
 
 
 def last_words(text: str) -> str:
-    """Return the end of what a program says, for a sentence."""
+    """Return the last twenty words of a program's output, for an error message."""
     return " ".join(text.split()[-20:]) or "nothing"

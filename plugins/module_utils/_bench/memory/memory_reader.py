@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A program of ours that reads memory on given CPUs, for hosts without likwid-bench: built on the host, in plain C.
+"""A C program that measures read bandwidth on given CPUs, for hosts without likwid-bench; compiled on the host.
 
 Each thread is pinned to a CPU, fills memory of its own there, and reads it until the time is over; so the pages are
-where the memory policy of the process puts what this CPU touches first. All threads read during the whole time, and
-what they read is divided by it.
+where the memory policy of the process puts what this CPU touches first. All threads read during the whole time, and the
+bytes that they read are divided by it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 COMPILERS = ("cc", "gcc", "clang")
-#: Sums of 256 bits on every Zen: the compiler takes them for the inner loop by itself.
+#: With these flags the compiler vectorizes the inner loop with 256 bits on every Zen.
 FLAGS = ("-O3", "-march=native", "-mprefer-vector-width=256", "-pthread")
 RUNS = 5
 MILLISECONDS = 300
-#: A run, the filling before it and the compiler end in far less on any host.
+#: Timeout in seconds; five runs, with filling the memory before them, take far less on any host.
 SECONDS = 300
 
-#: Arguments: runs, milliseconds of a run, bytes of a thread, then a CPU for each thread. It prints GB/s of each run.
+#: Arguments: number of runs, milliseconds of a run, bytes of a thread, then a CPU for each thread. It prints the GB/s
+#: of each run.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -146,11 +147,13 @@ int main(int argc, char **argv)
 """
 
 
-def rate(cpus: Iterable[int], size: int, policy: Sequence[str] = (), milliseconds: int = MILLISECONDS) -> float:
-    """Build the program, run it, and return the GB/s of its best run, all CPUs together.
+def measure_read_rate(
+    cpus: Iterable[int], size: int, policy: Sequence[str] = (), milliseconds: int = MILLISECONDS
+) -> float:
+    """Compile and run the program; return the GB/s of its best run, all CPUs together.
 
-    ``size`` is in bytes, of each thread. ``policy`` is a command that sets the memory policy and runs another one, such
-    as numactl with its options. Absent where there is no compiler, TuningError where one of the programs fails.
+    ``size`` is in bytes, of each thread. ``policy`` is a command that sets the memory policy and runs another
+    command, such as numactl with its options. Absent where there is no compiler, TuningError where a program fails.
     """
     compiler = next((name for name in COMPILERS if shutil.which(name, path=command.PATH)), None)
     if compiler is None:

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the reports of all runs share: lines of 100 columns, what a run was made on, and its void rounds."""
+"""Parts that all reports of runs share: lines of 100 columns, the host, the rounds, and the discarded rounds."""
 
 from __future__ import annotations
 
 import math
 import textwrap
 
-from ..verdicts.comparison import HURTS, PAYS, key_text
+from ..verdicts.comparison import HURTS, PAYS, format_metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,34 +20,34 @@ if TYPE_CHECKING:
     from ..verdicts.comparison import Comparison
 
 WIDTH = 100
-#: What stands behind a ratio of which the interval proves a gain or a loss.
+#: Marks behind a ratio whose interval proves a gain or a loss.
 MARKS = {PAYS: "+", HURTS: "-"}
 
 
-def wrapped(text: str, indent: str = "") -> list[str]:
-    """Return a text as lines; those after the first one stand further in."""
+def wrap_text(text: str, indent: str = "") -> list[str]:
+    """Return a text as lines of at most 100 columns; lines after the first have a deeper indent."""
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
-def made_on(document: Mapping[str, Any], those: Sequence[Round]) -> Iterator[str]:
-    """Yield the host, and how many rounds and samples there are."""
+def host_lines(document: Mapping[str, Any], those: Sequence[Round]) -> Iterator[str]:
+    """Yield the processor and kernel of the host, and the numbers of rounds and samples."""
     known = document["fingerprint"]
-    yield from wrapped(f"{known['sku'] or 'unknown processor'}, Linux {known['kernel'] or 'unknown'}")
-    void = sum(bool(one.void) for one in those)
-    yield f"{len(those)} rounds, {void} of them void; {len(document['samples'])} samples"
+    yield from wrap_text(f"{known['sku'] or 'unknown processor'}, Linux {known['kernel'] or 'unknown'}")
+    void = sum(bool(measured.discard_reason) for measured in those)
+    yield f"{len(those)} rounds, {void} of them discarded; {len(document['samples'])} samples"
 
 
-def void_rounds(those: Sequence[Round], title: str) -> Iterator[str]:
-    """Yield each void round with its reason below a title; nothing where there is none."""
-    void = [one for one in those if one.void]
+def discarded_round_lines(those: Sequence[Round], title: str) -> Iterator[str]:
+    """Yield a title, and each discarded round with its reason; nothing where there is none."""
+    void = [measured for measured in those if measured.discard_reason]
     if void:
         yield ""
         yield title
-    for one in void:
-        yield from wrapped(f"round {one.number}: {one.void}", "  ")
+    for measured in void:
+        yield from wrap_text(f"round {measured.number}: {measured.discard_reason}", "  ")
 
 
-def marked(one: Comparison, proves: bool) -> str:
-    """Return a metric with its ratio, and whether the interval proves it, where the run ``proves`` anything."""
-    ratio = math.exp(one.found.mean) if one.found else 1.0
-    return f"{key_text(one)} {ratio:.2f}{MARKS.get(one.word, '') if proves else ''}"
+def format_marked_metric(one: Comparison, proves: bool) -> str:
+    """Return a metric with its ratio, and a mark for a proven gain or loss where the run ``proves`` anything."""
+    ratio = math.exp(one.interval.mean) if one.interval else 1.0
+    return f"{format_metric(one)} {ratio:.2f}{MARKS.get(one.word, '') if proves else ''}"

@@ -7,68 +7,70 @@
 from __future__ import annotations
 
 from ..rounds import schedule
-from ..verdicts.tuning_result import Tuning
-from .report_parts import made_on, marked, void_rounds, wrapped
+from ..verdicts.tuning_result import TuningResult
+from .report_parts import discarded_round_lines, format_marked_metric, host_lines, wrap_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ..verdicts.tuning_result import Standing
+    from ..verdicts.tuning_result import CandidateResult
 
 
-def report(document: Mapping[str, Any]) -> str:
-    """Return the report of a checked document, with a newline at its end."""
-    return "\n".join(line.rstrip() for line in _lines(Tuning(document))) + "\n"
+def render_tuning_report(document: Mapping[str, Any]) -> str:
+    """Return the report of a validated document, with a newline at its end."""
+    return "\n".join(line.rstrip() for line in _report_lines(TuningResult(document))) + "\n"
 
 
-def _lines(found: Tuning) -> Iterator[str]:
+def _report_lines(found: TuningResult) -> Iterator[str]:
     document = found.document
-    yield from wrapped(found.headline())
+    yield from wrap_text(found.headline())
     for sentence in [*found.faults, *document["remarks"]]:
-        yield from wrapped(sentence)
+        yield from wrap_text(sentence)
     yield ""
-    yield from wrapped(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
-    yield from made_on(document, found.rounds)
+    yield from wrap_text(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
+    yield from host_lines(document, found.rounds)
     yield ""
     yield f"{'predicted':>9} {'measured':>8} {'n':>3}  against the default"
-    standings = found.standings()
-    for one in standings:
-        if not one.rejected:
-            yield from _standing(one)
-    error = found.error()
+    standings = found.candidate_results()
+    for result in standings:
+        if not result.rejected:
+            yield from _candidate_lines(result)
+    error = found.median_prediction_error()
     if error is not None:
         yield f"Predictions of combinations were off by {error:.1%} (median)."
-    yield from _rejected(standings)
-    yield from _confirmation(found)
-    yield from void_rounds(found.rounds, "Void rounds, dropped whole:")
+    yield from _rejected_lines(standings)
+    yield from _confirmation_lines(found)
+    yield from discarded_round_lines(found.rounds, "Discarded rounds:")
 
 
-def _standing(one: Standing) -> Iterator[str]:
+def _candidate_lines(one: CandidateResult) -> Iterator[str]:
     predicted, measured = (f"{value:.3f}" if value else "-" for value in (one.predicted, one.measured))
-    yield from wrapped(f"{predicted:>9} {measured:>8} {one.count:>3}  {options_text(one.arm)}")
+    yield from wrap_text(f"{predicted:>9} {measured:>8} {one.count:>3}  {format_options(one.arm)}")
 
 
-def _rejected(standings: list[Standing]) -> Iterator[str]:
-    rejected = [one for one in standings if one.rejected]
+def _rejected_lines(standings: list[CandidateResult]) -> Iterator[str]:
+    rejected = [result for result in standings if result.rejected]
     if rejected:
         yield ""
         yield "Rejected:"
     for one in rejected:
-        yield from wrapped(f"{options_text(one.arm)}: {one.rejected}", "  ")
+        yield from wrap_text(f"{format_options(one.arm)}: {one.rejected}", "  ")
 
 
-def _confirmation(found: Tuning) -> Iterator[str]:
+def _confirmation_lines(found: TuningResult) -> Iterator[str]:
     if not found.best or not found.gain:
         return
     yield ""
-    yield f"Confirmation, {found.gain.count} fresh rounds: {options_text(found.best)}"
-    yield f"  {'over the default':<24} {found.gain.text()}"
-    yield f"  {'the default over itself':<24} {found.twins[schedule.RESTART].text()}"
-    yield from wrapped(", ".join(marked(one, not found.faults) for one in found.guards if one.found), "  ")
+    yield f"Confirmation, {found.gain.count} fresh rounds: {format_options(found.best)}"
+    yield f"  {'over the default':<24} {found.gain.format_ratio()}"
+    yield f"  {'the default over itself':<24} {found.twins[schedule.RESTART].format_ratio()}"
+    yield from wrap_text(
+        ", ".join(format_marked_metric(guard, not found.faults) for guard in found.guards if guard.interval), "  "
+    )
 
 
-def options_text(arm: Mapping[str, Any]) -> str:
-    """Return the options that a candidate has otherwise."""
+def format_options(arm: Mapping[str, Any]) -> str:
+    """Return as text the options that a candidate changes."""
     return ", ".join(f"{name} {value}" for name, value in arm["options"].items())

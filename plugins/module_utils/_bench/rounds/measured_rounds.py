@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The samples of a document as rounds: what each arm reached in each, and which rounds are void.
+"""The samples of a document as rounds: what each arm reached in each round, and why a round is discarded.
 
-A void round is dropped whole, with all its arms. The rules look at witnesses, at starts and at the anchor, and never at
-what an arm reached, so that they cannot drop what does not please.
+A round is discarded as a whole, with all its arms. The rules look at the activity of the host, at starts and at the
+anchor, and never at the result of an arm, so that they cannot discard unwelcome results.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import math
 
 from ..statistics.confidence_interval import mean
 from . import schedule
+from .limits import MAX_ANCHOR_JUMP, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,39 +25,45 @@ if TYPE_CHECKING:
     Key = tuple[str, str, int]
     Levels = dict[str, dict[Key, float]]
 
-#: Other programs may have this share of the service's CPU time, and the hypervisor this share of all of it.
-OTHERS, STEAL = 0.02, 0.005
-#: So far the anchor may be off from one round to the next; a drift is slower, and what is faster is no drift.
-JUMP = math.log(1.1)
 DECODE, PREFILL, STEPS, PER_STEP, REQUEST = "decode", "prefill", "steps", "tokens per step", "request"
 ONE_STREAM, WHOLE_REQUEST = (DECODE, "", 1), (REQUEST, "", 1)
 
 
 class Round:
-    """One round: its plan, what each arm reached, and why it is void, an empty text where it counts.
+    """One round: its plan, what each arm reached, and why it is discarded, an empty text where it counts.
 
-    ``levels`` maps arm and metric to a natural logarithm, of tokens or steps per millisecond or tokens per step, so the
-    larger is the better; of a request these are the tokens of its answer over all of its time. ``texts`` maps arm and
-    kind to the digest of the text with one stream, ``drafted`` arm to whether it speculated, and ``proof`` arm to the
-    digests of the settings that were read back.
+    ``levels`` maps arm and metric to a natural logarithm of tokens or steps per millisecond or of tokens per step,
+    so that larger is better; for a whole request it is the tokens of its answer over all of its time. ``texts``
+    maps arm and kind to digests of single-stream texts, ``speculating_arms`` has the arms that drafted tokens, and
+    ``settings_digests`` maps an arm to the digests of the settings that were read back.
     """
 
-    __slots__ = ("drafted", "levels", "number", "phase", "planned", "proof", "texts", "unit", "void")
+    __slots__ = (
+        "discard_reason",
+        "levels",
+        "number",
+        "phase",
+        "planned_arms",
+        "settings_digests",
+        "speculating_arms",
+        "texts",
+        "unit",
+    )
 
     def __init__(self, planned: Mapping[str, Any]) -> None:
         self.number: int = planned["round"]
         self.phase: str = planned["phase"]
         self.unit: str = planned["class"]
-        self.planned: Sequence[str] = planned["arms"]
-        self.void = ""
+        self.planned_arms: Sequence[str] = planned["arms"]
+        self.discard_reason = ""
         self.levels: Levels = {}
         self.texts: dict[tuple[str, str], set[str | None]] = {}
-        self.drafted: set[str] = set()
-        self.proof: dict[str, set[str]] = {}
+        self.speculating_arms: set[str] = set()
+        self.settings_digests: dict[str, set[str]] = {}
 
 
-def of(document: Mapping[str, Any]) -> list[Round]:
-    """Return the rounds of a checked document that have samples, in their order."""
+def rounds_of_document(document: Mapping[str, Any]) -> list[Round]:
+    """Return the rounds of a validated document that have samples, in their order."""
     members: dict[int, list[Mapping[str, Any]]] = {}
     for sample in document["samples"]:
         members.setdefault(sample["round"], []).append(sample)
@@ -67,15 +74,19 @@ def of(document: Mapping[str, Any]) -> list[Round]:
         if planned["round"] in members:
             samples = members[planned["round"]]
             one = Round(planned)
-            _fill(one, samples)
-            one.void = _spoiled(samples) or _torn(one, samples, cells) or _shared(one, samples, started)
+            _add_samples(one, samples)
+            one.discard_reason = (
+                _disturbance_reason(samples)
+                or _missing_samples_reason(one, samples, cells)
+                or _start_sharing_reason(one, samples, started)
+            )
             rounds.append(one)
-    _mark_jumps(rounds, schedule.anchor(document["plan"]["arms"]))
+    _discard_anchor_jumps(rounds, schedule.anchor_name(document["plan"]["arms"]))
     return rounds
 
 
-def _fill(one: Round, samples: Iterable[Mapping[str, Any]]) -> None:
-    """Add up the requests of each arm, kind and number of streams: together they are one value."""
+def _add_samples(one: Round, samples: Iterable[Mapping[str, Any]]) -> None:
+    """Add up the requests of each arm, kind and number of streams: together they are one value of the round."""
     sums: dict[str, dict[tuple[str, int], list[float]]] = {}
     for sample in samples:
         arm, cell = sample["arm"], (sample["kind"], sample["streams"])
@@ -83,16 +94,16 @@ def _fill(one: Round, samples: Iterable[Mapping[str, Any]]) -> None:
         for at, name in enumerate(("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")):
             total[at] += sample[name]
         if sample["drafted"]:
-            one.drafted.add(arm)
+            one.speculating_arms.add(arm)
         if sample["streams"] == 1:
             one.texts.setdefault((arm, sample["kind"]), set()).add(sample["text_sha256"])
         if sample["witness"]["settings_sha256"] is not None:
-            one.proof.setdefault(arm, set()).add(sample["witness"]["settings_sha256"])
-    one.levels = {arm: _levels(cells) for arm, cells in sums.items()}
+            one.settings_digests.setdefault(arm, set()).add(sample["witness"]["settings_sha256"])
+    one.levels = {arm: _compute_levels(cells) for arm, cells in sums.items()}
 
 
-def _levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
-    """Return each metric of one arm in one round, by kind and as the geometric mean over the kinds."""
+def _compute_levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
+    """Return each metric of an arm in a round, for each kind and as the geometric mean over all kinds."""
     levels: dict[Key, float] = {}
     parts: dict[tuple[str, int], list[float]] = {}
     for (kind, streams), (prompt_n, prompt_ms, predicted_n, predicted_ms, accepted) in sorted(cells.items()):
@@ -111,31 +122,34 @@ def _levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float
     return levels
 
 
-def _spoiled(samples: Iterable[Mapping[str, Any]]) -> str:
-    """Return what a witness says against a round; each limit is held against the numbers again."""
+def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
+    """Return how the host was disturbed in a round; limits are compared with the recorded shares again."""
     for sample in samples:
         if sample["void"]:
             return str(sample["void"])
-        for name, limit in (("others", OTHERS), ("steal", STEAL)):
-            share = sample["witness"][name]
+        for field, subject, limit in (
+            ("others", "other programs", MAX_OTHER_CPU_SHARE),
+            ("steal", "the hypervisor", MAX_STEAL_SHARE),
+        ):
+            share = sample["witness"][field]
             if share is not None and share > limit:
-                return f"{name} took {share:.1%} of the CPU time, above {limit:.1%}"
+                return f"{subject} took {share:.1%} of the CPU time, above {limit:.1%}"
     return ""
 
 
-def _torn(one: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
-    """Return what a round lacks: a block that is not complete compares unlike with unlike."""
+def _missing_samples_reason(one: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
+    """Return which sample an incomplete round lacks; its arms would not be comparable."""
     there = {(sample["arm"], sample["kind"], sample["streams"]) for sample in samples}
-    for arm in one.planned:
+    for arm in one.planned_arms:
         for kind, streams in sorted(cells):
             if (arm, kind, streams) not in there:
                 return f"{arm} has no sample of {kind} with {streams} stream{'' if streams == 1 else 's'}"
     return ""
 
 
-def _shared(one: Round, samples: Iterable[Mapping[str, Any]], started: dict[int, tuple[int, str]]) -> str:
-    """Return where arms that need a start of their own shared one, or live ones did not share theirs."""
-    shared = schedule.UNITS[one.unit].restart_every > 0
+def _start_sharing_reason(one: Round, samples: Iterable[Mapping[str, Any]], started: dict[int, tuple[int, str]]) -> str:
+    """Return where arms that need a start each shared one, or where arms of one start did not share it."""
+    shared = schedule.REPETITIONS[one.unit].restart_every > 0
     if shared and len({sample["start"] for sample in samples}) > 1:
         return "the server was started again within the round"
     for sample in samples:
@@ -146,39 +160,49 @@ def _shared(one: Round, samples: Iterable[Mapping[str, Any]], started: dict[int,
     return ""
 
 
-def _mark_jumps(rounds: Iterable[Round], anchor: str) -> None:
-    """Mark rounds whose anchor is off from that of the last good one, unless it stays at its new level."""
+def _discard_anchor_jumps(rounds: Iterable[Round], anchor: str) -> None:
+    """Discard rounds whose anchor differs from the last counting round, unless it stays at its new level."""
     good: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
-    for one in rounds:
-        level = one.levels.get(anchor, {}).get(ONE_STREAM)
+    for measured in rounds:
+        level = measured.levels.get(anchor, {}).get(ONE_STREAM)
         if level is None:
-            one.void = one.void or "no sample of the anchor with one stream"
+            measured.discard_reason = measured.discard_reason or "no sample of the anchor with one stream"
             continue
-        place = (one.unit, one.phase)
-        if not one.void and place in good and all(abs(level - before[place]) > JUMP for before in (good, last)):
-            one.void = f"the anchor was {math.exp(level - good[place]):.2f} of that in the round before"
+        place = (measured.unit, measured.phase)
+        if (
+            not measured.discard_reason
+            and place in good
+            and all(abs(level - before[place]) > MAX_ANCHOR_JUMP for before in (good, last))
+        ):
+            measured.discard_reason = f"the anchor was {math.exp(level - good[place]):.2f} of that in the round before"
         last[place] = level
-        if not one.void:
+        if not measured.discard_reason:
             good[place] = level
 
 
-def differences(rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedule.TUNED) -> list[float]:
-    """Return the log ratio of the anchor to an arm in each good round that has both: above 0, the anchor is better."""
+def log_ratios(rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedule.TUNED) -> list[float]:
+    """Return the log ratio of the anchor to an arm in each counting round; above 0 the anchor is better."""
     values = []
-    for one in rounds:
-        if not one.void and arm in one.levels and anchor in one.levels:
-            above, below = one.levels[anchor].get(key), one.levels[arm].get(key)
+    for measured in rounds:
+        if not measured.discard_reason and arm in measured.levels and anchor in measured.levels:
+            above, below = measured.levels[anchor].get(key), measured.levels[arm].get(key)
             if above is not None and below is not None:
                 values.append(above - below)
     return values
 
 
-def guards(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
-    """Return what a gain must not cost in good rounds, sorted: prefill, several streams, and each kind with one.
+def guard_metrics(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
+    """Return the metrics that a gain must not worsen, sorted: prefill, several streams, each kind of one stream.
 
     ``decode`` is the metric that decides.
     """
-    there = {key for one in rounds if not one.void for levels in one.levels.values() for key in levels}
+    there = {
+        key
+        for measured in rounds
+        if not measured.discard_reason
+        for levels in measured.levels.values()
+        for key in levels
+    }
     wanted = {(PREFILL, "", 1), *(key for key in there if key[0] == decode and (key[1] == "") != (key[2] == 1))}
     return sorted(there & wanted)

@@ -2,22 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is measured in which order: arms, and rounds in which each arm comes once, in an order drawn from a seed.
+"""The arms of a run and the order of its rounds; in a round each arm comes once, in an order drawn from a seed.
 
-An arm is one configuration of the instance. ``tuned`` is the anchor that all are compared with, ``again`` is the same
-under another name (a difference between the two is a fault of the measurement), ``stock`` has all originals, and
-``without X`` is the anchor with the original of X. ``kept`` is what is left when settings that do not pay are removed;
-it is raced against stock and tuned on fresh rounds, the confirmation. A tuning compares candidates, each with other
-options of the instance, with its ``default``. A benchmark compares nothing and has one arm, ``running``: the instance
-as it is.
+An arm is one configuration of the instance. ``tuned`` is the anchor that all arms are compared with. ``again`` is the
+same configuration under another name: a difference between the two is an error of the measurement. ``stock`` has the
+originals of all settings, and ``without X`` is the anchor with the original of X. ``kept`` is what remains when
+settings that do not pay are removed; it is compared with stock and tuned in new rounds, the confirmation. A tuning
+compares candidates, each with other options of the instance, with its ``default``. A benchmark compares nothing and has
+one arm, ``running``: the instance as it is.
 
-A knob acts at once, at a start or at a boot, and that is the unit to repeat: values from one start share its luck, so
-twenty requests to it count once. Source of the units and numbers: Kalibera and Jones, "Rigorous benchmarking in
-reasonable time".
+A knob takes effect at once, at a start or at a boot, and that is the unit of repetition: all values from one start are
+affected by the same chance, so twenty requests to one start count once. Source of the units and numbers: Kalibera and
+Jones, "Rigorous benchmarking in reasonable time".
 
-Of Python's random module only ``random()`` is promised to give the same numbers on every version; ``shuffle``,
-``choice`` and ``randrange`` are not. So no call of it is used: arms are sorted by the SHA-256 of seed, round and name,
-which anybody can compute again. It also means that an arm that drops out leaves the order of the others as it was.
+Of Python's random module only ``random()`` is guaranteed to give the same numbers in every version; ``shuffle``,
+``choice`` and ``randrange`` are not. So arms are sorted by the SHA-256 of seed, round and name, which anybody can
+compute again. An arm that is removed leaves the order of the other arms as it was.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ if TYPE_CHECKING:
 
 STOCK, TUNED, AGAIN, KEPT, RUNNING, DEFAULT = "stock", "tuned", "again", "kept", "running", "default"
 WITHOUT, CANDIDATE = "without ", "candidate "
-#: What others are compared with, so that it belongs to every class.
+#: The arms that others are compared with; they belong to every class.
 ANCHORS = (TUNED, RUNNING, DEFAULT)
 LIVE, RESTART, REBOOT = catalogue.LIVE, catalogue.RESTART, catalogue.REBOOT
 ABLATION, CONFIRMATION, BENCHMARK = "ablation", "confirmation", "benchmark"
-#: How a tuning finds a candidate: each option alone, combinations by halves, and the last few against each other.
+#: The phases of a tuning's search: each option alone, combinations that are halved, and a race of the last few.
 SWEEP, HALVING, RACE = "sweep", "halving", "race"
 PHASES = (ABLATION, BENCHMARK, SWEEP, HALVING, RACE, CONFIRMATION)
 
 
-class Unit:
-    """How the knobs of a class are repeated.
+class Repetition:
+    """How the arms of a class of knobs are repeated.
 
-    ``name`` is what counts once. Each arm of a round answers ``requests`` samples. A server that all arms share starts
-    anew every ``restart_every`` rounds; 0 where each arm has its own start. Below ``least`` units there is no verdict.
+    ``name`` is the unit that counts once. In a round each arm gives ``requests`` samples. A server that all arms
+    share starts anew every ``restart_every`` rounds; 0 where each arm has its own start. With fewer than ``least``
+    units there is no verdict.
     """
 
     __slots__ = ("least", "mirrored", "name", "requests", "restart_every")
@@ -57,28 +58,29 @@ class Unit:
         self.requests = requests
         self.restart_every = restart_every
         self.least = least
-        #: Whether every second round is the one before backwards: ABBA, in which a steady drift cancels out.
+        #: Whether every second round reverses the order of the round before: ABBA, in which a steady drift cancels out.
         self.mirrored = mirrored
 
 
-#: Class of a knob -> its unit, from the cheapest to the dearest.
-UNITS = {
-    LIVE: Unit("round", 1, 5, 4),
-    RESTART: Unit("start", 3, 0, 4),
-    REBOOT: Unit("boot", 3, 0, 5, mirrored=True),
+#: Class of a knob -> how it is repeated, from the cheapest class to the most expensive one.
+REPETITIONS = {
+    LIVE: Repetition("round", 1, 5, 4),
+    RESTART: Repetition("start", 3, 0, 4),
+    REBOOT: Repetition("boot", 3, 0, 5, mirrored=True),
 }
-#: No knob gets more rounds than this that count, or than that with the void ones.
-MOST, TRIES = 40, 80
-#: So many fresh rounds make a confirmation.
-CONFIRMING = 10
+#: The largest number of rounds of a knob that count, and of all its rounds with the discarded ones.
+MAX_ROUNDS, MAX_ROUND_TRIES = 40, 80
+#: Number of rounds of a confirmation.
+CONFIRMATION_ROUNDS = 10
 
 
-def arms(knobs: Sequence[Mapping[str, Any]], stays: Collection[str] = ()) -> list[dict[str, Any]]:
-    """Return the arms of an ablation; a knob whose name is in ``stays`` cannot be left out, and stock has it too.
+def build_ablation_arms(knobs: Sequence[Mapping[str, Any]], stays: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the arms of an ablation: stock, tuned, again, and one without each knob.
 
-    A knob has a ``name``, a ``class`` of UNITS, and what to have without it: ``settings``, the originals by address,
-    and ``arguments``, what is said no more of the instance. Stock belongs to the dearest class there is. Raises
-    BadRequest for a name that comes twice, or no knob.
+    A knob has a ``name``, a ``class`` of REPETITIONS, and what to set without it: ``settings``, the originals by
+    address, and ``arguments``, the words that the instance is started without. A knob whose name is in ``stays``
+    cannot be removed, so that stock has it too. Stock belongs to the most expensive class of all knobs. BadRequest
+    for a name that comes twice, or no knob.
     """
     names = [knob["name"] for knob in knobs]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -89,48 +91,48 @@ def arms(knobs: Sequence[Mapping[str, Any]], stays: Collection[str] = ()) -> lis
     out = [knob for knob in knobs if knob["name"] not in stays]
     originals = {address: value for knob in out for address, value in knob["settings"].items()}
     arguments = [word for knob in out for word in knob["arguments"]]
-    dearest = max((knob["class"] for knob in out or knobs), key=list(UNITS).index)
+    dearest = max((knob["class"] for knob in out or knobs), key=list(REPETITIONS).index)
     return [
-        _arm(STOCK, dearest, None, originals, arguments),
-        _arm(TUNED, None, None, {}, []),
-        _arm(AGAIN, None, None, {}, []),
-        *(_arm(WITHOUT + k["name"], k["class"], k["name"], k["settings"], k["arguments"]) for k in knobs),
+        _build_arm(STOCK, dearest, None, originals, arguments),
+        _build_arm(TUNED, None, None, {}, []),
+        _build_arm(AGAIN, None, None, {}, []),
+        *(_build_arm(WITHOUT + k["name"], k["class"], k["name"], k["settings"], k["arguments"]) for k in knobs),
     ]
 
 
-def running() -> list[dict[str, Any]]:
-    """Return the arms of a benchmark: the instance as it runs."""
-    return [_arm(RUNNING, None, None, {}, [])]
+def build_benchmark_arms() -> list[dict[str, Any]]:
+    """Return the only arm of a benchmark: the instance as it runs."""
+    return [_build_arm(RUNNING, None, None, {}, [])]
 
 
-def tuning(default: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the arms that a tuning begins with, the instance with its own options; candidates come later."""
-    return [{**_arm(name, None, None, {}, []), "options": dict(default)} for name in (DEFAULT, AGAIN)]
+def build_tuning_arms(default: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the arms that a tuning begins with, the default options and the same again; candidates are added later."""
+    return [{**_build_arm(name, None, None, {}, []), "options": dict(default)} for name in (DEFAULT, AGAIN)]
 
 
-def candidate(number: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arm of a candidate: the instance with these options instead of its own."""
-    return {**_arm(f"{CANDIDATE}{number}", RESTART, None, {}, []), "options": dict(options)}
+def build_candidate_arm(number: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arm of a candidate: the instance with these options in place of its own."""
+    return {**_build_arm(f"{CANDIDATE}{number}", RESTART, None, {}, []), "options": dict(options)}
 
 
-def anchor(arms: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name of the arm that all are compared with; in a benchmark it is the only one."""
+def anchor_name(arms: Iterable[Mapping[str, Any]]) -> str:
+    """Return the name of the arm that all are compared with; in a benchmark it is the only arm."""
     return next(str(arm["name"]) for arm in arms if arm["name"] in ANCHORS)
 
 
-def subject(arm: Mapping[str, Any]) -> str | None:
-    """Return what is rejected where an arm cannot be measured, a knob or a candidate; None for what others need."""
+def rejectable_subject(arm: Mapping[str, Any]) -> str | None:
+    """Return which knob or candidate is rejected if this arm fails; None for an arm that others need."""
     name: str | None = arm["name"] if arm["name"].startswith(CANDIDATE) else arm["without"]
     return name
 
 
-def kept(removed: Sequence[Mapping[str, Any]], dearest: str) -> dict[str, Any]:
-    """Return the arm of the confirmation: tuned with the originals of all knobs that were removed."""
+def build_kept_arm(removed: Sequence[Mapping[str, Any]], dearest: str) -> dict[str, Any]:
+    """Return the arm ``kept`` of a confirmation: tuned with the originals of all removed knobs."""
     originals = {address: value for knob in removed for address, value in knob["settings"].items()}
-    return _arm(KEPT, dearest, None, originals, [word for knob in removed for word in knob["arguments"]])
+    return _build_arm(KEPT, dearest, None, originals, [word for knob in removed for word in knob["arguments"]])
 
 
-def _arm(
+def _build_arm(
     name: str, unit: str | None, without: str | None, settings: Mapping[str, Any], arguments: Sequence[str]
 ) -> dict[str, Any]:
     return {
@@ -143,12 +145,15 @@ def _arm(
     }
 
 
-def row(seed: int, number: int, unit: str, nth: int, names: Iterable[str], phase: str = ABLATION) -> dict[str, Any]:
-    """Return a round: ``number`` counts all rounds of the run from 1, ``nth`` those of this class and phase from 1.
+def plan_round(
+    seed: int, number: int, unit: str, nth: int, names: Iterable[str], phase: str = ABLATION
+) -> dict[str, Any]:
+    """Return a new round with its order of arms; write it into the plan before it is measured.
 
-    ``restart`` says that the shared server starts anew before it. Write the round down before it is run.
+    ``number`` counts all rounds of the run from 1, ``nth`` those of this class and phase from 1. ``restart`` in the
+    result says that the shared server starts anew before this round.
     """
-    rule = UNITS[unit]
+    rule = REPETITIONS[unit]
     back = rule.mirrored and nth % 2 == 0
     drawn = nth - 1 if back else nth
     order = sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{phase}/{unit}/{drawn}/{name}".encode()).digest())
@@ -161,17 +166,8 @@ def row(seed: int, number: int, unit: str, nth: int, names: Iterable[str], phase
     }
 
 
-def members(arms: Iterable[Mapping[str, Any]], unit: str, wanted: Iterable[str]) -> list[str]:
-    """Return the arms of a round of a class: the anchor, its twin, stock where it belongs, and the ``wanted`` knobs."""
+def arms_of_round(arms: Iterable[Mapping[str, Any]], unit: str, wanted: Iterable[str]) -> list[str]:
+    """Return the names of the arms of a round: anchor, twin, stock if it has this class, and the ``wanted`` knobs."""
     still = set(wanted)
     there = [arm for arm in arms if arm["class"] in (unit, None) and arm["name"] != KEPT]
     return [arm["name"] for arm in there if arm["without"] is None or arm["without"] in still]
-
-
-def page(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the order for people: a line for each round, with its class and its arms from first to last."""
-    lines = []
-    for one in rows:
-        start = "  new server" if one["restart"] else ""
-        lines.append(f"{one['round']:>4}  {one['phase']:<12}  {one['class']:<7}  {', '.join(one['arms'])}{start}")
-    return "\n".join(lines)

@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One round or arm measured: what the host did beside, and whether its samples count."""
+"""Takes the samples of one round, watches what else the host does, and discards disturbed samples."""

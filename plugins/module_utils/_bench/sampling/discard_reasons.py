@@ -2,64 +2,71 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules by which a round is void: each a sentence on what the witnesses saw, whatever the figures of the round are.
+"""The rules by which a round is discarded, whatever its results are; each gives a sentence on what was observed.
 
-What a rule needs and cannot be read speaks against the round too, with the reason: it never counts as fine.
+Where a rule cannot read what it needs, the round is discarded with that reason.
 """
 
 from __future__ import annotations
 
 from ..._notation.cpulist import format_cpulist
-from ..rounds.measured_rounds import OTHERS, STEAL
-from .host_activity import others, steal
+from ..rounds.limits import MAX_MISPLACED_SHARE, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
+from .host_activity import other_programs_cpu_share, stolen_cpu_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from .host_activity import Reading
+    from .host_activity import HostReading
 
 
-class Limits:
-    """How much is too much: shares of 1. ``nodes`` are those on which the memory is planned, None for any."""
+class DiscardLimits:
+    """The largest shares, of 1, with which a round counts; ``nodes`` are the planned nodes, None for any node."""
 
-    __slots__ = ("astray", "nodes", "others", "steal")
+    __slots__ = ("misplaced", "nodes", "others", "steal")
 
     def __init__(
-        self, nodes: Collection[int] | None = None, others: float = OTHERS, steal: float = STEAL, astray: float = 0.01
+        self,
+        nodes: Collection[int] | None = None,
+        others: float = MAX_OTHER_CPU_SHARE,
+        steal: float = MAX_STEAL_SHARE,
+        misplaced: float = MAX_MISPLACED_SHARE,
     ) -> None:
         self.nodes = nodes
         self.others = others
         self.steal = steal
-        self.astray = astray
+        self.misplaced = misplaced
 
 
-def objections(before: Reading, after: Reading, asked: tuple[int, int], limits: Limits) -> list[str]:
-    """Return why a round does not count, a sentence each; none where it does.
+def discard_reasons(
+    before: HostReading, after: HostReading, asked: tuple[int, int], limits: DiscardLimits
+) -> list[str]:
+    """Return the sentences why a round does not count; an empty list where it counts.
 
-    ``asked`` are the tokens that all requests between the two readings had the server read and make, also those that
-    warmed it up.
+    ``requested_tokens`` are the tokens that the server had to read and to generate for all requests between the two
+    readings, with those that warmed it up.
     """
     found = [
-        _served_by_one(before, after),
-        _disturbed(before, after, limits),
-        _stolen(before, after, limits),
-        _swapped(before, after),
-        _foreign(before, after, asked),
-        _moved(before, after),
-        _astray(after, limits),
+        _restart_reason(before, after),
+        _other_programs_reason(before, after, limits),
+        _steal_reason(before, after, limits),
+        _swap_reason(before, after),
+        _other_requests_reason(before, after, asked),
+        _moved_threads_reason(before, after),
+        _misplaced_pages_reason(after, limits),
     ]
     return [sentence for sentence in found if sentence]
 
 
-def _served_by_one(before: Reading, after: Reading) -> str:
-    if before.main == after.main:
+def _restart_reason(before: HostReading, after: HostReading) -> str:
+    if before.main_process == after.main_process:
         return ""
-    return f"Process {before.main[0]} of the service was replaced by {after.main[0]}: the server began anew."
+    old, new = before.main_process[0], after.main_process[0]
+    return f"Process {old} of the service was replaced by {new}: the server began anew."
 
 
-def _disturbed(before: Reading, after: Reading, limits: Limits) -> str:
-    share = others(before, after)
+def _other_programs_reason(before: HostReading, after: HostReading, limits: DiscardLimits) -> str:
+    share = other_programs_cpu_share(before, after)
     if share is None:
         return "The service used no processor time: another server answered, or nothing was asked."
     if share <= limits.others:
@@ -67,49 +74,50 @@ def _disturbed(before: Reading, after: Reading, limits: Limits) -> str:
     return f"Other programs used {share:.1%} of the processor time of the service, more than {limits.others:.1%}."
 
 
-def _stolen(before: Reading, after: Reading, limits: Limits) -> str:
-    share = steal(before, after)
+def _steal_reason(before: HostReading, after: HostReading, limits: DiscardLimits) -> str:
+    share = stolen_cpu_share(before, after)
     if share <= limits.steal:
         return ""
     return f"The hypervisor kept {share:.1%} of the processor time from this machine, more than {limits.steal:.1%}."
 
 
-def _swapped(before: Reading, after: Reading) -> str:
-    pages = after.swapped - before.swapped
+def _swap_reason(before: HostReading, after: HostReading) -> str:
+    pages = after.swapped_pages - before.swapped_pages
     return f"The host swapped {pages} pages." if pages else ""
 
 
-def _foreign(before: Reading, after: Reading, asked: tuple[int, int]) -> str:
+def _other_requests_reason(before: HostReading, after: HostReading, asked: tuple[int, int]) -> str:
     if before.tokens is None or after.tokens is None:
-        return f"Requests of others cannot be seen: the server tells no counters; {after.uncounted}."
-    waiting = (before.waiting or 0) + (after.waiting or 0)
+        return f"Requests of other clients cannot be detected: the server reports no counters; {after.metrics_hint}."
+    waiting = (before.pending_requests or 0) + (after.pending_requests or 0)
     if waiting:
-        return f"Requests of others were in progress before or after the round: {waiting}."
+        return f"Requests of other clients were pending before or after the round: {waiting}."
     more = [late - early - ours for early, late, ours in zip(before.tokens, after.tokens, asked)]
     if min(more) < 0:
-        return "The server counted fewer tokens than were asked of it: it began anew, or another one answered."
+        return "The server counted fewer tokens than were requested: it started anew, or another one answered."
     if max(more) > 0:
-        return f"Others asked the server too: it read {more[0]:.0f} and made {more[1]:.0f} tokens that were not ours."
+        counts = f"read {more[0]:.0f} and generated {more[1]:.0f} tokens"
+        return f"Other clients sent requests too: the server {counts} for them."
     return ""
 
 
-def _moved(before: Reading, after: Reading) -> str:
-    changed = [key for key, cpus in after.allowed.items() if before.allowed.get(key, cpus) != cpus]
+def _moved_threads_reason(before: HostReading, after: HostReading) -> str:
+    changed = [key for key, cpus in after.allowed_cpus.items() if before.allowed_cpus.get(key, cpus) != cpus]
     if not changed:
         return ""
     first = min(changed)
-    was, now = (format_cpulist(reading.allowed[first]) for reading in (before, after))
+    was, now = (format_cpulist(reading.allowed_cpus[first]) for reading in (before, after))
     many = "1 thread" if len(changed) == 1 else f"{len(changed)} threads"
     return f"{many} may run elsewhere than before: thread {first[0]} on CPUs {now} instead of {was}."
 
 
-def _astray(after: Reading, limits: Limits) -> str:
+def _misplaced_pages_reason(after: HostReading, limits: DiscardLimits) -> str:
     if limits.nodes is None:
         return ""
     if after.pages is None:
-        return f"Nobody knows where the memory of the service lies: {after.unread}"
+        return f"The placement of the service's memory is not known: {after.unreadable_reason}"
     total = sum(after.pages.values())
     wrong = sum(kb for node, kb in after.pages.items() if node not in limits.nodes)
-    if wrong <= limits.astray * total:
+    if wrong <= limits.misplaced * total:
         return ""
     return f"{wrong / total:.1%} of the service's memory lies on other nodes than {format_cpulist(limits.nodes)}."

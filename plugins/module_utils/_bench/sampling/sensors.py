@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Counters of frequency and energy, read twice around a time; None where this host does not have them, as in guests.
+"""Counters of frequency and energy, read before and after a measurement; a guest does not have them.
 
 The processor counts two clocks while it is not idle: MPERF at its nominal frequency, APERF at the real one. Their ratio
-is the mean frequency of the time in which there was work, which no reading of a moment tells.
+gives the mean frequency of the time with work, which no single reading shows.
+
 Source: MSRs 0xE7 and 0xE8 of the AMD64 Architecture Programmer's Manual, volume 2;
 Documentation/admin-guide/acpi/cppc_sysfs.rst and Documentation/power/powercap/powercap.rst of the Linux kernel.
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     #: APERF and MPERF by CPU.
     Cycles = dict[int, tuple[int, int]]
-    #: Microjoules by package, and where the counter begins anew.
+    #: Microjoules by package, and the value at which the counter wraps.
     Energy = dict[str, tuple[int, int]]
 
 MPERF, APERF = 0xE7, 0xE8
@@ -31,8 +32,8 @@ POWERCAP = "/sys/class/powercap"
 MICROJOULES = 1_000_000
 
 
-def cycles(fs: KernelFS, cpus: Iterable[int]) -> Cycles:
-    """Return the counters of those CPUs whose registers can be read."""
+def read_cycle_counters(fs: KernelFS, cpus: Iterable[int]) -> Cycles:
+    """Return APERF and MPERF of the CPUs whose registers can be read."""
     found = {}
     for cpu in cpus:
         try:
@@ -43,16 +44,16 @@ def cycles(fs: KernelFS, cpus: Iterable[int]) -> Cycles:
     return found
 
 
-def mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | None:
-    """Return the mean frequency at which CPUs worked between two readings, in MHz."""
+def mean_frequency_mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | None:
+    """Return the mean frequency of working CPUs between two readings, in MHz; None without counters."""
     nominal = fs.read_if_present("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq") or "0"
     both = [(before[cpu], after[cpu]) for cpu in after if cpu in before]
     real, counted = (sum((late[at] - early[at]) % WORD for early, late in both) for at in (0, 1))
     return round(int(nominal) * real / counted, 1) if counted and int(nominal) else None
 
 
-def energy(fs: KernelFS) -> Energy:
-    """Return the counter of each package, without those of its parts."""
+def read_energy_counters(fs: KernelFS) -> Energy:
+    """Return the energy counter of each processor package, without those of its parts."""
     found = {}
     for name in fs.list_names(POWERCAP):
         folder = f"{POWERCAP}/{name}"
@@ -64,7 +65,7 @@ def energy(fs: KernelFS) -> Energy:
     return found
 
 
-def watts(before: Energy, after: Energy, seconds: float) -> float | None:
-    """Return the mean power of all packages between two readings."""
+def mean_power_watts(before: Energy, after: Energy, seconds: float) -> float | None:
+    """Return the mean power of all packages between two readings, in watts; None without counters."""
     used = [(after[name][0] - before[name][0]) % (after[name][1] + 1) for name in after if name in before]
     return round(sum(used) / MICROJOULES / seconds, 1) if used and seconds > 0 else None

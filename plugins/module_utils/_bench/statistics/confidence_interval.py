@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An interval for the mean of paired log ratios that may be looked at after every round.
+"""A confidence interval for the mean of paired log ratios that may be looked at after every round.
 
-An ordinary t interval holds for one look at the end. This one holds for all looks together: with probability 1 - alpha
-it contains the true mean after each number of values, so a run may stop as soon as it has seen enough. It is the
-t e-process with a Gaussian mixture over the effect, solved for the mean; it supposes values that are independent and
-about normal, which ``lag_one`` has to confirm.
+An ordinary t interval is valid for one look at the end. This confidence sequence is valid for all looks together: with
+probability 1 - alpha it contains the true mean after each number of values, so a run may stop as soon as the interval
+has decided. It is the t e-process with a Gaussian mixture over the effect, solved for the mean. It assumes values that
+are independent and about normally distributed, which ``lag_one_correlation`` checks.
 
-Source: Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance".
-Sums go through ``math.fsum``: it gives the same last digit on every Python, and ``sum`` does not since 3.12.
+Source: Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance". Sums
+go through ``math.fsum``, because it gives the same last digit on every Python, which ``sum`` does not since 3.12.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: The width of the mixture, in units of the spread of one value: it is sharpest for effects of about this size.
-MIXTURE = 1.0
+#: The width of the mixture, in standard deviations of one value: the interval is narrowest for effects of about this
+#: size.
+MIXTURE_WIDTH = 1.0
 
 
 class Interval:
-    """The mean of ``count`` log ratios, and the range that contains the true one; all are natural logarithms."""
+    """The mean of ``count`` log ratios, and the range that contains the true mean; all are natural logarithms."""
 
     __slots__ = ("count", "high", "low", "mean")
 
@@ -36,25 +37,25 @@ class Interval:
         self.high = mean + half
         self.count = count
 
-    def ratios(self) -> tuple[float, float, float]:
-        """Return the mean and the range as ratios: estimate, low, high."""
+    def to_ratios(self) -> tuple[float, float, float]:
+        """Return the mean and both ends of the range as ratios: estimate, low, high."""
         return math.exp(self.mean), math.exp(self.low), math.exp(self.high)
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean of some values; of none there is none."""
+    """Return the arithmetic mean of values, of which there must be at least one."""
     return math.fsum(values) / len(values)
 
 
-def interval(values: Sequence[float], alpha: float) -> Interval | None:
-    """Return the interval of log ratios, one for each unit of repetition, and None where there are too few for one.
+def confidence_interval(values: Sequence[float], alpha: float) -> Interval | None:
+    """Return the interval of log ratios, one of each round or start; None where there are too few.
 
-    ``alpha`` is the probability, over all looks together, that the true mean lies outside once.
+    ``alpha`` is the probability, over all looks together, that the true mean lies outside at least once.
     """
     count = len(values)
     if not count:
         return None
-    grown = 1 + count * MIXTURE
+    grown = 1 + count * MIXTURE_WIDTH
     ratio = (math.sqrt(grown) / alpha) ** (2 / count)
     if ratio >= grown:
         return None
@@ -63,10 +64,10 @@ def interval(values: Sequence[float], alpha: float) -> Interval | None:
     return Interval(centre, math.sqrt(spread / count * (ratio - 1) / (1 - ratio / grown)), count)
 
 
-def lag_one(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return how much each value resembles the one before it, from -1 to 1; 0 where none varies.
+def lag_one_correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return the correlation of consecutive values, from -1 to 1; 0 where the values do not vary.
 
-    A pair holds two values that follow on one another, as their distances from their mean.
+    A pair has two consecutive values, as distances from their mean.
     """
     product = math.fsum(before * after for before, after in pairs)
     size = math.fsum(before**2 for before, dummy in pairs) * math.fsum(after**2 for dummy, after in pairs)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a result holds for: the host, the build, the model and the settings that it was measured with.
+"""The fingerprint of a measurement: host, engine build, model and settings for which its results are valid.
 
 Source: Documentation/ABI/testing/sysfs-devices-system-cpu (microcode) and proc(5).
 """
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..._host.topology import Topology
     from ..load.prompts import Prompt
-    from .measured_instance import Target
+    from .measured_instance import MeasuredInstance
 
-#: Of a model, so much of each file is read: reading hundreds of GB would take minutes, and push the model's own pages
-#: out of the page cache.
-HEAD = 1 << 20
+#: Bytes at the beginning of each model file that are digested: reading hundreds of GB would take minutes, and evict the
+#: pages of the model from the page cache.
+HEAD_BYTES = 1 << 20
 
 
-def of(host: Host, target: Target, prompts: Iterable[Prompt]) -> dict[str, Any]:
-    """Return the fingerprint of a run document; None is "not known"."""
+def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Prompt]) -> dict[str, Any]:
+    """Return the fingerprint of a host and an instance for the run document; None stands for "not known"."""
     fs, top = host.fs, host.topology
     return {
         "sku": top.model or None,
@@ -43,35 +43,35 @@ def of(host: Host, target: Target, prompts: Iterable[Prompt]) -> dict[str, Any]:
         "bios": fs.read_if_present("/sys/class/dmi/id/bios_version"),
         "kernel": top.kernel or None,
         "cmdline": fs.read_if_present("/proc/cmdline"),
-        "topology": shape(top),
+        "topology": format_topology(top),
         "uptime_s": float(fs.read("/proc/uptime").split()[0]),
         "engine_build": target.build,
-        "engine_sha256": digest(target.programs),
-        "model_sha256": digest(target.files, HEAD),
+        "engine_sha256": digest_files(target.programs),
+        "model_sha256": digest_files(target.files, HEAD_BYTES),
         "arguments": target.arguments,
-        "settings": settings(host),
-        "prompts_sha256": all_prompts.digest(prompts),
+        "settings": read_settings(host),
+        "prompts_sha256": all_prompts.digest_prompts(prompts),
     }
 
 
-def shape(top: Topology) -> str:
-    """Return how many of everything a host has, in a line."""
+def format_topology(top: Topology) -> str:
+    """Return the numbers of sockets, nodes, CCDs, L3 domains and cores of a host, in one line."""
     parts = ((top.sockets, "sockets"), (top.nodes, "nodes"), (top.ccds, "CCDs"), (top.l3, "L3 domains"))
     counted = ", ".join(f"{len(many)} {name}" for many, name in (*parts, (top.cores, "cores")))
     return f"{counted}, SMT {top.smt or 'not known'}"
 
 
-def settings(host: Host) -> dict[str, str | None]:
-    """Return what each stored setting of the collection holds now, by its address."""
+def read_settings(host: Host) -> dict[str, str | None]:
+    """Return the present value of each stored setting of the collection, by address."""
     store = Store(host.fs.root, read_only=True)
     verdicts = judge_requests(host, store, load_stored_requests(store)[1])
-    return {one.address: one.found for one in verdicts if is_single_setting(one.address)}
+    return {verdict.address: verdict.found for verdict in verdicts if is_single_setting(verdict.address)}
 
 
-def digest(paths: Iterable[str], head: int | None = None) -> str | None:
-    """Return the SHA-256 of the names, sizes and contents of some files, of ``head`` bytes of each where that is given.
+def digest_files(paths: Iterable[str], head: int | None = None) -> str | None:
+    """Return the SHA-256 of names, sizes and contents of files, of the first ``head`` bytes where that is given.
 
-    None where there are none, or one cannot be read.
+    None where there is no file, or one cannot be read.
     """
     found = hashlib.sha256()
     known = False
@@ -81,7 +81,7 @@ def digest(paths: Iterable[str], head: int | None = None) -> str | None:
                 found.update(f"{os.path.basename(path)} {os.fstat(file.fileno()).st_size}\n".encode())
                 left = os.fstat(file.fileno()).st_size if head is None else head
                 while left > 0:
-                    data = file.read(min(left, HEAD))
+                    data = file.read(min(left, HEAD_BYTES))
                     if not data:
                         break
                     found.update(data)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instance that is measured: it runs, answers, and says of itself how it was started.
+"""The instance that is measured: its plan, its process, its server, and what the server reports of itself.
 
 Source: ``/slots`` and ``/props`` in tools/server/README.md of llama.cpp.
 """
@@ -21,7 +21,7 @@ from ..._serving.options.unit_names import instance_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
-from ..load.answer import LIMIT, Server
+from ..load.answer import ANSWER_TIMEOUT, Server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
 
-#: Seconds that the server may take to say something of itself.
-TIMEOUT = 30.0
+#: Seconds that the server may take to answer for one of its properties.
+PROPERTIES_TIMEOUT = 30.0
 
 
-class Target:
-    """An instance that serves, with its plan.
+class MeasuredInstance:
+    """A running instance with its plan.
 
-    ``units`` are its own and, where it has one, that of the server of its draft. ``process`` is the number of its
-    process, ``arguments`` are those of it with the program first, ``slots`` is how many streams it takes at once, and
-    ``build`` what it calls itself. ``mapped`` are the files that it reads as memory, ``programs`` and ``files`` those
-    of its engine and its model. ``remarks`` are sentences on how to read what is measured.
+    ``units`` are its unit and, where it has one, that of its draft server. ``process`` is the number of its
+    process, ``arguments`` are the arguments of the process with the program first, ``slots`` is the number of
+    requests that it serves at once, and ``build`` the version that it reports. ``mapped`` are the files that it
+    maps into memory, ``programs`` and ``files`` those of its engine and its model. ``remarks`` are sentences on how
+    to read the results.
     """
 
     __slots__ = (
@@ -73,54 +74,57 @@ class Target:
         self.programs: list[str] = []
         self.files: list[str] = []
         self.remarks: list[str] = []
-        self.learn()
+        self.detect_server()
 
-    def learn(self) -> None:
-        """Fill in what depends on the engine, here llama-server."""
+    def detect_server(self) -> None:
+        """Set the fields that depend on the engine, here llama-server."""
         plan = self.plan
         self.units = [instance_unit(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
-        slots = self.told("/slots")
+        slots = self.server_properties("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
-        props = self.told("/props")
+        props = self.server_properties("/props")
         self.build = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
         self.mapped = list(plan["mapped"])
         self.programs, self.files = sorted(plan["programs"]), sorted(plan["files"])
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """The CPUs that it computes on."""
+        """The CPUs that the instance computes on."""
         return parse_cpulist(self.plan["expect"]["busy_cpus"])
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The nodes that its memory is planned on."""
+        """The nodes that the memory of the instance is planned on."""
         return parse_cpulist(self.plan["expect"]["nodes"])
 
-    def argument(self, *names: str) -> str | None:
-        """Return the value of an argument of its process, by any of its names; None where it has none."""
+    def argument_value(self, *names: str) -> str | None:
+        """Return the value of a process argument by any of its names; None where it is not given."""
         for name, value in zip(self.arguments, self.arguments[1:]):
             if name in names:
                 return value
         return None
 
-    def model(self) -> str | None:
-        """Return the GGUF file that it serves; None where it is none."""
-        return self.argument("--model", "-m")
+    def model_file(self) -> str | None:
+        """Return the path of the GGUF file that the instance serves; None for another format."""
+        return self.argument_value("--model", "-m")
 
-    def told(self, path: str) -> Any:
-        """Return what the server says of itself, None where it says nothing."""
-        status, text = server_http.ask(self.server.url, path, TIMEOUT, self.server.key)
+    def server_properties(self, path: str) -> Any:
+        """Return the JSON that the server answers for a path; None where it answers none."""
+        status, text = server_http.ask(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
         return stream.parsed(text) if status == 200 else None
 
 
-def find(
-    host: Host, name: str | None, limit: float = LIMIT, clock: Any = time, otherwise: Mapping[str, Any] | None = None
-) -> Target:
-    """Return an instance of this host, the only one where none is named; ``limit`` are the seconds of one answer.
+def find_instance(
+    host: Host,
+    name: str | None,
+    limit: float = ANSWER_TIMEOUT,
+    clock: Any = time,
+    otherwise: Mapping[str, Any] | None = None,
+) -> MeasuredInstance:
+    """Return an instance of this host by name, or the only one where ``name`` is None.
 
-    ``otherwise`` is the plan that it follows now, where that is not the one of its unit.
-
-    BadRequest where there is no such instance or it makes no text, TuningError where it does not serve.
+    ``answer_timeout`` is in seconds. ``current_plan`` replaces the plan of the unit. BadRequest where there is no
+    such instance or it generates no text, TuningError where it does not serve.
     """
     name, own = select_instance(name, host.fs.root)
     plan = otherwise or own
@@ -131,13 +135,13 @@ def find(
     item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    process, words = running(host, instance_unit(name))
+    process, words = process_of_unit(host, instance_unit(name))
     server = Server(plan["url"], key_of(host.fs, instance_unit(name), plan["key_file"]), limit, clock)
-    return Target(name, plan, server, words, process)
+    return MeasuredInstance(name, plan, server, words, process)
 
 
-def running(host: Host, unit: str) -> tuple[int, list[str]]:
-    """Return the process of a unit and its arguments, the program first; TuningError where it has none."""
+def process_of_unit(host: Host, unit: str) -> tuple[int, list[str]]:
+    """Return the main process of a unit and its arguments, the program first; TuningError without one."""
     processes = cgroups.list_processes(host.fs, unit)
     if not processes:
         raise TuningError(f"{unit} has no process any more. Its journal says why.")

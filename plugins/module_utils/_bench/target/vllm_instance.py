@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Instances of vLLM that are measured, each from the plan that its unit carries, beside those of llama-server.
+"""Instances of vLLM that are measured, each by the plan that its unit carries.
 
 Source: vllm/entrypoints/serve/instrumentator of vLLM 0.32 (/version).
 """
@@ -19,8 +19,8 @@ from ..._serving.hooks.keys import key_of
 from ..._serving.unit.installed import installed_units, parse_plan_section, require_instance_name
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
-from ..load.answer import LIMIT, Server
-from ..load.completion_api import Vllm
+from ..load.answer import ANSWER_TIMEOUT, Server
+from ..load.completion_api import VllmCompletions
 from . import measured_instance
 
 TYPE_CHECKING = False
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
 
-#: What the role vllm writes down in a unit: ``slots`` are the requests that it takes at once, and ``hosts`` those that
-#: it is divided over.
-KEYS = frozenset(("alias", "expect", "hosts", "key_file", "model", "slots", "url"))
+#: Keys of the plan in a unit of vLLM: ``slots`` are the requests that it serves at once, and ``hosts`` the number of
+#: hosts that it is divided over.
+PLAN_KEYS = frozenset(("alias", "expect", "hosts", "key_file", "model", "slots", "url"))
 
 
-class Target(measured_instance.Target):
-    """An instance of vLLM that serves."""
+class MeasuredVllm(measured_instance.MeasuredInstance):
+    """A running instance of vLLM."""
 
     __slots__ = ()
 
-    def learn(self) -> None:
-        """Fill in what depends on the engine."""
+    def detect_server(self) -> None:
+        """Set the fields that depend on the engine, here vLLM."""
         plan = self.plan
         self.units = [_unit_of(self.name)]
         self.slots = plan["slots"]
-        version = self.told("/version")
+        version = self.server_properties("/version")
         self.build = f"vLLM {version['version']}" if isinstance(version, dict) and "version" in version else None
         names = os.listdir(plan["model"]) if os.path.isdir(plan["model"]) else []
         told = [name for name in sorted(names) if name == "config.json" or name.endswith(".safetensors")]
@@ -56,45 +56,49 @@ class Target(measured_instance.Target):
         if plan["hosts"] > 1:
             self.remarks.append(f"It is divided over {plan['hosts']} hosts, of which only this one was watched.")
 
-    def model(self) -> str | None:
+    def model_file(self) -> str | None:
         """Return None, because vLLM serves no GGUF file."""
         return None
 
 
-def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) -> measured_instance.Target:
-    """Return an instance of this host, whichever engine it has; the only one where none is named.
+def find_instance_of_any_engine(
+    host: Host, name: str | None, limit: float = ANSWER_TIMEOUT, clock: Any = time
+) -> measured_instance.MeasuredInstance:
+    """Return an instance of this host, whichever engine serves it; the only one where ``name`` is None.
 
-    ``limit`` are the seconds of one answer. BadRequest where there is no such instance or it makes no text, TuningError
-    where it does not serve.
+    ``answer_timeout`` is in seconds. BadRequest where there is no such instance or it generates no text,
+    TuningError where it does not serve.
     """
     root = host.fs.root
-    plans = _plans(root)
+    plans = _plans_by_name(root)
     others = installed_units(root)
     name = require_instance_name(name, [*{**others, **plans}])
     if name not in plans:
-        return measured_instance.find(host, name, limit, clock)
+        return measured_instance.find_instance(host, name, limit, clock)
     if name in others:
         raise BadRequest(f"llama-server and vLLM both have an instance {name} on this host: give one another name.")
     plan, unit = plans[name], _unit_of(name)
     item = verify.serving(name, {**plan, "unit": unit})
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    process, words = measured_instance.running(host, unit)
+    process, words = measured_instance.process_of_unit(host, unit)
     key = key_of(host.fs, unit, plan["key_file"])
-    return Target(name, plan, Server(plan["url"], key, limit, clock, Vllm(plan["alias"])), words, process)
+    return MeasuredVllm(
+        name, plan, Server(plan["url"], key, limit, clock, VllmCompletions(plan["alias"])), words, process
+    )
 
 
 def _unit_of(name: str) -> str:
     return f"vllm-{name}.service"
 
 
-def _plans(root: str) -> dict[str, dict[str, Any]]:
-    """Return by name the plan of each instance that answers on this host."""
+def _plans_by_name(root: str) -> dict[str, dict[str, Any]]:
+    """Return by name the plan of each instance of vLLM that answers on this host."""
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
     found: dict[str, dict[str, Any]] = {}
     for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         name = file[len("vllm-") : -len(".service")]
         if file == _unit_of(name):
-            plan = parse_plan_section(textfile.read_text(os.path.join(folder, file)) or "", KEYS)
+            plan = parse_plan_section(textfile.read_text(os.path.join(folder, file)) or "", PLAN_KEYS)
             found.update({name: plan} if plan else {})
     return found

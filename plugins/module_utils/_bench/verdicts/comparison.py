@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One comparison of two arms: its interval, and what that proves about the better side.
+"""The comparison of two arms: its interval, and which arm is proven to be better.
 
-A comparison has the setting on its upper side: above 0 the setting makes the metric better.
+In a comparison a log ratio above 0 means that the setting makes the metric better.
 """
 
 from __future__ import annotations
 
 from ..rounds import measured_rounds, schedule
-from ..statistics.confidence_interval import interval
+from ..statistics.confidence_interval import confidence_interval
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 PAYS, HURTS, NOTHING, UNDECIDED = "pays", "hurts", "nothing", "undecided"
 
 
-class Rule:
-    """What a comparison is held to: ``alpha``, the ``zone`` of nothing as a logarithm, and the ``least`` of values."""
+class DecisionRule:
+    """What decides a comparison: the error probability, the zone of no effect, and how many values it takes.
+
+    ``zone`` is a logarithm, and ``least`` the smallest number of values.
+    """
 
     __slots__ = ("alpha", "least", "zone")
 
@@ -34,51 +37,53 @@ class Rule:
 
 
 class Comparison:
-    """A metric of two arms: how many values there are, the interval once there is one, and the word for it."""
+    """A metric compared between two arms: number of values, the interval where there is one, and the verdict word."""
 
-    __slots__ = ("count", "found", "key", "word")
+    __slots__ = ("count", "interval", "key", "word")
 
-    def __init__(self, key: Key, values: Sequence[float], rule: Rule) -> None:
+    def __init__(self, key: Key, values: Sequence[float], rule: DecisionRule) -> None:
         self.key = key
         self.count = len(values)
-        self.found: Interval | None = interval(values, rule.alpha) if self.count >= rule.least else None
-        self.word = _word(self.found, rule.zone)
+        self.interval: Interval | None = confidence_interval(values, rule.alpha) if self.count >= rule.least else None
+        self.word = _verdict_word(self.interval, rule.zone)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data; ratios have six decimals, which are the same on every machine."""
-        ratios = self.found.ratios() if self.found else (None, None, None)
-        ratio, low, high = (None if one is None else round(one, 6) for one in ratios)
+        ratios = self.interval.to_ratios() if self.interval else (None, None, None)
+        ratio, low, high = (None if ratio is None else round(ratio, 6) for ratio in ratios)
         metric, kind, streams = self.key
         place = {"metric": metric, "kind": kind, "streams": streams, "rounds": self.count}
         return {**place, "ratio": ratio, "low": low, "high": high}
 
-    def text(self) -> str:
-        """Return the ratio with its interval, as in ``1.34 (1.31 to 1.37)``."""
-        return ratio_text(self.found)
+    def format_ratio(self) -> str:
+        """Return the ratio with its interval as text, such as ``1.34 (1.31 to 1.37)``."""
+        return format_interval(self.interval)
 
 
-def compare(those: Sequence[Round], arm: str, key: Key, rule: Rule, anchor: str = schedule.TUNED) -> Comparison:
-    """Compare the anchor with an arm in the good ones of some rounds."""
-    return Comparison(key, measured_rounds.differences(those, arm, key, anchor), rule)
+def compare_arms(
+    those: Sequence[Round], arm: str, key: Key, rule: DecisionRule, anchor: str = schedule.TUNED
+) -> Comparison:
+    """Compare the anchor with an arm by the rounds that count."""
+    return Comparison(key, measured_rounds.log_ratios(those, arm, key, anchor), rule)
 
 
-def ratio_text(found: Interval | None) -> str:
-    """Return an interval as ratios; three decimals where two would hide which side of 1 it is on."""
+def format_interval(found: Interval | None) -> str:
+    """Return an interval as ratios; with three decimals where two would hide on which side of 1 it is."""
     if found is None:
         return "no interval yet"
-    ratios = found.ratios()
-    digits = 2 if min(abs(one - 1) for one in ratios[1:]) >= 0.01 else 3
-    middle, low, high = (f"{one:.{digits}f}" for one in ratios)
+    ratios = found.to_ratios()
+    digits = 2 if min(abs(ratio - 1) for ratio in ratios[1:]) >= 0.01 else 3
+    middle, low, high = (f"{ratio:.{digits}f}" for ratio in ratios)
     return f"{middle} ({low} to {high})"
 
 
-def key_text(comparison: Comparison) -> str:
-    """Return the name of a metric for people."""
+def format_metric(comparison: Comparison) -> str:
+    """Return the name of a metric for people, such as ``decode of prose``."""
     metric, kind, streams = comparison.key
     return " ".join([metric, *([f"of {kind}"] if kind else []), *([f"with {streams} streams"] if streams > 1 else [])])
 
 
-def _word(found: Interval | None, zone: float) -> str:
+def _verdict_word(found: Interval | None, zone: float) -> str:
     if found is None:
         return UNDECIDED
     if found.low > 0:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a tuning found out, from the samples alone: the best candidate against the default on fresh rounds.
+"""The result of a tuning, from the samples alone: the best candidate compared with the default in new rounds.
 
-One metric decides: the tokens of an answer over all of its time, with one stream, the geometric mean over the kinds of
-prompts. Decoding by kind and with several streams, and prefill, are guards: a proven loss there keeps the default. The
-rounds in which the candidate was found flatter it, so they say nothing about its gain.
+One metric decides: the tokens of an answer over all of its time, with one stream, as the geometric mean over the kinds
+of prompts. Decoding by kind and with several streams, and prefill, are guards: a proven loss there keeps the default.
+The rounds of the search overestimate the candidate that they chose, so they do not count for its gain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import median
 from ..rounds import measured_rounds, schedule
 from ..statistics.confidence_interval import mean
 from . import soundness
-from .comparison import HURTS, PAYS, UNDECIDED, Rule, compare, key_text, ratio_text
+from .comparison import HURTS, PAYS, UNDECIDED, DecisionRule, compare_arms, format_interval, format_metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from .comparison import Comparison
 
-#: What a result holds for: where one of these is another, it has to be measured again.
+#: Fields of the fingerprint for which a result is valid; where one differs, the tuning must be repeated.
 HOLDS_FOR = ("sku", "microcode", "bios", "kernel", "engine_build", "model_sha256")
 
 
-class Standing:
-    """One candidate: its arm, the ratios to the default that were predicted and measured, and in how many rounds."""
+class CandidateResult:
+    """One candidate: its arm, its predicted and measured ratios to the default, and the number of rounds."""
 
     __slots__ = ("arm", "count", "measured", "predicted", "rejected")
 
@@ -43,52 +43,53 @@ class Standing:
         self.rejected = rejected
 
 
-class Tuning:
-    """``best`` is the arm that was confirmed or shall be, None where the search ended with the default.
+class TuningResult:
+    """The result: ``best`` is the arm of the confirmation, None where the search ended with the default.
 
-    ``gain`` compares it with the default on fresh rounds, and ``guards`` the same by metric. ``proven`` says whether it
-    is to be taken, ``decided`` whether more rounds would change nothing.
+    ``gain`` compares it with the default in new rounds, and ``guards`` do so for each metric.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        """Judge a document of a tuning that document.check has passed."""
+        """Judge a document of a tuning that ``validate_document`` has returned."""
         self.document = document
-        self.rounds = measured_rounds.of(document)
+        self.rounds = measured_rounds.rounds_of_document(document)
         plan = document["plan"]
         self.arms = {arm["name"]: arm for arm in plan["arms"]}
-        fresh = [one for one in self.rounds if one.phase == schedule.CONFIRMATION]
-        names = {name for one in fresh for name in one.planned} - {schedule.DEFAULT, schedule.AGAIN}
+        fresh = [measured for measured in self.rounds if measured.phase == schedule.CONFIRMATION]
+        names = {name for measured in fresh for name in measured.planned_arms} - {schedule.DEFAULT, schedule.AGAIN}
         self.best = self.arms[min(names)] if names else None
-        # Two comparisons share the probability of a false claim: the gain, and the default with its twin.
-        rule = Rule(plan["alpha"] / 2, math.log1p(plan["zone"]), schedule.CONFIRMING)
+        # The gain and the comparison of the default with its twin share the probability of a false claim.
+        rule = DecisionRule(plan["alpha"] / 2, math.log1p(plan["zone"]), schedule.CONFIRMATION_ROUNDS)
         self.gain: Comparison | None = None
         self.guards: list[Comparison] = []
         self.twins: dict[str, Comparison] = {}
         if self.best:
             name = self.best["name"]
-            self.gain = compare(fresh, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, rule, name)
-            self.guards = [compare(fresh, schedule.DEFAULT, key, rule, name) for key in measured_rounds.guards(fresh)]
-            twin = compare(fresh, schedule.AGAIN, measured_rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
+            self.gain = compare_arms(fresh, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, rule, name)
+            self.guards = [
+                compare_arms(fresh, schedule.DEFAULT, key, rule, name) for key in measured_rounds.guard_metrics(fresh)
+            ]
+            twin = compare_arms(fresh, schedule.AGAIN, measured_rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
             self.twins = {schedule.RESTART: twin}
-        self.faults = soundness.of_the_machine(document, self.twins)
-        self.faults += soundness.resembling(fresh, schedule.CONFIRMATION, schedule.DEFAULT)
-        self.lost = [one for one in self.guards if one.word == HURTS]
+        self.faults = soundness.machine_faults(document, self.twins)
+        self.faults += soundness.correlation_faults(fresh, schedule.CONFIRMATION, schedule.DEFAULT)
+        self.lost_metrics = [guard for guard in self.guards if guard.word == HURTS]
 
     @property
-    def decided(self) -> bool:
-        """Whether the interval of the gain has decided."""
+    def is_decided(self) -> bool:
+        """Whether the interval of the gain has decided, so that more rounds would change nothing."""
         return self.gain is not None and self.gain.word != UNDECIDED
 
     @property
-    def proven(self) -> bool:
-        """Whether the best candidate beats the default, and loses nothing."""
-        return self.gain is not None and self.gain.word == PAYS and not self.lost and not self.faults
+    def is_proven(self) -> bool:
+        """Whether the best candidate beats the default, and worsens no guard."""
+        return self.gain is not None and self.gain.word == PAYS and not self.lost_metrics and not self.faults
 
-    def tuned(self) -> dict[str, Any]:
-        """Return what is to be stored of a proven gain, as ``llama_tuned`` has it; nothing where the default stays."""
-        if not self.proven or not self.best or not self.gain or not self.gain.found:
+    def to_tuned_options(self) -> dict[str, Any]:
+        """Return a proven gain as the variable ``llama_tuned`` holds it; empty where the default stays."""
+        if not self.is_proven or not self.best or not self.gain or not self.gain.interval:
             return {}
-        ratio, low, high = (round(one, 3) for one in self.gain.found.ratios())
+        ratio, low, high = (round(ratio, 3) for ratio in self.gain.interval.to_ratios())
         known = self.document["fingerprint"]
         return {
             "options": dict(self.best["options"]),
@@ -99,48 +100,56 @@ class Tuning:
             "measured_on": {key: known[key] for key in HOLDS_FOR},
         }
 
-    def standings(self) -> list[Standing]:
+    def candidate_results(self) -> list[CandidateResult]:
         """Return all candidates, the best first, those without a round last."""
         plan = self.document["plan"]
-        default = self._rate(schedule.DEFAULT)
+        default = self._mean_rate(schedule.DEFAULT)
         found = []
         for arm in plan["arms"]:
             name = arm["name"]
             if name in (schedule.DEFAULT, schedule.AGAIN):
                 continue
-            searched = [one for one in self.rounds if one.phase != schedule.CONFIRMATION]
-            values = measured_rounds.differences(searched, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, name)
+            searched = [measured for measured in self.rounds if measured.phase != schedule.CONFIRMATION]
+            values = measured_rounds.log_ratios(searched, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, name)
             predicted = plan["predicted"].get(name)
             ratio = predicted / default if predicted and default else None
-            found.append(Standing(arm, values, ratio, plan["rejected"].get(name, "")))
+            found.append(CandidateResult(arm, values, ratio, plan["rejected"].get(name, "")))
         return sorted(found, key=lambda one: -(one.measured or 0.0))
 
-    def error(self) -> float | None:
-        """Return by which share predictions were off, the median; None where none was measured."""
-        pairs = [(one.predicted, one.measured) for one in self.standings()]
+    def median_prediction_error(self) -> float | None:
+        """Return the median relative error of the predictions; None where no prediction was measured."""
+        pairs = [(result.predicted, result.measured) for result in self.candidate_results()]
         off = [abs(predicted / measured - 1) for predicted, measured in pairs if predicted and measured]
         return median(off) if off else None
 
     def headline(self) -> str:
-        """Return the first line in words."""
+        """Return the result in one line."""
         name = self.document["instance"]
         if self.faults:
-            return f"{name}: this run is void and proves nothing."
-        if self.proven and self.gain and self.best:
-            return f"{name}: {self.changes(self.best)}: {ratio_text(self.gain.found)} over the default"
+            return f"{name}: this run is not sound and proves nothing."
+        if self.is_proven and self.gain and self.best:
+            return f"{name}: {self.format_changes(self.best)}: {format_interval(self.gain.interval)} over the default"
         if self.best is None or self.gain is None:
             return f"{name}: the default stays; no candidate was better."
-        gain = ratio_text(self.gain.found)
-        why = f"{key_text(self.lost[0])} loses {self.lost[0].text()}" if self.lost else gain
-        return f"{name}: the default stays; {self.changes(self.best)} did not beat it: {why}"
+        gain = format_interval(self.gain.interval)
+        why = (
+            f"{format_metric(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
+            if self.lost_metrics
+            else gain
+        )
+        return f"{name}: the default stays; {self.format_changes(self.best)} did not beat it: {why}"
 
-    def changes(self, arm: Mapping[str, Any]) -> str:
-        """Return the options of a candidate, and what the default has."""
+    def format_changes(self, arm: Mapping[str, Any]) -> str:
+        """Return as text the options of a candidate, each with the value of the default."""
         usual = self.arms[schedule.DEFAULT]["options"]
         return ", ".join(f"{name} {value} instead of {usual[name]}" for name, value in arm["options"].items())
 
-    def _rate(self, name: str) -> float | None:
-        """Return tokens per second of whole requests in the rounds of the sweep, from which the rest is predicted."""
-        those = [one for one in self.rounds if one.phase == schedule.SWEEP and not one.void and name in one.levels]
-        levels = [one.levels[name][measured_rounds.WHOLE_REQUEST] for one in those]
+    def _mean_rate(self, name: str) -> float | None:
+        """Return the tokens per second of whole requests of an arm in the sweep, the basis of predictions."""
+        those = [
+            measured
+            for measured in self.rounds
+            if measured.phase == schedule.SWEEP and not measured.discard_reason and name in measured.levels
+        ]
+        levels = [measured.levels[name][measured_rounds.WHOLE_REQUEST] for measured in those]
         return 1000 * math.exp(mean(levels)) if levels else None

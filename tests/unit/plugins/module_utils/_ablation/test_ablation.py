@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -50,16 +50,18 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Simulated:
     one = Simulated(level)
     one.take_over(monkeypatch)
     monkeypatch.setattr(
-        ablation.knobs, "of_host", lambda host, store, reboots: (KNOBS[:3], {"boot parameters": "it needs a reboot"})
+        ablation.removable_settings,
+        "list_removable_settings",
+        lambda host, store, reboots: (KNOBS[:3], {"boot parameters": "it needs a reboot"}),
     )
-    monkeypatch.setattr(ablation.options, "of_instance", lambda target, host: KNOBS[3:])
+    monkeypatch.setattr(ablation.removable_options, "list_removable_options", lambda target, host: KNOBS[3:])
     return one
 
 
 def run(here: Measured, **options: Any) -> tuple[dict[str, Any], Judgement]:
     told: list[str] = []
-    path, document = ablation.measure(
-        here.host(), Asked({"streams": []}), ablation.Wanted({"seed": 1, **options}), told.append
+    path, document = ablation.run_ablation(
+        here.host(), MeasuringRequest({"streams": []}), ablation.AblationRequest({"seed": 1, **options}), told.append
     )
     assert json.loads(Path(path).read_text()) == document
     assert told[-1] == "it puts all back"
@@ -81,10 +83,10 @@ def test_it_finds_what_pays_and_what_hurts_and_confirms_that_on_fresh_rounds(
     # What hurts goes, and so does what taints the kernel for nothing.
     (kept,) = (arm for arm in document["plan"]["arms"] if arm["name"] == schedule.KEPT)
     assert kept["settings"] == KNOBS[1]["settings"] and kept["arguments"] == ["--threads"]
-    together = judgement.confirmation.together
-    assert judgement.confirmation.confirmed and together is not None and together.found is not None
+    together = judgement.confirmation.kept_over_stock
+    assert judgement.confirmation.confirmed and together is not None and together.interval is not None
     # Stock lacks the boost, and what is kept lacks the threads that hurt; stock lacks them too.
-    assert together.found.low < math.log(1.08) < together.found.high
+    assert together.interval.low < math.log(1.08) < together.interval.high
 
 
 def test_live_arms_share_a_server_and_others_have_a_start_each(here: Measured, simulated: Simulated) -> None:
@@ -124,7 +126,7 @@ def test_speculation_has_to_show(
     here: Measured, simulated: Simulated, monkeypatch: pytest.MonkeyPatch, without: int, tuned: int, said: str
 ) -> None:
     one = {"name": "speculation", "class": schedule.RESTART, "settings": {}, "arguments": ["--spec-type"]}
-    monkeypatch.setattr(ablation.options, "of_instance", lambda target, host: [one])
+    monkeypatch.setattr(ablation.removable_options, "list_removable_options", lambda target, host: [one])
     simulated.guessing = {"without speculation": without, "tuned": tuned}
     document, dummy = run(here, rounds=4, knobs=["speculation"])
     assert document["plan"]["rejected"]["speculation"].startswith(said)
@@ -157,11 +159,11 @@ def test_rounds_that_never_count_end_it_without_a_claim(here: Measured, simulate
     document, judgement = run(here)
     assert {one["phase"] for one in document["plan"]["order"]} == {schedule.ABLATION}
     for unit in (schedule.LIVE, schedule.RESTART):
-        assert sum(one["class"] == unit for one in document["plan"]["order"]) == ablation.HOPELESS
-    assert judgement.claims() == []
+        assert sum(one["class"] == unit for one in document["plan"]["order"]) == ablation.MAX_DISCARDED_IN_A_ROW
+    assert judgement.claimed_settings() == []
 
 
-def test_the_time_is_kept(here: Measured, simulated: Simulated) -> None:
+def test_a_run_ends_in_its_time(here: Measured, simulated: Simulated) -> None:
     class Clock:
         now = 0.0
 
@@ -169,8 +171,12 @@ def test_the_time_is_kept(here: Measured, simulated: Simulated) -> None:
             self.now += 3.0
             return self.now
 
-    dummy, document = ablation.measure(
-        here.host(), Asked({}), ablation.Wanted({"minutes": 1, "seed": 1}), lambda line: None, Clock()
+    dummy, document = ablation.run_ablation(
+        here.host(),
+        MeasuringRequest({}),
+        ablation.AblationRequest({"minutes": 1, "seed": 1}),
+        lambda line: None,
+        Clock(),
     )
     # Each look at the clock takes 3 seconds of it; 45 are for the choice, and the rest is for what confirms it.
     phases = [one["phase"] for one in document["plan"]["order"]]
@@ -178,7 +184,7 @@ def test_the_time_is_kept(here: Measured, simulated: Simulated) -> None:
 
 
 def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulated) -> None:
-    name, said = ablation.announced(here.host(), Asked({}), ablation.Wanted({}))
+    name, said = ablation.describe_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest({}))
     assert name == "chat" and said == (
         "chat would be measured without each of these in turn, and started anew again and again; live: boost, "
         "prefetchers; restart: NUMA balancing, threads. Not tested: boot parameters (it needs a reboot)."
@@ -191,14 +197,14 @@ def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulat
     [
         ({"knobs": ["boots"]}, "boots cannot be left out on this host: here are boost, prefetchers, NUMA bal"),
         ({"knobs": ["boot parameters"]}, "boot parameters cannot be left out on this host: it needs a reboot"),
-        ({"rounds": 3}, "rounds: 3 cannot be; take at least 4"),
-        ({"minutes": 0}, r"minutes: 0 cannot be; take at least 0\.1"),
-        ({"seed": -1}, "seed: -1 cannot be"),
+        ({"rounds": 3}, "rounds: 3 is out of range; give at least 4"),
+        ({"minutes": 0}, r"minutes: 0 is out of range; give at least 0\.1"),
+        ({"seed": -1}, "seed: -1 is out of range"),
     ],
 )
-def test_what_cannot_be_asked(here: Measured, simulated: Simulated, options: dict[str, Any], said: str) -> None:
+def test_invalid_options_are_refused(here: Measured, simulated: Simulated, options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        ablation.announced(here.host(), Asked({}), ablation.Wanted(options))
+        ablation.describe_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest(options))
 
 
 @pytest.mark.parametrize(("noise", "most"), [(0.002, 1), (0.05, 8)])

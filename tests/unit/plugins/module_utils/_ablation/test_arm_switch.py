@@ -15,9 +15,9 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import arm_switch as switches
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import removable_options, removable_settings
-from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import NotBack, Switch
+from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import ArmSwitch, RestoreFailed
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import fingerprint
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
@@ -57,14 +57,14 @@ class Machine:
         patch.setattr(switches.trial, "change_unit", self.change)
         patch.setattr(switches.cache, "drop", lambda path: self.told.append("drop"))
         #: What the process of the server is after the next start.
-        self.words = find(self.host(), "chat").arguments
+        self.words = find_instance(self.host(), "chat").arguments
         self.drop_in: str | None = None
         self.switch = self.begin()
 
-    def begin(self) -> Switch:
-        target = find(self.host(), "chat")
-        variants = removable_options.variants(target, self.host())
-        return Switch(self.store, self.fs, target, fingerprint.settings(self.host()), variants, 10, time)
+    def begin(self) -> ArmSwitch:
+        target = find_instance(self.host(), "chat")
+        variants = removable_options.make_variant_builder(target, self.host())
+        return ArmSwitch(self.store, self.fs, target, fingerprint.read_settings(self.host()), variants, 10, time)
 
     def put(self, path: str, text: object) -> None:
         self.here.service.tree.put(path, text)
@@ -96,7 +96,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
 
 
 def test_what_was_tuned_can_be_left_out_by_the_names_that_people_know(machine: Machine) -> None:
-    found, untested = removable_settings.of_host(machine.host(), machine.store)
+    found, untested = removable_settings.list_removable_settings(machine.host(), machine.store)
     settings = {one["name"]: one["settings"] for one in found}
     assert settings == {
         "transparent huge pages": {"sysfs:thp/enabled": "always"},
@@ -110,10 +110,10 @@ def test_a_host_that_is_not_as_configured_is_refused(machine: Machine) -> None:
     with pytest.raises(
         BadRequest, match=r"not as it was configured: sysfs:numa_balancing: it is 1, and should be 0\. Run"
     ):
-        removable_settings.of_host(machine.host(), machine.store)
+        removable_settings.list_removable_settings(machine.host(), machine.store)
 
 
-def test_from_arm_to_arm_and_back(machine: Machine) -> None:
+def test_the_switch_applies_arms_and_restores_stored_values(machine: Machine) -> None:
     before = machine.switch.digest()
     machine.switch.live(WITHOUT_BALANCING)
     assert machine.fs.read(BALANCING) == "1" and machine.switch.digest() != before
@@ -132,7 +132,7 @@ def test_a_write_without_effect_is_an_error(machine: Machine, monkeypatch: pytes
 def test_what_cannot_be_put_back_ends_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.switch.live(WITHOUT_BALANCING)
     monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
-    with pytest.raises(NotBack, match="The stored settings could not be put back: sysfs/numa: "):
+    with pytest.raises(RestoreFailed, match="The stored settings could not be put back: sysfs/numa: "):
         machine.switch.live(TUNED)
 
 

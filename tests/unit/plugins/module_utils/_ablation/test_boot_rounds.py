@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation, boot_rounds
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
@@ -60,15 +60,19 @@ class Booting:
         Path(self.store.folder).parent.mkdir(parents=True)
         patch.setattr(trial, "read_start_time", lambda fs, process: "9")
         patch.setattr(boot_rounds, "hold", self.hold)
-        patch.setattr(boot_rounds.fingerprint, "settings", lambda host: dict(self.running))
+        patch.setattr(boot_rounds.fingerprint, "read_settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])
         patch.setattr(boot_rounds.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self.settle())
         patch.setattr(boot_rounds.command, "try_command", lambda words, seconds=None: None)
         patch.setattr(boot_rounds.command, "run_command", self.unit_starts)
         patch.setattr(boot_rounds.restore_guard.os.path, "exists", lambda path: True)
         patch.setattr(boot_rounds, "Meter", lambda *dummy: self)
-        patch.setattr(ablation.options, "of_instance", lambda target, host: [])
-        patch.setattr(ablation.knobs, "of_host", lambda host, store, reboots: (KNOBS if reboots else KNOBS[:1], {}))
+        patch.setattr(ablation.removable_options, "list_removable_options", lambda target, host: [])
+        patch.setattr(
+            ablation.removable_settings,
+            "list_removable_settings",
+            lambda host, store, reboots: (KNOBS if reboots else KNOBS[:1], {}),
+        )
 
     def put(self) -> None:
         self.here.service.tree.put(trial.BOOT_ID, f"boot-{self.boot}")
@@ -118,14 +122,16 @@ class Booting:
         """The part of the ablation without boots."""
         with pytest.MonkeyPatch.context() as patch:
             Simulated(lambda arm: 0.0).take_over(patch)
-            wanted = ablation.Wanted({"seed": 3, "rounds": 4, "reboots": True, **options})
-            path, document = ablation.measure(self.here.host(), Asked({"streams": []}), wanted, lambda line: None)
+            wanted = ablation.AblationRequest({"seed": 3, "rounds": 4, "reboots": True, **options})
+            path, document = ablation.run_ablation(
+                self.here.host(), MeasuringRequest({"streams": []}), wanted, lambda line: None
+            )
         assert (document["ended"], document["restored"]) == (None, None)
         return path
 
     def call(self, path: str, booted: Any, stop: bool = False, most: int = 8) -> Any:
-        one = boot_rounds.Boots(self.here.host(), self.store, path, Asked({"streams": []}), most)
-        return one.go_on(booted, stop, lambda line: None)
+        one = boot_rounds.BootRounds(self.here.host(), self.store, path, MeasuringRequest({"streams": []}), most)
+        return one.continue_after_boot(booted, stop, lambda line: None)
 
     def until(self, path: str, *arms: str) -> Any:
         """Go on until the next boot is that of one of these arms; return what the controller is told."""
@@ -171,11 +177,11 @@ def test_each_boot_counts_once_and_the_verdicts_are_those_of_any_run(host: Booti
         boots_of.setdefault((one["round"], one["arm"]), set()).add(one["witness"]["boot_id"])
     assert {len(some) for some in boots_of.values()} == {1}
     assert len(set.union(*boots_of.values())) == len(boots_of) == sum(len(one["arms"]) for one in order)
-    assert not Judgement(document).faults and all(not one.void for one in Judgement(document).rounds)
+    assert not Judgement(document).faults and all(not one.discard_reason for one in Judgement(document).rounds)
     assert document["restored"] is True and document["ended"]
-    assert "tuned, reboot" in ablation_report.report(
+    assert "tuned, reboot" in ablation_report.render_run_report(
         document
-    ) and "n: rounds, starts or boots" in ablation_report.report(document)
+    ) and "n: rounds, starts or boots" in ablation_report.render_run_report(document)
 
 
 def test_at_the_end_the_kernel_runs_as_it_was_tuned(host: Booting) -> None:
@@ -236,7 +242,7 @@ def test_after_a_power_cut_the_run_goes_on(host: Booting) -> None:
     document = host.all(path, again, most=5)
     assert document["restored"] is True
     rows = [one for one in document["plan"]["order"] if one["class"] == schedule.REBOOT]
-    assert len(rows) == 5 and all(not one.void for one in Judgement(document).rounds)
+    assert len(rows) == 5 and all(not one.discard_reason for one in Judgement(document).rounds)
 
 
 def test_what_the_boot_does_not_bring_is_rejected(host: Booting) -> None:
@@ -267,12 +273,12 @@ def test_a_tuned_boot_that_is_not_tuned_ends_it(host: Booting) -> None:
     assert document["restored"] is False and "Run site.yml, and reboot.yml." in document["remarks"][-1]
 
 
-def test_what_is_refused(host: Booting) -> None:
+def test_invalid_calls_are_refused(host: Booting) -> None:
     path = host.begin()
-    with pytest.raises(BadRequest, match="boots: 4 cannot be; take at least 5"):
+    with pytest.raises(BadRequest, match="boots: 4 is out of range; give at least 5"):
         host.call(path, None, most=4)
     with pytest.raises(BadRequest, match="asks other prompts"):
-        boot_rounds.Boots(host.here.host(), host.store, path, Asked({"kinds": ["prose"]}), 5)
+        boot_rounds.BootRounds(host.here.host(), host.store, path, MeasuringRequest({"kinds": ["prose"]}), 5)
     with pytest.raises(BadRequest, match="waits for no stock"):
         host.call(path, {"round": 1, "arm": "stock", "boot_id": "before"})
     host.store.save_document(TRIAL, {"boot_id": f"boot-{host.boot}", "process": 1, "started": "1", "unit": "x"})

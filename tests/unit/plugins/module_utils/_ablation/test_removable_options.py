@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import removable_options
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 
 def test_what_an_instance_was_given_can_be_left_out(here: Measured) -> None:
-    found = removable_options.of_instance(find(here.host(), "chat"), here.host())
+    found = removable_options.list_removable_options(find_instance(here.host(), "chat"), here.host())
     assert {one["name"]: one["arguments"] for one in found} == {
         "threads": ["--threads"],
         "batch threads": ["--threads-batch"],
@@ -52,15 +52,17 @@ def test_what_an_instance_was_given_can_be_left_out(here: Measured) -> None:
 
 
 def test_the_arguments_without_a_flag_and_its_value() -> None:
-    kept = removable_options.without(WORDS, ["--threads", "--cpu-mask", "--cpu-strict", "--no-repack"])
+    kept = removable_options.remove_flags(WORDS, ["--threads", "--cpu-mask", "--cpu-strict", "--no-repack"])
     assert kept[1:7] == ["--model", "/m.gguf", "--port", "8080", "--cache-ram", "-1"]
     assert kept[7:] == f"--threads-batch 16 {DRAFT} --cache-type-k q8_0 --metrics".split()
-    assert removable_options.without(WORDS, []) == WORDS
+    assert removable_options.remove_flags(WORDS, []) == WORDS
 
 
 def test_the_drop_in_of_a_unit() -> None:
     left_out = ["--threads", "OMP_PROC_BIND=", "GOMP_SPINCOUNT=", "NUMAPolicy=", "AllowedCPUs="]
-    text = removable_options.drop_in(["/opt/llama server", "--model", "/a%b.gguf", "--threads", "8"], left_out, "0-7")
+    text = removable_options.render_drop_in(
+        ["/opt/llama server", "--model", "/a%b.gguf", "--threads", "8"], left_out, "0-7"
+    )
     assert text is not None and text.splitlines()[1:] == [
         "[Service]",
         "ExecStart=",
@@ -70,12 +72,12 @@ def test_the_drop_in_of_a_unit() -> None:
         "AllowedCPUs=0-7",
         "UnsetEnvironment=OMP_PROC_BIND GOMP_SPINCOUNT",
     ]
-    assert removable_options.drop_in(WORDS, [], "0-7") is None
+    assert removable_options.render_drop_in(WORDS, [], "0-7") is None
 
 
 @pytest.mark.parametrize(
     ("left_out", "moves"),
     [(["--threads"], False), (["NUMAPolicy="], True), (["--numa"], True), (["OMP_PLACES="], False)],
 )
-def test_whose_memory_may_lie_elsewhere(left_out: list[str], moves: bool) -> None:
-    assert removable_options.moves(left_out) is moves
+def test_which_removed_words_may_move_memory(left_out: list[str], moves: bool) -> None:
+    assert removable_options.may_move_memory(left_out) is moves

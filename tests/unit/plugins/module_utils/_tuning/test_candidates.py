@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instances import Purge
 from ansible_collections.sovereign.epyc.plugins.module_utils._tuning import candidates as module
-from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.candidates import Candidates, drop_in
+from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.candidates import Candidates, render_drop_in
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
 PATH = f"{UNIT_FOLDER}/llama-chat.service"
@@ -44,7 +44,7 @@ Plan={}
 def test_only_lines_of_the_service_that_differ_are_in_the_drop_in() -> None:
     after = BEFORE.replace("--threads 8", "--threads 4").replace("Environment=B=2\n", "Environment=C=3\n")
     after = after.replace("NUMAPolicy=interleave\nNUMAMask=0-3\n", "").replace("Plan={}", 'Plan={"a": 1}')
-    text = drop_in(BEFORE, after)
+    text = render_drop_in(BEFORE, after)
     assert text is not None and text.splitlines()[1:] == [
         "[Service]",
         "ExecStart=",
@@ -55,7 +55,7 @@ def test_only_lines_of_the_service_that_differ_are_in_the_drop_in() -> None:
         "NUMAPolicy=default",
         "NUMAMask=",
     ]
-    assert drop_in(BEFORE, BEFORE.replace("llama-server chat", "another")) is None
+    assert render_drop_in(BEFORE, BEFORE.replace("llama-server chat", "another")) is None
 
 
 class Planned:
@@ -96,7 +96,7 @@ class Planned:
 
     def candidates(self, **options: Any) -> Candidates:
         host = self.here.host()
-        return Candidates(host, {"name": "chat", "model": None, **options}, find(host, "chat"))
+        return Candidates(host, {"name": "chat", "model": None, **options}, find_instance(host, "chat"))
 
 
 @pytest.fixture

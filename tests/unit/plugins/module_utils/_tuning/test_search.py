@@ -100,7 +100,7 @@ def test_what_each_does_is_predicted_to_add_up() -> None:
     search = Search({"threads": THREADS, "draft_max": DRAFTS}, host.default, host)
     best = search.run()
     assert best == (("threads", 8), ("draft_max", 1))
-    assert math.exp(search.predicted(best)) == pytest.approx(6, rel=0.02)
+    assert math.exp(search.predict_gain(best)) == pytest.approx(6, rel=0.02)
 
 
 @pytest.mark.parametrize(("threads", "rounds"), [([8, 16], 5), ([8, 16, 24], 6)])

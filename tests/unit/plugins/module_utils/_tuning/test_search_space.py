@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.search_space import Space, space
+from ansible_collections.sovereign.epyc.plugins.module_utils._tuning.search_space import SearchSpace, build_search_space
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import Models, machine, models_in, planned
 
 
@@ -21,9 +21,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return models_in(tmp_path_factory.mktemp("models"))
 
 
-def found(models: Models, name: str = "9754", **options: Any) -> Space:
+def found(models: Models, name: str = "9754", **options: Any) -> SearchSpace:
     host = machine(name)
-    return space(planned(host, models, **options), host)
+    return build_search_space(planned(host, models, **options), host)
 
 
 def test_the_default_is_what_was_planned(models: Models) -> None:
@@ -43,7 +43,7 @@ def test_the_default_is_what_was_planned(models: Models) -> None:
         ({"hugepages": "hugetlbfs"}, {"hugepages", "draft_max", "draft_p_min"}),
     ],
 )
-def test_what_has_no_effect_is_not_tried(models: Models, options: dict[str, Any], gone: set[str]) -> None:
+def test_options_without_effect_are_not_tried(models: Models, options: dict[str, Any], gone: set[str]) -> None:
     all_of_them = set(found(models, speculation="cascade").values)
     assert all_of_them - set(found(models, **options).values) == gone
 

@@ -100,13 +100,13 @@ def passes(check: Callable[[Any], Any], *errors: type[Exception]) -> Callable[[A
 )
 def test_the_page_of_a_run(make: Callable[[], dict[str, Any]], at_least: int) -> None:
     honest = make()
-    hostile = spoil_texts(honest, passes(run_document.check, BadRequest))
-    assert_only_texts_differ(run_page.render(honest), run_page.render(hostile), at_least)
+    hostile = spoil_texts(honest, passes(run_document.validate_document, BadRequest))
+    assert_only_texts_differ(run_page.render_run_page(honest), run_page.render_run_page(hostile), at_least)
 
 
 def test_each_cell_of_a_tuning_is_a_text() -> None:
     honest = bench_documents.tuning()
-    page = run_page.render(spoil_texts(honest, passes(run_document.check, BadRequest)))
+    page = run_page.render_run_page(spoil_texts(honest, passes(run_document.validate_document, BadRequest)))
     rows = page.partition("<h2>Candidates</h2>")[2].partition("<tbody>")[2].partition("</table>")[0]
     assert rows.count("<tr><th>&lt;img") == 3, "the names of the candidates are hostile"
 

@@ -34,7 +34,7 @@ def samples(text: str) -> dict[tuple[str, str], float]:
 
 
 def test_an_ablation() -> None:
-    found = samples(run_metrics.render(documents.ablation(), "epyc-01"))
+    found = samples(run_metrics.render_run_metrics(documents.ablation(), "epyc-01"))
     common = 'host="epyc-01",service="chat"'
     assert found["sovereign_epyc_benchmark_setting_ratio", f'{common},setting="threads",verdict="pays"'] == (
         pytest.approx(1.3, abs=0.01)
@@ -48,23 +48,23 @@ def test_an_ablation() -> None:
 
 
 def test_a_tuning_and_a_benchmark() -> None:
-    found = samples(run_metrics.render(documents.tuning()))
+    found = samples(run_metrics.render_run_metrics(documents.tuning()))
     ratio = "sovereign_epyc_benchmark_setting_ratio"
     assert found[ratio, 'service="chat",setting="options",verdict="pays"'] == pytest.approx(1.11, abs=0.01)
     assert not any("candidate" in labels for dummy, labels in found)
-    assert not any(name == ratio for name, dummy in samples(run_metrics.render(documents.benchmark())))
+    assert not any(name == ratio for name, dummy in samples(run_metrics.render_run_metrics(documents.benchmark())))
 
 
 @pytest.mark.parametrize("make", [documents.begun, documents.unconfirmed])
 def test_a_run_that_proves_nothing_says_so(make: Callable[[], dict[str, Any]]) -> None:
     data = make()
     data["restored"] = False
-    assert samples(run_metrics.render(data))["sovereign_epyc_benchmark_sound", 'service="chat"'] == 0
+    assert samples(run_metrics.render_run_metrics(data))["sovereign_epyc_benchmark_sound", 'service="chat"'] == 0
 
 
 def test_what_a_document_holds_cannot_break_out() -> None:
     data = documents.hostile()
     with pytest.raises(BadRequest, match="should be a time"):
-        run_metrics.render(data)
+        run_metrics.render_run_metrics(data)
     data["started"] = "2026-11-25T00:00:00Z"
-    assert samples(run_metrics.render(data, documents.EVIL))
+    assert samples(run_metrics.render_run_metrics(data, documents.EVIL))

@@ -53,8 +53,8 @@ def more(*path: Any) -> Callable[[Data], None]:
 
 def test_a_run_goes_to_its_file_and_back(tmp_path: Path) -> None:
     path, data = str(tmp_path / "run.json"), run()
-    run_document.save(path, data)
-    assert run_document.load(path) == data
+    run_document.save_document(path, data)
+    assert run_document.load_document(path) == data
     assert "\n" not in Path(path).read_text()[:-1]
 
 
@@ -97,10 +97,10 @@ BROKEN = [
 @pytest.mark.parametrize(("change", "sentence"), BROKEN)
 def test_what_no_run_wrote_is_refused_with_its_place(change: Callable[[Data], None], sentence: str) -> None:
     data = run()
-    run_document.check(data)
+    run_document.validate_document(data)
     change(data)
     with pytest.raises(BadRequest, match=f"{sentence}.*; (take the file as the run wrote it|use the version)"):
-        run_document.check(data)
+        run_document.validate_document(data)
 
 
 def test_a_candidate_has_only_options_of_the_default() -> None:
@@ -110,12 +110,12 @@ def test_a_candidate_has_only_options_of_the_default() -> None:
         one["arms"] = [renamed[name] for name in one["arms"]]
     for sample in data["samples"]:
         sample["arm"] = renamed[sample["arm"]]
-    tried = [schedule.candidate(1, {"threads": 96}), schedule.candidate(2, {"threads": 64})]
-    data["plan"]["arms"] = [*schedule.tuning({"threads": 124}), *tried]
-    run_document.check(data)
+    tried = [schedule.build_candidate_arm(1, {"threads": 96}), schedule.build_candidate_arm(2, {"threads": 64})]
+    data["plan"]["arms"] = [*schedule.build_tuning_arms({"threads": 124}), *tried]
+    run_document.validate_document(data)
     tried[1]["options"]["ubatch"] = 128
     with pytest.raises(BadRequest, match="gives candidate 2 the option ubatch, which the default has not"):
-        run_document.check(data)
+        run_document.validate_document(data)
 
 
 @pytest.mark.parametrize(
@@ -131,22 +131,22 @@ def test_a_file_that_is_no_run(tmp_path: Path, text: str, sentence: str) -> None
     path = tmp_path / "run.json"
     path.write_text(text)
     with pytest.raises(BadRequest, match=f"{path} {sentence}"):
-        run_document.load(str(path))
+        run_document.load_document(str(path))
     with pytest.raises(BadRequest, match=r"There is no .*absent\.json; name the JSON file of a run"):
-        run_document.load(str(tmp_path / "absent.json"))
+        run_document.load_document(str(tmp_path / "absent.json"))
 
 
 def test_a_document_only_grows(tmp_path: Path) -> None:
     path, short, long = str(tmp_path / "run.json"), run(2), run(3)
-    run_document.save(path, short)
+    run_document.save_document(path, short)
     long["plan"]["rejected"]["boost"] = "it cannot be written"
     long["ended"], long["restored"] = "2026-11-25T01:00:00Z", True
     long["bandwidth"].append({"scope": "all", "cpus": "0-3", "nodes": "0", "gbps": None, "source": "nothing"})
-    run_document.save(path, long)
-    assert run_document.load(path) == long
+    run_document.save_document(path, long)
+    assert run_document.load_document(path) == long
     with pytest.raises(TuningError, match=r"was not written: samples would be other than it holds"):
-        run_document.save(path, {**long, "samples": short["samples"]})
-    assert run_document.load(path) == long
+        run_document.save_document(path, {**long, "samples": short["samples"]})
+    assert run_document.load_document(path) == long
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_a_document_only_grows(tmp_path: Path) -> None:
         (put("fingerprint", "kernel", "7.0"), "fingerprint"),
     ],
 )
-def test_what_stands_there_stays(tmp_path: Path, change: Callable[[Data], None], part: str) -> None:
+def test_written_parts_of_a_document_cannot_change(tmp_path: Path, change: Callable[[Data], None], part: str) -> None:
     path, data = str(tmp_path / "run.json"), run()
     data["plan"]["rejected"]["boost"], data["ended"] = "why", "2026-11-25T01:00:00Z"
-    run_document.save(path, data)
+    run_document.save_document(path, data)
     changed = copy.deepcopy(data)
     change(changed)
     with pytest.raises(TuningError, match=rf"was not written: {part} would be other than it holds"):
-        run_document.save(path, changed)
+        run_document.save_document(path, changed)

@@ -38,7 +38,7 @@ def played(monkeypatch: pytest.MonkeyPatch, delays: list[float], prompt: Prompt,
     assert len(coming) == len(delays)
     script = list(zip(delays, coming))
     monkeypatch.setattr(stream, "events", clock.playing(script))
-    return answers.ask(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
+    return answers.fetch_answer(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
 
 
 def test_times_of_a_steady_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_times_of_a_steady_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.ended - found.begun) == pytest.approx(0.81) and found.text == "0 1 2 3 4 "
 
 
-def test_a_burst_is_told_apart_from_its_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaps_and_time_per_token_differ_in_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four tokens each 40 ms: a token takes 10 ms, and a reader waits for nothing or for 40 ms."""
     delays = [0.2, 0.0, 0.0, 0.0] + [0.04, 0.0, 0.0, 0.0] * 63 + [0.0]
     found = played(monkeypatch, delays, Prompt("prose", "Once", 256))
@@ -57,16 +57,16 @@ def test_a_burst_is_told_apart_from_its_mean(monkeypatch: pytest.MonkeyPatch) ->
     assert sorted(set(map(round, found.gaps_ms))) == [0, 40]
 
 
-def test_what_the_server_is_asked() -> None:
+def test_the_request_body() -> None:
     server = Completions(events(5))
     with serving(server) as http:
-        found = answers.ask(answers.Server(f"{http.url}/", "first"), FIVE)
+        found = answers.fetch_answer(answers.Server(f"{http.url}/", "first"), FIVE)
     (asked,) = server.asked
     wanted = {"prompt": "def f(", "n_predict": 5, "ignore_eos": True, "temperature": 0, "cache_prompt": False}
     assert wanted.items() <= asked.items() and asked["stream"] is True and asked["timings_per_token"] is False
     ((method, path, headers),) = http.requests
     assert (method, path, headers["Authorization"]) == ("POST", "/completion", "Bearer first")
-    assert (found.text, len(found.chunks), found.predicted) == ("0 1 2 3 4 ", 5, 5)
+    assert (found.text, len(found.chunks), found.generated_tokens) == ("0 1 2 3 4 ", 5, 5)
     assert found.begun <= found.chunks[0] <= found.chunks[-1] <= found.ended
 
 
@@ -81,7 +81,7 @@ def test_small_packets_are_sent_at_once() -> None:
 
 def test_the_record_of_an_answer() -> None:
     found = answer(10, [10.2, 10.21, 10.23], predicted_ms=35.5, draft_n=2, draft_n_accepted=1)
-    assert list(answers.sample(found, WHERE, WITNESS, "The host swapped 3 pages.").items()) == [
+    assert list(answers.build_sample(found, WHERE, WITNESS, "The host swapped 3 pages.").items()) == [
         ("round", 3),
         ("arm", "tuned"),
         ("start", 2),
@@ -99,13 +99,13 @@ def test_the_record_of_an_answer() -> None:
         ("witness", {"others": 0.0, "steal": 0.0}),
         ("void", "The host swapped 3 pages."),
     ]
-    plain = answers.sample(answer(10, [10.2, 10.21]), WHERE, WITNESS)
+    plain = answers.build_sample(answer(10, [10.2, 10.21]), WHERE, WITNESS)
     assert (plain["drafted"], plain["accepted"], plain["void"]) == (0, 0, None)
 
 
 def test_the_rate_is_the_servers_own() -> None:
     found = answer(0, [1, 2], prompt_ms=500.0, predicted_ms=250.0)
-    assert found.rate == pytest.approx(8)
+    assert found.tokens_per_second == pytest.approx(8)
 
 
 def final(**more: Any) -> list[dict[str, Any]]:
@@ -133,34 +133,34 @@ OLD = {name: value for name, value in timings(5).items() if name != "cache_n"}
 )
 def test_an_answer_that_is_not_what_was_asked_for(script: list[dict[str, Any]], words: str) -> None:
     with serving(Completions(script)) as http, pytest.raises(TuningError) as error:
-        answers.ask(answers.Server(http.url), FIVE)
+        answers.fetch_answer(answers.Server(http.url), FIVE)
     assert str(error.value).startswith(f"{http.url}/completion {words}") and str(error.value).endswith(".")
 
 
 def test_an_older_server_that_took_nothing_from_its_cache() -> None:
     with serving(Completions(final(timings=OLD))) as http:
-        assert answers.ask(answers.Server(http.url), FIVE).predicted == 5
+        assert answers.fetch_answer(answers.Server(http.url), FIVE).generated_tokens == 5
 
 
 def test_a_server_that_refuses() -> None:
     too_long = Completions([{"error": {"message": "the prompt is too long"}}], status=400)
     with serving(too_long) as http, pytest.raises(TuningError) as error:
-        answers.ask(answers.Server(http.url), FIVE)
+        answers.fetch_answer(answers.Server(http.url), FIVE)
     assert str(error.value) == f"{http.url}/completion answers 400: the prompt is too long."
     with pytest.raises(TuningError, match=r"/completion broke off \(.*Connection refused\)\."):
-        answers.ask(answers.Server(http.url), FIVE)
+        answers.fetch_answer(answers.Server(http.url), FIVE)
 
 
 def test_a_server_that_dies_in_the_middle() -> None:
     with serving(Completions(events(5)[:2])) as http, pytest.raises(TuningError) as error:
-        answers.ask(answers.Server(http.url), FIVE)
+        answers.fetch_answer(answers.Server(http.url), FIVE)
     words = "closed the connection in the middle of its answer: 2 pieces of text for 5 tokens came, the last after "
     assert str(error.value).startswith(f"{http.url}/completion {words}")
     with (
         serving(Completions([])) as http,
         pytest.raises(TuningError, match=r"0 pieces of text for 5 tokens came\. The"),
     ):
-        answers.ask(answers.Server(http.url), FIVE)
+        answers.fetch_answer(answers.Server(http.url), FIVE)
 
 
 def test_a_server_that_stalls() -> None:
@@ -168,7 +168,7 @@ def test_a_server_that_stalls() -> None:
     server.hangs.clear()
     with serving(server) as http:
         with pytest.raises(TuningError) as error:
-            answers.ask(answers.Server(http.url, limit=0.5), FIVE)
+            answers.fetch_answer(answers.Server(http.url, limit=0.5), FIVE)
         server.hangs.set()
     assert str(error.value).startswith(f"{http.url}/completion did not finish in 0.5 s: ")
 
@@ -181,4 +181,4 @@ def test_a_server_that_never_ends_is_left_at_the_limit(monkeypatch: pytest.Monke
     with pytest.raises(
         TuningError, match=r"did not finish in 2 s: 5 pieces of text for 5 tokens came, the last after 2\.0 s"
     ):
-        answers.ask(answers.Server("http://127.0.0.1:1", limit=2, clock=clock), FIVE)
+        answers.fetch_answer(answers.Server("http://127.0.0.1:1", limit=2, clock=clock), FIVE)

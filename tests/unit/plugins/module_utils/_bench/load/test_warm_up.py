@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.warm_up import until_stable
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.warm_up import warm_up_until_stable
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 
 
@@ -22,15 +22,15 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
         ([1, 2, 4, 8, 16, 10, 10, 10], 8),
     ],
 )
-def test_three_rates_in_a_row_that_are_alike(rates: list[float], needed: int) -> None:
+def test_warm_up_ends_after_three_stable_rates(rates: list[float], needed: int) -> None:
     coming = iter([*rates, 99.0])
-    assert until_stable(lambda: next(coming)) == rates[:needed]
+    assert warm_up_until_stable(lambda: next(coming)) == rates[:needed]
 
 
-def test_eight_are_the_most() -> None:
+def test_warm_up_sends_at_most_eight_requests() -> None:
     coming = iter([10, 11, 10, 11, 10, 11, 10, 11, 11, 11])
     with pytest.raises(
         TuningError, match=r"no steady pace in 8 requests \(10\.0, 11\.0, .*11\.0 tokens per second\)"
     ) as error:
-        until_stable(lambda: next(coming))
+        warm_up_until_stable(lambda: next(coming))
     assert error.value.details["rates"] == [10, 11] * 4 and next(coming) == 11

@@ -60,7 +60,7 @@ SMALL = hosts.standing("small").topology()
 def test_likwid_measures_where_it_has_these_cpus(programs: Programs) -> None:
     """The best of five runs; the list of domains is the first line of the log."""
     programs.likwid("echo MByte/s: $((100000 + 1000 * (n % 4)))")
-    found = bandwidth.measure(SMALL, range(8), [0, 1])
+    found = bandwidth.measure_bandwidth(SMALL, range(8), [0, 1])
     assert (found.gbps, found.source, found.measured, found.reasons) == (103.0, "likwid-bench", True, [])
     assert programs.asked == ["likwid-bench -p", *["likwid-bench -s 1 -t load_avx -W M0:537MB:4 -W M1:537MB:4"] * 5]
     assert found.to_dict() == {
@@ -76,7 +76,7 @@ def test_likwid_measures_where_it_has_these_cpus(programs: Programs) -> None:
 def test_our_reader_measures_what_likwid_cannot(programs: Programs) -> None:
     programs.likwid("echo MByte/s: 1")
     programs.compiler("echo 20.5 21.25 20 19 18")
-    found = bandwidth.measure(SMALL, [1, 2], [0])
+    found = bandwidth.measure_bandwidth(SMALL, [1, 2], [0])
     assert (found.gbps, found.source, found.measured) == (21.25, "reader", True)
     assert found.reasons == ["likwid-bench has no thread domains that are CPUs 1-2 with memory on node 0."]
 
@@ -85,7 +85,7 @@ def test_our_reader_runs_under_the_policy_of_the_caller(programs: Programs) -> N
     programs.likwid("echo MByte/s: 1")
     programs.compiler("echo 1 2 3 4 5")
     programs.put("numactl", 'shift; exec "$@"')
-    found = bandwidth.measure(SMALL, [0, 1], [2], ["numactl", "--membind=2"])
+    found = bandwidth.measure_bandwidth(SMALL, [0, 1], [2], ["numactl", "--membind=2"])
     assert (found.gbps, found.source, found.nodes) == (5.0, "reader", (2,))
     (asked,) = [line for line in programs.asked if line.startswith("numactl")]
     assert asked.startswith("numactl --membind=2 /") and asked.endswith(f"/reader 5 300 {1 << 29} 0 1")
@@ -98,16 +98,16 @@ def test_our_reader_runs_under_the_policy_of_the_caller(programs: Programs) -> N
         ("echo Test: load_avx", "likwid-bench ended without a line MByte/s. It says: Test: load_avx"),
     ],
 )
-def test_what_fails_is_said_and_the_next_is_tried(programs: Programs, run: str, words: str) -> None:
+def test_a_failed_source_is_reported_and_the_next_is_tried(programs: Programs, run: str, words: str) -> None:
     programs.likwid(run)
     programs.compiler("echo 1 2 3 4 5")
-    found = bandwidth.measure(SMALL, range(4), [0])
+    found = bandwidth.measure_bandwidth(SMALL, range(4), [0])
     assert (found.source, found.reasons) == ("reader", [words])
 
 
 def test_without_programs_there_is_the_paper_figure_alone(programs: Programs) -> None:
     """A 9754 has 460.8 GB/s; a node of the small host is a quarter of it."""
-    found = bandwidth.measure(SMALL, range(4), [0])
+    found = bandwidth.measure_bandwidth(SMALL, range(4), [0])
     assert (found.gbps, found.source, found.measured) == (115.2, "paper", False)
     assert [reason.split(" in ")[0] for reason in found.reasons] == [
         "There is no likwid-bench",
@@ -117,26 +117,26 @@ def test_without_programs_there_is_the_paper_figure_alone(programs: Programs) ->
 
 def test_nothing_is_known_of_an_unknown_family(programs: Programs, tmp_path: Path) -> None:
     top = hosts.small(tmp_path / "host", family=99).topology()
-    found = bandwidth.measure(top, range(4), [0])
+    found = bandwidth.measure_bandwidth(top, range(4), [0])
     assert (found.gbps, found.source, found.measured, found.to_dict()["gbps"]) == (None, "nothing", False, None)
 
 
 def test_two_sockets_have_twice_the_paper_figure() -> None:
     top = hosts.standing("two 7543").topology()
-    assert bandwidth.paper(top, top.online, [0, 1]).gbps == pytest.approx(2 * 204.8)
+    assert bandwidth.data_sheet_bandwidth(top, top.online, [0, 1]).gbps == pytest.approx(2 * 204.8)
 
 
 def test_what_is_read_is_four_times_what_caches_hold() -> None:
     top = hosts.standing("9654").topology()
-    assert bandwidth.cache(top, range(9)) == 2 * 32 << 20
-    assert bandwidth.cache(top, top.online) == 12 * 32 << 20
+    assert bandwidth.l3_cache_bytes(top, range(9)) == 2 * 32 << 20
+    assert bandwidth.l3_cache_bytes(top, top.online) == 12 * 32 << 20
 
 
 def test_requests_that_cannot_be_measured(programs: Programs) -> None:
     with pytest.raises(BadRequest, match="No CPUs were given"):
-        bandwidth.measure(SMALL, [], [0])
+        bandwidth.measure_bandwidth(SMALL, [], [0])
     with pytest.raises(BadRequest, match=r"CPUs 0-1 are on node 0, and memory of node 2 .* numactl --membind=2\."):
-        bandwidth.measure(SMALL, [0, 1], [2])
+        bandwidth.measure_bandwidth(SMALL, [0, 1], [2])
 
 
 # The reader
@@ -154,17 +154,17 @@ def test_requests_that_cannot_be_measured(programs: Programs) -> None:
 def test_a_reader_that_fails(programs: Programs, program: str, words: str) -> None:
     programs.compiler(program.replace("\\&", "&"))
     with pytest.raises(TuningError, match=words):
-        memory_reader.rate([0], 1 << 20)
+        memory_reader.measure_read_rate([0], 1 << 20)
 
 
 def test_no_compiler(programs: Programs) -> None:
     with pytest.raises(Absent, match=r"There is no C compiler in .*, 'apt install gcc' brings one"):
-        memory_reader.rate([0], 1 << 20)
+        memory_reader.measure_read_rate([0], 1 << 20)
 
 
 def test_the_real_reader() -> None:
     """It reads for a moment on a CPU that this process may use, and says what is wrong with one that there is not."""
     cpu = min(os.sched_getaffinity(0))
-    assert 0.001 < memory_reader.rate([cpu], 32 << 20, milliseconds=20) < 1000
+    assert 0.001 < memory_reader.measure_read_rate([cpu], 32 << 20, milliseconds=20) < 1000
     with pytest.raises(TuningError, match="cannot run on CPU 9999: Invalid argument"):
-        memory_reader.rate([9999], 32 << 20, milliseconds=20)
+        memory_reader.measure_read_rate([9999], 32 << 20, milliseconds=20)

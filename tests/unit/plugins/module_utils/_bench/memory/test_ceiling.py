@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.ceiling import Ceiling, ceiling
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.ceiling import Ceiling
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import StepTraffic
 
@@ -23,7 +23,7 @@ def held(size: float, step_ms: float, gbps: float | None = 200.0, source: str = 
     return ceiling(StepTraffic({"layers": size}, 0, 1), Bandwidth([0], [0], gbps, source), step_ms, 32 * MIB, **more)
 
 
-def test_a_step_is_memory_and_a_rest() -> None:
+def test_a_step_is_split_into_memory_and_other_time() -> None:
     """10 GB at 200 GB/s take 50 ms."""
     found = held(10e9, 80.0, predicted_ms=64.0)
     assert (found.memory_ms, found.rest_ms, found.ratio, found.error) == (50.0, 30.0, 0.625, 0.25)

@@ -23,11 +23,11 @@ PHASES = (schedule.ABLATION, schedule.CONFIRMATION)
 
 
 def orders(unit: str, rounds: int, seed: int = 7, names: Sequence[str] = NAMES) -> list[list[str]]:
-    return [schedule.row(seed, nth, unit, nth, names)["arms"] for nth in range(1, rounds + 1)]
+    return [schedule.plan_round(seed, nth, unit, nth, names)["arms"] for nth in range(1, rounds + 1)]
 
 
 def test_the_arms_of_an_ablation() -> None:
-    arms = {arm["name"]: arm for arm in schedule.arms(KNOBS)}
+    arms = {arm["name"]: arm for arm in schedule.build_ablation_arms(KNOBS)}
     assert list(arms) == ["stock", "tuned", "again", "without boost", "without threads", "without pages"]
     assert arms["stock"]["class"] == "restart" and set(arms["stock"]["settings"]) == {
         "sysfs:boost",
@@ -36,20 +36,20 @@ def test_the_arms_of_an_ablation() -> None:
     }
     assert (arms["tuned"]["class"], arms["again"]["settings"]) == (None, {})
     assert arms["without pages"]["settings"] == {"sysfs:pages": "1"}
-    assert schedule.kept(KNOBS[:1], "restart")["settings"] == {"sysfs:boost": "1"}
+    assert schedule.build_kept_arm(KNOBS[:1], "restart")["settings"] == {"sysfs:boost": "1"}
 
 
 def test_each_class_has_its_own_rounds() -> None:
-    arms = [*schedule.arms(KNOBS), schedule.kept([], "restart")]
-    assert schedule.members(arms, "live", ["boost", "threads"]) == ["tuned", "again", "without boost"]
-    assert schedule.members(arms, "restart", ["threads"]) == ["stock", "tuned", "again", "without threads"]
+    arms = [*schedule.build_ablation_arms(KNOBS), schedule.build_kept_arm([], "restart")]
+    assert schedule.arms_of_round(arms, "live", ["boost", "threads"]) == ["tuned", "again", "without boost"]
+    assert schedule.arms_of_round(arms, "restart", ["threads"]) == ["stock", "tuned", "again", "without threads"]
 
 
 def test_no_knob_and_a_knob_that_comes_twice_are_refused() -> None:
     with pytest.raises(BadRequest, match=r"boost comes twice; name each setting once"):
-        schedule.arms([KNOBS[0], KNOBS[0]])
+        schedule.build_ablation_arms([KNOBS[0], KNOBS[0]])
     with pytest.raises(BadRequest, match=r"no setting to leave out: run site\.yml first"):
-        schedule.arms([])
+        schedule.build_ablation_arms([])
 
 
 def test_the_order_of_a_seed_is_the_same_on_every_python() -> None:
@@ -71,26 +71,18 @@ def test_an_arm_that_drops_out_leaves_the_others_in_their_order() -> None:
     assert orders("restart", 9, names=fewer) == [[n for n in row if n in fewer] for row in orders("restart", 9)]
 
 
-def test_boots_go_there_and_back() -> None:
+def test_every_second_round_of_boots_is_reversed() -> None:
     rows = orders("reboot", 6)
     assert [row[::-1] for row in rows[::2]] == rows[1::2]
     assert rows[0] != rows[2]
 
 
 def test_the_server_that_all_share_starts_anew_every_five_rounds() -> None:
-    live = [schedule.row(1, nth, "live", nth, NAMES)["restart"] for nth in range(1, 12)]
+    live = [schedule.plan_round(1, nth, "live", nth, NAMES)["restart"] for nth in range(1, 12)]
     assert [nth for nth, restart in enumerate(live, 1) if restart] == [1, 6, 11]
-    assert not any(schedule.row(1, nth, "restart", nth, NAMES)["restart"] for nth in range(1, 12))
+    assert not any(schedule.plan_round(1, nth, "restart", nth, NAMES)["restart"] for nth in range(1, 12))
 
 
 def test_the_confirmation_has_an_order_of_its_own() -> None:
-    rows = [[schedule.row(7, 1, "live", nth, NAMES, phase)["arms"] for nth in (1, 2, 3)] for phase in PHASES]
+    rows = [[schedule.plan_round(7, 1, "live", nth, NAMES, phase)["arms"] for nth in (1, 2, 3)] for phase in PHASES]
     assert rows[0] != rows[1]
-
-
-def test_the_page_of_the_order() -> None:
-    rows = [schedule.row(7, 12, "live", 1, ["tuned", "again"]), schedule.row(7, 13, "live", 2, ["tuned"])]
-    first = ", ".join(rows[0]["arms"])
-    assert schedule.page(rows) == (
-        f"  12  ablation      live     {first}  new server\n  13  ablation      live     tuned"
-    )

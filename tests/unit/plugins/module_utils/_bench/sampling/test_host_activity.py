@@ -60,9 +60,11 @@ class Scene:
         self.tree.put("/proc/vmstat", f"pgfault 9\npswpin {self.swapped}\npswpout 2")
         self.tree.put(f"{UNIT}/cpu.stat", f"usage_usec {int(self.used * 1e6)}\nuser_usec 5\nsystem_usec 5")
 
-    def look(self) -> host_activity.Reading:
+    def look(self) -> host_activity.HostReading:
         clock = SimpleNamespace(monotonic=lambda: self.service.now, process_time=lambda: self.own)
-        return host_activity.look(self.tree.fs, ["llama.service"], self.server, ["/srv/my models/model.gguf"], clock)
+        return host_activity.read_host_activity(
+            self.tree.fs, ["llama.service"], self.server, ["/srv/my models/model.gguf"], clock
+        )
 
     def quiet(self) -> None:
         """A round of ten seconds: the service computes for 20, we for 0.1, and all others for 0.2, one percent."""
@@ -76,7 +78,7 @@ class Scene:
             read, made, *rest = self.metrics
             self.metrics = (read + 60, made + 288, *rest)
 
-    def run(self, *changes: Callable[[], object]) -> tuple[host_activity.Reading, host_activity.Reading]:
+    def run(self, *changes: Callable[[], object]) -> tuple[host_activity.HostReading, host_activity.HostReading]:
         before = self.look()
         self.quiet()
         for change in changes:
@@ -85,7 +87,7 @@ class Scene:
         return before, self.look()
 
     def objections(self, *changes: Callable[[], object], **limits: Any) -> list[str]:
-        return discard_reasons.objections(*self.run(*changes), (60, 288), discard_reasons.Limits(**limits))
+        return discard_reasons.discard_reasons(*self.run(*changes), (60, 288), discard_reasons.DiscardLimits(**limits))
 
 
 @pytest.fixture
@@ -105,9 +107,9 @@ def test_a_quiet_round_counts(scene: Scene) -> None:
     assert scene.objections(nodes={0, 1}) == []
 
 
-def test_what_is_kept_of_a_round(scene: Scene) -> None:
+def test_the_recorded_activity_of_a_round(scene: Scene) -> None:
     before, after = scene.run()
-    assert host_activity.witness(scene.tree.fs, before, after, "abc") == {
+    assert host_activity.summarize_activity(scene.tree.fs, before, after, "abc") == {
         "others": 0.01,
         "steal": 0.0,
         "freq_mhz": None,
@@ -133,7 +135,7 @@ def test_our_own_time_is_not_that_of_others(scene: Scene) -> None:
         scene.ticks["user"] += 5 * SECONDS
 
     before, after = scene.run(work)
-    assert host_activity.others(before, after) == pytest.approx(0.01)
+    assert host_activity.other_programs_cpu_share(before, after) == pytest.approx(0.01)
 
 
 def test_a_service_that_did_nothing(scene: Scene) -> None:
@@ -142,12 +144,12 @@ def test_a_service_that_did_nothing(scene: Scene) -> None:
 
     before, after = scene.run(idle)
     assert (
-        host_activity.others(before, after) is None
-        and host_activity.witness(scene.tree.fs, before, after)["others"] is None
+        host_activity.other_programs_cpu_share(before, after) is None
+        and host_activity.summarize_activity(scene.tree.fs, before, after)["others"] is None
     )
     assert (
         "The service used no processor time: another server answered"
-        in discard_reasons.objections(before, after, (60, 288), discard_reasons.Limits())[0]
+        in discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits())[0]
     )
 
 
@@ -156,11 +158,11 @@ def test_steal(scene: Scene) -> None:
         scene.ticks["steal"] += 20
 
     before, after = scene.run(steal)
-    assert host_activity.steal(before, after) == pytest.approx(20 / 2050)
+    assert host_activity.stolen_cpu_share(before, after) == pytest.approx(20 / 2050)
     sentence = "The hypervisor kept 1.0% of the processor time from this machine, more than 0.5%."
-    assert discard_reasons.objections(before, after, (60, 288), discard_reasons.Limits()) == [sentence]
-    assert discard_reasons.objections(before, after, (60, 288), discard_reasons.Limits(steal=0.01)) == []
-    assert host_activity.steal(after, after) == 0
+    assert discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits()) == [sentence]
+    assert discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits(steal=0.01)) == []
+    assert host_activity.stolen_cpu_share(after, after) == 0
 
 
 def test_swap(scene: Scene) -> None:
@@ -173,14 +175,17 @@ def test_swap(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ((1060, 800, 0, 0), "Others asked the server too: it read 0 and made 12 tokens that were not ours."),
-        ((1100, 788, 0, 0), "Others asked the server too: it read 40 and made 0 tokens that were not ours."),
-        ((1060, 788, 1, 2), "Requests of others were in progress before or after the round: 3."),
+        ((1060, 800, 0, 0), "Other clients sent requests too: the server read 0 and generated 12 tokens for them."),
+        ((1100, 788, 0, 0), "Other clients sent requests too: the server read 40 and generated 0 tokens for them."),
+        ((1060, 788, 1, 2), "Requests of other clients were pending before or after the round: 3."),
         ((60, 288, 0, 0), "The server counted fewer tokens than were asked of it"),
-        (None, "Requests of others cannot be seen: the server tells no counters; start it with --metrics."),
+        (
+            None,
+            "Requests of other clients cannot be detected: the server reports no counters; start it with --metrics.",
+        ),
     ],
 )
-def test_foreign_requests(scene: Scene, after: tuple[int, ...] | None, words: str) -> None:
+def test_requests_of_other_clients(scene: Scene, after: tuple[int, ...] | None, words: str) -> None:
     def told() -> None:
         scene.metrics = after
 
@@ -195,7 +200,7 @@ def test_a_round_that_began_while_requests_were_waiting(scene: Scene) -> None:
         scene.metrics = (1060, 788, 0, 0)
 
     scene.metrics = (1000, 500, 1, 2)
-    assert scene.objections(end_requests) == ["Requests of others were in progress before or after the round: 3."]
+    assert scene.objections(end_requests) == ["Requests of other clients were pending before or after the round: 3."]
 
 
 def test_a_thread_that_was_moved(scene: Scene) -> None:
@@ -224,20 +229,20 @@ def test_a_server_that_began_anew(scene: Scene) -> None:
 def test_pages_on_other_nodes(scene: Scene) -> None:
     sentence = "22.8% of the service's memory lies on other nodes than 1."
     assert scene.objections(nodes={1}) == [sentence]
-    assert scene.objections(nodes={1}, astray=0.23) == []
+    assert scene.objections(nodes={1}, misplaced=0.23) == []
 
 
 def test_pages_that_cannot_be_read(scene: Scene) -> None:
     scene.tree.drop("proc/100/numa_maps")
     scene.tree.drop("proc/100/smaps_rollup")
     before, after = scene.run()
-    found = host_activity.witness(scene.tree.fs, before, after)
+    found = host_activity.summarize_activity(scene.tree.fs, before, after)
     assert (found["pages_by_node"], found["huge_kb"]) == ({}, None)
-    (sentence,) = discard_reasons.objections(before, after, (60, 288), discard_reasons.Limits(nodes={0}))
+    (sentence,) = discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits(nodes={0}))
     assert sentence.startswith(
-        "Nobody knows where the memory of the service lies: the nodes of the pages of process 100"
+        "The placement of the service's memory is not known: the nodes of the pages of process 100"
     )
-    assert discard_reasons.objections(before, after, (60, 288), discard_reasons.Limits()) == []
+    assert discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits()) == []
 
 
 def test_each_rule_speaks_for_itself(scene: Scene) -> None:
@@ -257,4 +262,4 @@ def test_a_service_that_does_not_run(scene: Scene) -> None:
     with pytest.raises(TuningError, match=r"llama\.service has no process: it ended while it was measured"):
         scene.look()
     with pytest.raises(BadRequest, match=r"other\.service has no control group"):
-        host_activity.look(scene.tree.fs, ["other.service"], scene.server)
+        host_activity.read_host_activity(scene.tree.fs, ["other.service"], scene.server)

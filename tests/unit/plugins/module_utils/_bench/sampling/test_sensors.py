@@ -56,18 +56,18 @@ def test_power_of_all_packages(tree: Tree) -> None:
     tree.package("intel-rapl:0", "package-0", 999_000_000)
     tree.package("intel-rapl:1", "package-1", 5_000_000)
     tree.package("intel-rapl:0:0", "core", 1)
-    before = sensors.energy(tree.fs)
+    before = sensors.read_energy_counters(tree.fs)
     assert sorted(before) == ["intel-rapl:0", "intel-rapl:1"]
     tree.package("intel-rapl:0", "package-0", 499_000_000)
     tree.package("intel-rapl:1", "package-1", 305_000_000)
-    assert sensors.watts(before, sensors.energy(tree.fs), 4) == pytest.approx((500 + 300) / 4)
-    assert sensors.watts(before, before, 0) is None
+    assert sensors.mean_power_watts(before, sensors.read_energy_counters(tree.fs), 4) == pytest.approx((500 + 300) / 4)
+    assert sensors.mean_power_watts(before, before, 0) is None
 
 
 def test_no_counter_of_energy(tree: Tree) -> None:
-    assert sensors.energy(tree.fs) == {} and sensors.watts({}, {}, 4) is None
+    assert sensors.read_energy_counters(tree.fs) == {} and sensors.mean_power_watts({}, {}, 4) is None
     tree.put("/sys/class/powercap/intel-rapl:0/name", "package-0")
-    assert sensors.energy(tree.fs) == {}
+    assert sensors.read_energy_counters(tree.fs) == {}
 
 
 def test_the_mean_frequency_of_the_work(tree: Tree) -> None:
@@ -75,17 +75,17 @@ def test_the_mean_frequency_of_the_work(tree: Tree) -> None:
     tree.put("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", 2250)
     tree.registers(0, mperf=2**64 - 500, aperf=100)
     tree.registers(1, mperf=0, aperf=0)
-    before = sensors.cycles(tree.fs, [0, 1, 2])
+    before = sensors.read_cycle_counters(tree.fs, [0, 1, 2])
     tree.registers(0, mperf=500, aperf=1700)
     tree.registers(1, mperf=500, aperf=500)
-    after = sensors.cycles(tree.fs, [0, 1, 2])
+    after = sensors.read_cycle_counters(tree.fs, [0, 1, 2])
     assert sorted(after) == [0, 1]
-    assert sensors.mhz(tree.fs, before, after) == pytest.approx(2250 * 2100 / 1500)
-    assert sensors.mhz(tree.fs, before, before) is None
+    assert sensors.mean_frequency_mhz(tree.fs, before, after) == pytest.approx(2250 * 2100 / 1500)
+    assert sensors.mean_frequency_mhz(tree.fs, before, before) is None
     (tree.root / "sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq").unlink()
-    assert sensors.mhz(tree.fs, before, after) is None
+    assert sensors.mean_frequency_mhz(tree.fs, before, after) is None
 
 
 def test_no_registers(tree: Tree) -> None:
     tree.put("/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", 2250)
-    assert sensors.cycles(tree.fs, [0, 1]) == {} and sensors.mhz(tree.fs, {}, {}) is None
+    assert sensors.read_cycle_counters(tree.fs, [0, 1]) == {} and sensors.mean_frequency_mhz(tree.fs, {}, {}) is None

@@ -10,8 +10,8 @@ import random
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.statistics.confidence_interval import (
-    interval,
-    lag_one,
+    confidence_interval,
+    lag_one_correlation,
 )
 
 
@@ -27,24 +27,24 @@ def evidence(values: list[float], mean: float) -> float:
 def test_at_its_ends_the_evidence_is_one_over_alpha(alpha: float) -> None:
     draw = random.Random(1)
     values = [draw.gauss(0.03, 0.01) for dummy in range(12)]
-    found = interval(values, alpha)
+    found = confidence_interval(values, alpha)
     assert found is not None and found.count == 12
     assert evidence(values, found.low) == pytest.approx(1 / alpha)
     assert evidence(values, found.high) == pytest.approx(1 / alpha)
     assert evidence(values, found.mean) < 1 < evidence(values, found.high + 0.1)
 
 
-def test_few_values_have_none() -> None:
+def test_few_values_have_no_interval() -> None:
     values = [0.1, 0.101, 0.102, 0.103, 0.104, 0.105]
-    assert [interval(values[:count], 0.05) is None for count in range(7)] == [True] * 5 + [False] * 2
-    assert interval(values, 0.005) is None
+    assert [confidence_interval(values[:count], 0.05) is None for count in range(7)] == [True] * 5 + [False] * 2
+    assert confidence_interval(values, 0.005) is None
 
 
-def test_it_holds_for_all_looks_together() -> None:
+def test_the_interval_is_valid_for_all_looks_together() -> None:
     draw, wrong = random.Random(2), 0
     for dummy in range(400):
         values = [draw.gauss(0, 0.02) for dummy in range(24)]
-        looks = [interval(values[:count], 0.05) for count in range(4, 25)]
+        looks = [confidence_interval(values[:count], 0.05) for count in range(4, 25)]
         wrong += any(found is not None and (found.low > 0 or found.high < 0) for found in looks)
     assert wrong <= 20
 
@@ -52,18 +52,18 @@ def test_it_holds_for_all_looks_together() -> None:
 def test_the_order_of_the_values_changes_no_digit() -> None:
     draw = random.Random(3)
     values = [draw.gauss(0.01, 0.02) for dummy in range(40)]
-    one, other = interval(values, 0.05), interval(sorted(values), 0.05)
+    one, other = confidence_interval(values, 0.05), confidence_interval(sorted(values), 0.05)
     assert one and other and (one.mean, one.low, one.high) == (other.mean, other.low, other.high)
 
 
-def test_it_is_the_same_for_the_inverse() -> None:
+def test_the_interval_of_inverse_ratios_is_the_inverse() -> None:
     values = [0.05, 0.04, 0.06, 0.05, 0.045, 0.055]
-    one, other = interval(values, 0.05), interval([-value for value in values], 0.05)
+    one, other = confidence_interval(values, 0.05), confidence_interval([-value for value in values], 0.05)
     assert one and other and (one.low, one.high) == (-other.high, -other.low)
-    assert one.ratios() == pytest.approx((math.exp(0.05), math.exp(one.low), math.exp(one.high)))
+    assert one.to_ratios() == pytest.approx((math.exp(0.05), math.exp(one.low), math.exp(one.high)))
 
 
-def test_what_resembles_the_value_before_it() -> None:
-    assert lag_one([(1, -1), (-1, 1), (1, -1)]) == pytest.approx(-1)
-    assert lag_one([(1, 0.5), (-1, -0.5)]) == pytest.approx(1)
-    assert lag_one([(0, 0), (0, 0)]) == lag_one([]) == 0
+def test_lag_one_correlation() -> None:
+    assert lag_one_correlation([(1, -1), (-1, 1), (1, -1)]) == pytest.approx(-1)
+    assert lag_one_correlation([(1, 0.5), (-1, -0.5)]) == pytest.approx(1)
+    assert lag_one_correlation([(0, 0), (0, 0)]) == lag_one_correlation([]) == 0

@@ -16,9 +16,9 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import answer as answers
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.completion_api import Vllm
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.completion_api import VllmCompletions
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import Asked
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import MeasuringRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import discard_reasons
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import vllm_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -41,18 +41,23 @@ def test_times_are_those_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     script = list(zip([0.25, 0.01, 0.02, 0.01, 0.02, 0.5], events()))
     monkeypatch.setattr(answers.stream, "events", clock.playing(script))
-    found = answers.ask(answers.Server("http://127.0.0.1:1", clock=clock, api=Vllm("m")), FIVE)
-    assert (found.timings["prompt_n"], found.predicted, found.drafted, found.text) == (20, 5, 0, "0 1 2 3 4 ")
+    found = answers.fetch_answer(answers.Server("http://127.0.0.1:1", clock=clock, api=VllmCompletions("m")), FIVE)
+    assert (found.timings["prompt_n"], found.generated_tokens, found.drafted_tokens, found.text) == (
+        20,
+        5,
+        0,
+        "0 1 2 3 4 ",
+    )
     assert found.timings["prompt_ms"] == found.ttft_ms == pytest.approx(250)
-    assert found.tpot_ms == pytest.approx(15) and found.rate == pytest.approx(1000 / 15)
+    assert found.tpot_ms == pytest.approx(15) and found.tokens_per_second == pytest.approx(1000 / 15)
 
 
-def test_what_the_server_is_asked() -> None:
+def test_the_request_body() -> None:
     """What is found in a cache is found by its salt too, so each request has one that nobody had."""
     server = Completions(events())
     with serving(server) as http:
         for dummy in range(2):
-            answers.ask(answers.Server(http.url, "key", api=Vllm("m")), FIVE)
+            answers.fetch_answer(answers.Server(http.url, "key", api=VllmCompletions("m")), FIVE)
     assert [request[1] for request in http.requests] == ["/v1/completions"] * 2
     one, two = server.asked
     wanted = {"model": "m", "prompt": "Once", "max_tokens": 5, "ignore_eos": True, "temperature": 0, "stream": True}
@@ -73,7 +78,7 @@ def test_what_the_server_is_asked() -> None:
 )
 def test_an_answer_that_is_not_what_was_asked_for(script: list[dict[str, Any]], words: str) -> None:
     with serving(Completions(script)) as http, pytest.raises(TuningError) as error:
-        answers.ask(answers.Server(http.url, api=Vllm("m")), FIVE)
+        answers.fetch_answer(answers.Server(http.url, api=VllmCompletions("m")), FIVE)
     assert str(error.value).startswith(f"{http.url}/v1/completions {words}")
 
 
@@ -120,7 +125,7 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Batch]:
 
 
 def found(batch: Batch, name: str | None = "batch") -> Any:
-    return vllm_instance.find(batch.here.host(), name)
+    return vllm_instance.find_instance_of_any_engine(batch.here.host(), name)
 
 
 def test_an_instance_is_found_with_what_it_says_of_itself(batch: Batch) -> None:
@@ -133,7 +138,7 @@ def test_an_instance_is_found_with_what_it_says_of_itself(batch: Batch) -> None:
     assert found(batch).remarks[1] == "It is divided over 2 hosts, of which only this one was watched."
 
 
-def test_which_instance_is_meant(batch: Batch) -> None:
+def test_the_instance_is_chosen_by_name(batch: Batch) -> None:
     with pytest.raises(BadRequest, match="Say which instance: this host has chat, batch"):
         found(batch, None)
     with pytest.raises(BadRequest, match="There is no instance other on this host, which has chat, batch"):
@@ -151,19 +156,19 @@ def test_the_only_instance_needs_no_name(batch: Batch) -> None:
     assert found(batch, None).name == "batch"
 
 
-def test_one_that_does_not_serve(batch: Batch) -> None:
+def test_an_instance_that_does_not_serve_is_refused(batch: Batch) -> None:
     batch.health = 500
     with pytest.raises(TuningError, match=r"vllm-batch\.service is active, and .*/health answers 500"):
         found(batch)
 
 
-def test_one_whose_process_is_gone(batch: Batch) -> None:
+def test_an_instance_without_a_process_is_refused(batch: Batch) -> None:
     batch.here.service.tree.put("/sys/fs/cgroup/system.slice/vllm-batch.service/cgroup.procs", "")
     with pytest.raises(TuningError, match=r"vllm-batch\.service has no process any more"):
         found(batch)
 
 
-def test_the_key_is_one_that_it_takes(batch: Batch, tmp_path: Path) -> None:
+def test_the_api_key_is_accepted(batch: Batch, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     batch.planned(key_file=str(tmp_path / "key"))
     assert found(batch).server.key == "secret"
@@ -171,14 +176,14 @@ def test_the_key_is_one_that_it_takes(batch: Batch, tmp_path: Path) -> None:
 
 def test_counters_that_come_late_are_waited_for(batch: Batch) -> None:
     batch.late = [0, 1, 1]
-    meter = benchmark.Meter(batch.here.host(), found(batch), Asked({"streams": []}), answers.time)
-    before, after = meter._look(), meter._look()
-    assert after.waiting == 0 and before.tokens == (1000, 500) and after.tokens == (1000, 512)
+    meter = benchmark.Meter(batch.here.host(), found(batch), MeasuringRequest({"streams": []}), answers.time)
+    before, after = meter._read_host(), meter._read_host()
+    assert after.pending_requests == 0 and before.tokens == (1000, 500) and after.tokens == (1000, 512)
 
 
-def test_counters_that_are_not_there(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Vllm, "counters", ("vllm:other", "vllm:others"))
-    meter = benchmark.Meter(batch.here.host(), found(batch), Asked({"streams": []}), answers.time)
-    before, after = meter._look(), meter._look()
-    said = " ".join(discard_reasons.objections(before, after, (0, 0), discard_reasons.Limits()))
+def test_a_server_without_counters(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VllmCompletions, "counters", ("vllm:other", "vllm:others"))
+    meter = benchmark.Meter(batch.here.host(), found(batch), MeasuringRequest({"streams": []}), answers.time)
+    before, after = meter._read_host(), meter._read_host()
+    said = " ".join(discard_reasons.discard_reasons(before, after, (0, 0), discard_reasons.DiscardLimits()))
     assert "the server tells no counters; start it without --disable-log-stats." in said

@@ -86,7 +86,7 @@ class Planned:
 
         class Service:
             options = type("Options", (), {"binary": given["binary"]})
-            wants = words
+            parameters = words
 
         one = Instance(
             "chat", {PATH: text, **({f"{UNIT_FOLDER}/llama-chat-rpc.service": str(threads)} if self.draft else {})}

@@ -65,22 +65,22 @@ def build_search_space(service: InstancePlan, host: Host) -> SearchSpace:
     options, wants, found = service.options, service.parameters, SearchSpace()
     cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
     for option in ("threads", "threads_batch"):
-        found.add(option, wants[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES}))
+        found.add_option(option, wants[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES}))
     if options.can_speculate or not options.speculation:
         kind = options.drafting_kind or ("draft" if options.draft_model else "")
         with_draft = (kind, f"ngram,{kind}") if kind else ()
-        found.add("speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft))
+        found.add_option("speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft))
     if wants.get("draft_max"):
-        found.add("draft_max", wants["draft_max"], DRAFT_MAX)
-        found.add("draft_p_min", wants["draft_p_min"], DRAFT_P_MIN)
+        found.add_option("draft_max", wants["draft_max"], DRAFT_MAX)
+        found.add_option("draft_p_min", wants["draft_p_min"], DRAFT_P_MIN)
     if "ngram_max" in wants:
-        found.add("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
-        found.add("ngram_max", options.ngram_max, NGRAM_MAX)
+        found.add_option("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
+        found.add_option("ngram_max", options.ngram_max, NGRAM_MAX)
     most = options.batch or UBATCH[-1]
-    found.add("ubatch", options.ubatch or min(USUAL_UBATCH, most), [size for size in UBATCH if size <= most])
+    found.add_option("ubatch", options.ubatch or min(USUAL_UBATCH, most), [size for size in UBATCH if size <= most])
     if len(host.topology.nodes) > 1:
         several = len(service.placement.nodes) > 1
-        found.add("memory", service.placement.policy, POLICIES if several else ("local", "bind"))
+        found.add_option("memory", service.placement.policy, POLICIES if several else ("local", "bind"))
     if options.hugepages != "hugetlbfs" and not options.lock:
-        found.add("hugepages", options.hugepages, ("none", "thp", "pool"))
+        found.add_option("hugepages", options.hugepages, ("none", "thp", "pool"))
     return found

@@ -203,9 +203,9 @@ def test_it_drifts_from_the_first_start_on(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
     with running_replay(home, PLAIN, "--parallel", "2", "--threads", "1") as one:
-        whole = ask(one.server, PROMPT)
+        whole = fetch_answer(one.server, PROMPT)
         assert whole.generated_tokens == len(whole.chunks) == 8 and whole.tokens_per_second == pytest.approx(1000)
-        assert ask(one.server, PROMPT).text == whole.text
+        assert fetch_answer(one.server, PROMPT).text == whole.text
         closed_loop.answer_in_parallel(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
@@ -234,7 +234,7 @@ def test_requests_wait_for_a_slot(home: Path) -> None:
 
 def test_guesses_come_together_and_a_step_costs_the_same(home: Path) -> None:
     with running_replay(home, {**PLAIN, "accepted": 0.5}, "--spec-type", "ngram-simple") as one:
-        whole = ask(one.server, Prompt("prose", "Once", 31))
+        whole = fetch_answer(one.server, Prompt("prose", "Once", 31))
         assert whole.generated_tokens == 31 and whole.accepted_tokens / whole.drafted_tokens == pytest.approx(
             0.5, abs=0.05
         )

@@ -55,7 +55,7 @@ class Candidates:
             **{key: value for key, value in raw.items() if value is not None},
         }
         self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
-        self.own = Variant(None, target.arguments)
+        self.own = InstanceVariant(None, target.arguments)
         self.service, self._files = self._plan_with_options({})
         self._server: Capabilities = probe.probe_capabilities(
             self.service.options.binary, of_trial(self.service.options, [])

@@ -69,7 +69,7 @@ class Planned:
         patch.setattr(module.probe, "probe_capabilities", lambda binary, walls: None)
         patch.setattr(module, "of_trial", lambda options, files: [])
         patch.setattr(module.server_arguments, "build_arguments", lambda wants, server: wants)
-        self.words = find(here.host(), "chat").arguments
+        self.words = find_instance(here.host(), "chat").arguments
 
     def knobs_of(
         self, engine: object, host: object, raw: list[dict[str, Any]], purge: Purge, root: str

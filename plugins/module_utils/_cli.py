@@ -185,7 +185,7 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
         new_interrupts.pin_to_housekeeping(survey.host)
         found = survey.list_findings()
         more = {
-            **host_metrics.families(fs),
+            **host_metrics.read_metric_families(fs),
             **service_metrics.families(survey.host),
             **repair.repair_metrics(Store(read_only=True), found),
         }

@@ -192,9 +192,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import bmc_claims
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import check, wanted
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import Look
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import iommu_users
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import (
+    check_bios_settings,
+    expected_values,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import KernelView
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import list_vfio_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,21 +206,21 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+def check_bios(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the findings as the module's result."""
-    look = Look(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
+    look = KernelView(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
     soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
-    told = bmc_claims.parse(params["claims"])
+    told = bmc_claims.parse_claims(params["claims"])
     asked = {name: claim.wanted for name, claim in told.items() if claim.wanted is not None}
-    items = bmc_claims.judge(check(look, {**wanted(params), **asked}, soon), told)
-    rows = bmc_claims.rows(items, told)
+    items = bmc_claims.judge_with_claims(check_bios_settings(look, {**expected_values(params), **asked}, soon), told)
+    rows = bmc_claims.build_rows(items, told)
     return {
-        "clean": all(item.clean for item in items),
+        "clean": all(item.is_clean for item in items),
         "settings": rows,
-        **({"table": bmc_claims.render(rows)} if told else {}),
-        "complaints": checklist_items.complaints(items),
-        "iommu_users": iommu_users(fs),
-        "text": checklist_items.render(items),
+        **({"table": bmc_claims.render_table(rows)} if told else {}),
+        "complaints": checklist_items.complaint_messages(items),
+        "iommu_users": list_vfio_devices(fs),
+        "text": checklist_items.render_checklist(items),
     }
 
 
@@ -244,7 +247,7 @@ def main() -> None:
         iommu=dict(type="bool"),
         hsmp=dict(type="bool"),
     )
-    run_reader(spec, read)
+    run_reader(spec, check_bios)
 
 
 if __name__ == "__main__":

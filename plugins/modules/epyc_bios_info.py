@@ -84,24 +84,24 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_bios_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
 
-def read(params: Mapping[str, Any], client: Client, dummy_check: bool) -> dict[str, Any]:
+def read_bios(params: Mapping[str, Any], client: RedfishClient, dummy_check: bool) -> dict[str, Any]:
     """Return what the BMC shows."""
-    return {"changed": False, **report(client, params["system"], params["describe"])}
+    return {"changed": False, **read_bios_info(client, params["system"], params["describe"])}
 
 
 def main() -> None:
-    run_bmc(dict(describe=dict(type="list", elements="str", default=["catalogue"])), read)
+    run_bmc_module(dict(describe=dict(type="list", elements="str", default=["catalogue"])), read_bios)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,22 @@ text:
   description: The rows as a table.
   returned: success, and where something blocks
   type: str
+complaints:
+  description: The sentences of the rows that are not active as requested, without what the machine does not have.
+  returned: success, and where something blocks
+  type: list
+  elements: str
+pending_reboot:
+  description: The sentences of the rows that wait for a reboot, without their full stops.
+  returned: success, and where something blocks
+  type: list
+  elements: str
+again:
+  description:
+    - Whether a later run may come to another result, because the server is in its self-test, or the BMC is busy or
+      cannot be reached.
+  returned: success, and where the BMC does not answer
+  type: bool
 claims:
   description:
     - By option, its C(title), what is C(wanted), the C(attribute), and the C(active) and C(pending) value, all in the
@@ -221,8 +237,8 @@ diff:
       after: {NumaNodesPerSocket: "1 (active), 4 (pending)"}
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import Wish, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
 
 TYPE_CHECKING = False
@@ -230,7 +246,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
 SWITCHES = (
     "l3_as_numa",
@@ -247,13 +263,13 @@ SWITCHES = (
 WORDS = ("nps", "determinism", "power_profile", "xgmi_width", "xgmi_speed")
 
 
-def write(params: Mapping[str, Any], client: Client, check: bool) -> dict[str, Any]:
+def set_bios(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
     """Have the settings at the BMC."""
     options = {name: "on" if params[name] else "off" for name in SWITCHES if params[name] is not None}
     options.update({name: str(params[name]) for name in WORDS if params[name] is not None})
     undo = params["state"] == "original"
-    wish = Wish(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
-    return converge(client, wish, Originals(params["originals"], check), check)
+    wish = BiosRequest(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
+    return apply_request(client, wish, Originals(params["originals"], check), check)
 
 
 def main() -> None:
@@ -270,7 +286,7 @@ def main() -> None:
         pending=dict(type="str", choices=["refuse", "keep", "clear"], default="refuse"),
         **{name: dict(type="bool") for name in SWITCHES},
     )
-    run_bmc(spec, write)
+    run_bmc_module(spec, set_bios)
 
 
 if __name__ == "__main__":

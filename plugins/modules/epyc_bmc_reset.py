@@ -80,20 +80,25 @@ power:
   sample: "on"
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import COLD, FORCE, GRACEFUL, reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import (
+    COLD,
+    FORCE,
+    GRACEFUL,
+    reset_server,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Client
+    from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
 
-def work(params: Mapping[str, Any], client: Client, check: bool) -> dict[str, Any]:
+def work(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
     """Reset the server."""
-    return reset(client, params["system"], params["reset"], params["shutdown_timeout"], check)
+    return reset_server(client, params["system"], params["reset"], params["shutdown_timeout"], check)
 
 
 def main() -> None:
@@ -101,7 +106,7 @@ def main() -> None:
         reset=dict(type="str", choices=[GRACEFUL, FORCE, COLD], required=True),
         shutdown_timeout=dict(type="int", default=0),
     )
-    run_bmc(spec, work)
+    run_bmc_module(spec, work)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,25 @@ options:
     description: Whether boot parameters that wait for a reboot are fine.
     type: bool
     default: false
+  before:
+    description:
+      - RV(boot) of a run before a reboot of the host. RV(failed_reboot) then says whether that reboot had an effect.
+    type: dict
+    suboptions:
+      id:
+        description: The id of the boot.
+        type: str
+        required: true
+      parameters:
+        description: The words of the kernel's command line.
+        type: list
+        elements: str
+        required: true
+      restored:
+        description: The boot parameters that an undo had put back and that the boot still had.
+        type: list
+        elements: str
+        required: true
 """
 
 EXAMPLES = r"""
@@ -174,10 +193,19 @@ pending_reboot:
   returned: always
   type: list
   elements: str
+boot:
+  description: The running boot, as O(before) of a later run takes it.
+  returned: always
+  type: dict
 boot_id:
   description: The id of the running boot.
   returned: always
   type: str
+failed_reboot:
+  description: With O(before), why the reboot after it had no effect, as sentences.
+  returned: always
+  type: list
+  elements: str
 boot_service:
   description: >-
     How the boot service is. V(done), V(idle) when it did not have to run yet, V(starting), V(failed), V(missed) when it
@@ -194,9 +222,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist, pending_reboot
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import wanted
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import expected_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,38 +233,38 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the checklist as the module's result."""
-    boot_run = boot_service.state(fs)
-    survey = _survey(params, fs)
+    boot_run = boot_service.read_boot_service_state(fs)
+    survey = _survey_host(params, fs)
     expected = checklist.Checklist(
-        bios=wanted(params),
+        bios=expected_values(params),
         layers=params["layers"],
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
         tuned=params["tuned"],
         services=params["services"],
     )
-    items = expected.check(survey, boot_run)
+    items = expected.check_host(survey, boot_run)
     more, services = verify.check(survey.host) if params["services"] else ([], {})
     items += more
+    boot = pending_reboot.read_boot(fs, survey.verdicts)
     counted = [words.settings_checked_message(survey.count_by_status())] if params["tuned"] else []
     return {
-        "clean": all(item.clean for item in items),
+        "clean": all(item.is_clean for item in items),
         "checklist": [item.to_dict() for item in items],
-        "complaints": checklist_items.complaints(items),
-        "text": "\n".join([checklist_items.render(items), *counted]),
+        "complaints": checklist_items.complaint_messages(items),
+        "text": "\n".join([checklist_items.render_checklist(items), *counted]),
         "services": services,
-        "pending_reboot": [
-            *checklist.waiting(survey.verdicts),
-            *checklist.taken_back(fs, survey.verdicts),
-        ],
-        "boot_id": fs.read("/proc/sys/kernel/random/boot_id"),
+        "pending_reboot": pending_reboot.pending_messages(fs, survey.verdicts),
+        "boot": boot,
+        "boot_id": boot["id"],
+        "failed_reboot": pending_reboot.failed_reboot_reasons(params["before"], boot) if params["before"] else [],
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }
 
 
-def _survey(params: dict[str, Any], fs: KernelFS) -> Survey:
+def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
     """Check the host; where it need not be tuned, only what is stored, also while a trial goes on."""
     if params["tuned"]:
         return drift.of_host(fs, **requested.parse_requested_option(params))
@@ -263,8 +291,16 @@ def main() -> None:
         allow_pending_reboot=dict(type="bool", default=False),
         tuned=dict(type="bool", default=False),
         asked=requested.REQUESTED_OPTION,
+        before=dict(
+            type="dict",
+            options=dict(
+                id=dict(type="str", required=True),
+                parameters=dict(type="list", elements="str", required=True),
+                restored=dict(type="list", elements="str", required=True),
+            ),
+        ),
     )
-    run_reader(spec, read)
+    run_reader(spec, check_host)
 
 
 if __name__ == "__main__":

@@ -123,11 +123,11 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     return {
         "answer": answer.text,
         "unit": answer.unit,
-        "clean": bool(answer.text) and all(item.clean for item in answer.items),
+        "clean": bool(answer.text) and all(item.is_clean for item in answer.items),
         "checklist": [item.to_dict() for item in answer.items],
-        "complaints": checklist_items.complaints(answer.items),
+        "complaints": checklist_items.complaint_messages(answer.items),
         "measured": answer.facts,
-        "text": f"{answer.text.strip()}\n\n{checklist_items.render(answer.items)}",
+        "text": f"{answer.text.strip()}\n\n{checklist_items.render_checklist(answer.items)}",
     }
 
 

@@ -294,7 +294,7 @@ missing:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -325,13 +325,13 @@ SPEC = dict(
 )
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+def prove_service_placement(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the proof as the module's result."""
-    return prove(Host(fs, params["intent"]), params)
+    return prove_placement(Host(fs, params["intent"]), params)
 
 
 def main() -> None:
-    run_reader(SPEC, read)
+    run_reader(SPEC, prove_service_placement)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ ANSWERS = {
     " if step.get('arm') == '' or asked['stop'] and not step and host == 'breaks'"
     f" else {{'changed': True, 'clean': True, 'reboot': True, 'text': '', 'booted': {{'arm': {AFTER}.get("
     "step.get('arm', '')) or '', 'boot_id': '1', 'round': 1}}",
-    "epyc_verify": "{'clean': True, 'boot_service': 'done', 'boot_id': '2', 'text': '', 'pending_reboot': []}",
+    "epyc_verify": "{'clean': True, 'boot_service': 'done', 'boot': {'id': '2'}, 'text': '', 'pending_reboot': []}",
     "reboot": "{'changed': True, 'rebooted': True}",
 }
 HERE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}

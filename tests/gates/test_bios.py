@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access, Client
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import Wish, converge
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_bios_info
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import reset_server
 from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve_bmc
 
 WISH = {"nps": "4", "smt": "off", "boost": "on", "determinism": "power", "df_c_states": "off", "c_states": "off"}
@@ -36,15 +36,15 @@ class Runs:
         self.file = folder / "originals.json"
         self.slept: list[float] = []
 
-    def client(self, **more: Any) -> Client:
+    def client(self, **more: Any) -> RedfishClient:
         access = {"ca_path": str(self.bmc.ca), "timeout": 10, **more}
         password = access.pop("password", self.bmc.password)
-        return Client(Access(self.bmc.url, self.bmc.user, password, **access), send, self.slept.append)
+        return RedfishClient(BmcAccess(self.bmc.url, self.bmc.user, password, **access), open_url, self.slept.append)
 
     def __call__(self, check: bool = False, wish: dict[str, str] | None = None, **rules: Any) -> dict[str, Any]:
         with self.client() as client:
             originals = Originals(str(self.file), check)
-            return converge(client, Wish(WISH if wish is None else wish, {}, **rules), originals, check)
+            return apply_request(client, BiosRequest(WISH if wish is None else wish, {}, **rules), originals, check)
 
     def refused(self, words: str, **more: Any) -> str:
         """Run, and return the sentence of the failure, which leaves neither a session nor anything pending of ours."""
@@ -113,7 +113,7 @@ def test_a_certificate_is_verified_or_known(start: Start, tmp_path: Path) -> Non
         run.client(ca_path=None, fingerprint="ab" * 32).__enter__()
     assert run.bmc.request_log == []
     with run.client(ca_path=None, fingerprint=run.bmc.fingerprint) as client:
-        assert report(client, None, ["catalogue"])["claims"]["smt"]["active"] == "on"
+        assert read_bios_info(client, None, ["catalogue"])["claims"]["smt"]["active"] == "on"
     with run.client(ca_path=None, validate_certs=False):
         pass
 
@@ -291,10 +291,10 @@ def test_a_reset_by_the_bmc_applies_what_waits(start: Start, vendor: str, how: s
         assert run.bmc.pending_settings, "a boot of the system is not enough"
     before = run.bmc.host.boots
     with run.client() as client:
-        assert reset(client, None, how, check=True)["sent"] == sent
+        assert reset_server(client, None, how, check=True)["sent"] == sent
     assert run.bmc.host.boots == before
     with run.client() as client:
-        assert reset(client, None, how, sleep=run.slept.append)["sent"] == sent
+        assert reset_server(client, None, how, sleep=run.slept.append)["sent"] == sent
     told = [(one.body or {})["ResetType"] for one in run.bmc.request_log if one.path.endswith("ComputerSystem.Reset")]
     assert (told, run.bmc.host.boots, run.bmc.open_sessions) == (sent, before + 1, [])
     assert run.until_done(boots=0) == 0
@@ -304,7 +304,7 @@ def test_a_reset_that_a_bmc_does_not_know(start: Start) -> None:
     run = start("ami")
     said = r"cannot do the reset 'graceful': it takes On, ForceOff, GracefulShutdown, ForceRestart.* force, or let"
     with pytest.raises(TuningError, match=said), run.client() as client:
-        reset(client, None, "graceful")
+        reset_server(client, None, "graceful")
     assert (run.writes, run.bmc.host.boots, run.bmc.open_sessions) == ([], 0, [])
 
 

@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         asked, shown = int(self._task.args["claims"]["nps"]["wanted"]), task_vars["kernel"]["nps"]
         sentence = f"It is NPS{shown} and should be NPS{asked}."
-        return {"settings": [{"name": "nps", "verdict": "ok" if asked == shown else "wrong", "sentence": sentence}]}
+        return {"complaints": [] if asked == shown else [sentence]}
 """
 #: A host on which all else is as configured.
 CLEAN = """\

@@ -16,10 +16,10 @@ import time
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import send
+from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import report
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access, Client
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_bios_info
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import start_machine
 from vepyc.epyc.shapes import get_shape
@@ -66,8 +66,8 @@ def host(tmp_path):
 def at_bmc(host):
     """What the BMC has active and pending."""
     bmc = host.machine.bmc_access
-    with Client(Access(bmc["url"], bmc["user"], bmc["password"], bmc["ca"]), send) as client:
-        told = report(client, None, [])
+    with RedfishClient(BmcAccess(bmc["url"], bmc["user"], bmc["password"], bmc["ca"]), open_url) as client:
+        told = read_bios_info(client, None, [])
     return told["active"], told["pending"]
 
 

@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a BMC shows of the BIOS: the machine, its settings by option and by attribute, and some of its registry."""
+"""The BIOS as its BMC shows it: the machine, its settings by option and by attribute, and parts of its registry."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .attributes.catalogue import KNOBS
-from .attributes.redaction import scrubbed
-from .attributes.resolve import attribute_of, denied
+from .attributes.catalogue import BIOS_OPTIONS
+from .attributes.redaction import redact_values
+from .attributes.resolve import deny_reason, find_attribute_of_option
 from .connection.responses import BmcError
-from .machine import look
-from .settings_table import claims
+from .machine import read_machine
+from .settings_table import build_claims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,56 +20,56 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .attributes.registry import Attribute
-    from .connection.client import Client
+    from .connection.client import RedfishClient
 
-#: Groups of attributes to describe, beside names.
+#: Words that stand for groups of attributes, in place of names.
 CATALOGUE, ALL = "catalogue", "all"
 
 
-def report(client: Client, system: str | None, describe: Sequence[str]) -> dict[str, Any]:
-    """Read all of it; changes nothing. A machine without a registry still shows its values."""
-    machine = look(client, system)
+def read_bios_info(client: RedfishClient, system_id: str | None, describe: Sequence[str]) -> dict[str, Any]:
+    """Return the result of the module: machine, settings and the described attributes. Values need no registry."""
+    machine = read_machine(client, system_id)
     remarks = []
     try:
-        registry = machine.registry()
+        registry = machine.read_registry()
     except BmcError as error:
         registry = None
         remarks.append(str(error))
     described: list[Attribute] = []
     if registry is not None:
-        known = [attribute_of(registry, machine.vendor, knob) for knob in KNOBS]
+        known = [find_attribute_of_option(registry, machine.vendor, option) for option in BIOS_OPTIONS]
         for name in describe:
             if name == ALL:
                 described += registry.attributes.values()
             elif name == CATALOGUE:
                 described += [one for one in known if one is not None]
             else:
-                found = registry.get(name)
-                if found is None:
-                    near = registry.close_to(name)
+                attribute = registry.find_attribute(name)
+                if attribute is None:
+                    similar = registry.list_similar_names(name)
                     raise BadRequest(
                         f"describe: this machine has no attribute {name}."
-                        + (f" Did you mean {' or '.join(near)}?" if near else "")
+                        + (f" Did you mean {' or '.join(similar)}?" if similar else "")
                     )
-                described.append(found)
+                described.append(attribute)
     return {
-        "machine": {**machine.shown, "apply_times": machine.apply_times},
-        "claims": claims(registry, machine) if registry else {},
-        "active": scrubbed(machine.active, registry),
-        "pending": scrubbed(machine.pending, registry),
-        "jobs": machine.jobs_shown,
-        "messages": [one.text or one.id for one in machine.messages],
-        "registry": {one.name: _described(one) for one in described},
+        "machine": {**machine.summary, "apply_times": machine.apply_times},
+        "claims": build_claims(registry, machine) if registry else {},
+        "active": redact_values(machine.active, registry),
+        "pending": redact_values(machine.pending, registry),
+        "jobs": machine.job_summaries,
+        "messages": [one.text or one.id for one in machine.boot_messages],
+        "registry": {one.name: _describe_attribute(one) for one in described},
         "remarks": remarks,
     }
 
 
-def _described(one: Attribute) -> dict[str, Any]:
+def _describe_attribute(attribute: Attribute) -> dict[str, Any]:
     return {
-        "title": one.title,
-        "menu": one.menu,
-        "type": one.type,
-        "takes": one.allowed(),
-        "flags": [flag for flag, set_ in one.flags.items() if set_],
-        "never_set": denied(one),
+        "title": attribute.title,
+        "menu": attribute.menu,
+        "type": attribute.type,
+        "takes": attribute.format_allowed_values(),
+        "flags": [flag for flag, is_set in attribute.flags.items() if is_set],
+        "never_set": deny_reason(attribute),
     }

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can be set at the next boot, what only at the one after it, and what cannot be set, with who is to blame."""
+"""Which settings the next boot can apply, which the boot after it, and which are locked and by what."""
 
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .attributes.catalogue import KNOBS
-from .attributes.locks import lock_of
-from .attributes.resolve import Target, profile_of
+from .attributes.catalogue import BIOS_OPTIONS
+from .attributes.locks import find_lock
+from .attributes.resolve import Target, find_locking_profile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,79 +19,81 @@ if TYPE_CHECKING:
     from .attributes.registry import Registry, Value
 
 
-class Phases:
-    """Targets that differ, by the boot that can make them; ``blocked`` has the locks of those that none can."""
+class BootPhases:
+    """Targets that are not active, by the boot that can apply them; ``blocked`` has the locks of the others."""
 
     def __init__(self) -> None:
-        self.first: dict[str, Target] = {}
-        self.second: dict[str, Target] = {}
+        self.first_boot: dict[str, Target] = {}
+        self.second_boot: dict[str, Target] = {}
         self.blocked: dict[str, Lock] = {}
         self.remarks: list[str] = []
 
     @property
-    def boots(self) -> int:
-        """Return how many boots it takes to have all of it."""
-        return 2 if self.second else 1 if self.first else 0
+    def boot_count(self) -> int:
+        """Return how many boots it takes until all targets are active."""
+        return 2 if self.second_boot else 1 if self.first_boot else 0
 
 
-def phases(
+def plan_boots(
     registry: Registry,
     vendor: str,
     targets: Mapping[str, Target],
     active: Mapping[str, Value],
     pending: Mapping[str, Value],
     unlock: bool,
-) -> Phases:
-    """Sort the targets that are not active yet; with ``unlock``, a profile that locks them is set to custom first."""
-    out = Phases()
-    differ = {name: target for name, target in targets.items() if active.get(name) != target.value}
-    then = {**active, **pending, **{name: target.value for name, target in differ.items()}}
-    locks = {name: lock_of(registry, name, active, then) for name in differ}
-    profile = profile_of(registry, vendor)
-    if profile and unlock and profile.name not in targets and then.get(profile.name) != profile.value:
-        freed = {**then, profile.name: profile.value}
+) -> BootPhases:
+    """Sort the inactive targets by boot; with ``unlock``, a profile that locks some of them is set to custom first."""
+    plan = BootPhases()
+    inactive = {name: target for name, target in targets.items() if active.get(name) != target.value}
+    future = {**active, **pending, **{name: target.value for name, target in inactive.items()}}
+    locks = {name: find_lock(registry, name, active, future) for name in inactive}
+    profile = find_locking_profile(registry, vendor)
+    if profile and unlock and profile.name not in targets and future.get(profile.name) != profile.value:
+        freed = {**future, profile.name: profile.value}
         gained = [
             name
             for name, lock in locks.items()
-            if lock and _explained(lock, profile.name, targets[name], registry, freed, active)
+            if lock and _is_locked_by_profile(lock, profile.name, targets[name], registry, freed, active)
         ]
         if gained:
-            differ = {profile.name: profile, **differ}
-            then = freed
-            locks = {name: lock_of(registry, name, active, then) for name in differ}
-            out.remarks.append(
+            inactive = {profile.name: profile, **inactive}
+            future = freed
+            locks = {name: find_lock(registry, name, active, future) for name in inactive}
+            plan.remarks.append(
                 f"{profile.name} is set from {active.get(profile.name)} to {profile.value}, because it locks "
                 f"{', '.join(gained)}."
             )
-    for name, target in differ.items():
+    for name, target in inactive.items():
         lock = locks[name]
         if lock is None and name in active:
-            out.first[name] = target
-        elif _freed_later(lock, profile, differ, target) or (lock is None and _changes_profile(profile, differ)):
-            out.second[name] = target
+            plan.first_boot[name] = target
+        elif _may_be_unlocked_later(lock, profile, inactive, target) or (
+            lock is None and _changes_profile(profile, inactive)
+        ):
+            plan.second_boot[name] = target
         elif lock is not None:
-            out.blocked[name] = lock
+            plan.blocked[name] = lock
         else:
-            # It is in the registry and not among the active values; most machines take it all the same.
-            out.first[name] = target
-    if out.blocked:
-        # With one of them missing, others may be locked or forced in another way: nothing of it is a sound request.
-        out.first, out.second = {}, {}
-    return out
+            # The attribute is in the registry and has no active value; most machines take a value for it all the same.
+            plan.first_boot[name] = target
+    if plan.blocked:
+        # Without the blocked value, other attributes may be locked or forced differently, so none is sent.
+        plan.first_boot, plan.second_boot = {}, {}
+    return plan
 
 
-def refuse_blocked(blocked: Mapping[str, Lock], **details: object) -> None:
-    """Raise BadRequest with who blocks what, if anything is blocked."""
+def require_unblocked(blocked: Mapping[str, Lock], **details: object) -> None:
+    """Raise BadRequest that names the blocked attributes and their locks, if there are any."""
     if blocked:
-        told = "; ".join(f"{name} cannot be set: {lock}" for name, lock in blocked.items())
+        sentences = "; ".join(f"{name} cannot be set: {lock}" for name, lock in blocked.items())
         raise BadRequest(
-            f"{told}. Change what locks it in the same request, or leave it out. Nothing was changed.",
-            blocked={name: lock.blame for name, lock in blocked.items()},
+            f"{sentences}. Change what locks it in the same request, or leave it out. Nothing was changed.",
+            blocked={name: lock.causes for name, lock in blocked.items()},
             **details,
         )
 
 
-def _explained(
+def _is_locked_by_profile(
     lock: Lock,
     profile: str,
     target: Target,
@@ -99,26 +101,28 @@ def _explained(
     freed: Mapping[str, Value],
     active: Mapping[str, Value],
 ) -> bool:
-    """Return whether a profile locks a target: the registry blames it, or blames nobody and profiles do lock such."""
-    if lock.blame:
-        return profile in lock.blame and lock_of(registry, target.name, active, freed) is None
-    return _by_profiles(target)
+    """Return whether a profile locks a target: by the registry, or where that names no cause, by the catalogue."""
+    if lock.causes:
+        return profile in lock.causes and find_lock(registry, target.name, active, freed) is None
+    return _can_profiles_lock(target)
 
 
-def _by_profiles(target: Target) -> bool:
-    return target.knob in KNOBS and KNOBS[target.knob].locked
+def _can_profiles_lock(target: Target) -> bool:
+    return target.option in BIOS_OPTIONS and BIOS_OPTIONS[target.option].profiles_lock_it
 
 
 def _changes_profile(profile: Target | None, differ: Mapping[str, Target]) -> bool:
     return profile is not None and profile.name in differ
 
 
-def _freed_later(lock: Lock | None, profile: Target | None, differ: Mapping[str, Target], target: Target) -> bool:
-    """Return whether a flag that the registry does not explain may go when the profile of this request is active."""
+def _may_be_unlocked_later(
+    lock: Lock | None, profile: Target | None, differ: Mapping[str, Target], target: Target
+) -> bool:
+    """Return whether a lock of which the registry names no cause may end when the requested profile is active."""
     return (
         lock is not None
-        and not lock.blame
+        and not lock.causes
         and lock.flag != "immutable"
         and _changes_profile(profile, differ)
-        and (_by_profiles(target) or target.knob == "attributes")
+        and (_can_profiles_lock(target) or target.option == "attributes")
     )

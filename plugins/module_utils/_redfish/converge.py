@@ -2,21 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From what is asked of a machine to what its BMC has: compared, planned in boots, refused, or sent.
+"""Requested BIOS settings compared with those of a machine, refused, or sent to its BMC for the next boots.
 
-The order is that of safety: read, refuse what is foreign or blocked, keep the originals, send once, read back.
+The order is the safe one: read, refuse settings that others have pending or that are locked, save the originals, send
+once, read back.
 """
 
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .attributes.locks import lock_of
-from .attributes.redaction import scrubbed
-from .attributes.resolve import Absent, Target, resolve
-from .boot_phases import Phases, phases, refuse_blocked
-from .machine import look
-from .settings_table import WAITS, claims, render, rows
-from .staging import NotYet, clear, stage
+from .attributes.locks import find_lock
+from .attributes.redaction import redact_values
+from .attributes.resolve import MissingOption, Target, resolve_request
+from .boot_phases import BootPhases, plan_boots, require_unblocked
+from .machine import read_machine
+from .settings_table import WAITS, WRONG, build_claims, build_rows, dropped_reason, summarize_rows
+from .staging import LockedUntilBoot, clear_pending, stage_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,15 +25,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .attributes.registry import Registry, Value
-    from .connection.client import Client
+    from .connection.client import RedfishClient
     from .machine import Machine
     from .originals import Originals
 
 REFUSE, KEEP, CLEAR = "refuse", "keep", "clear"
 
 
-class Wish:
-    """What is asked: options in the project's words, attributes by name, or the originals."""
+class BiosRequest:
+    """Requested BIOS settings: options, attributes by name, or with ``undo`` the originals.
+
+    ``foreign`` says whether to refuse, keep or clear settings that somebody else has pending; with ``unlock`` a profile
+    that locks requested settings is changed.
+    """
 
     def __init__(
         self,
@@ -51,91 +56,97 @@ class Wish:
         self.system = system
 
 
-def converge(client: Client, wish: Wish, originals: Originals, check: bool) -> dict[str, Any]:
-    """Make it so, as far as a BMC can before a boot, and return what came out; a check sends nothing."""
-    machine = look(client, wish.system)
-    originals.belongs_to(machine)
-    registry = machine.registry()
+def apply_request(client: RedfishClient, request: BiosRequest, originals: Originals, check: bool) -> dict[str, Any]:
+    """Send the settings that are neither active nor pending, and return the module's result; a check sends nothing."""
+    machine = read_machine(client, request.system)
+    originals.require_same_machine(machine)
+    registry = machine.read_registry()
     targets, absent = (
-        _originals(registry, originals)
-        if wish.undo
-        else resolve(registry, machine.vendor, machine.active, wish.options, wish.attributes)
+        _originals_to_targets(registry, originals)
+        if request.undo
+        else resolve_request(registry, machine.vendor, machine.active, request.options, request.attributes)
     )
-    plan = _plan(registry, machine, targets, wish)
-    before = rows(targets, absent, machine, plan, originals.sent)
+    plan = _plan_boots(registry, machine, targets, request)
+    before = build_rows(targets, absent, machine, plan, originals.sent)
     if plan.blocked:
-        refuse_blocked(plan.blocked, settings=before, text=render(before))
-    sending, clearing = _sending(registry, machine, targets, plan, originals, wish)
-    remarks = [*plan.remarks, *(one.sentence for one in absent)]
+        require_unblocked(plan.blocked, **summarize_rows(before))
+    to_send, to_clear = _choose_values_to_send(registry, machine, targets, plan, originals, request)
+    remarks = [*plan.remarks, *(missing.sentence for missing in absent)]
     remarks += [
-        f"{row['sentence']}" for row in before if row["attribute"] in sending and "last boot" in row["sentence"]
+        row["sentence"]
+        for row in before
+        if row["verdict"] == WRONG
+        and row["attribute"] in to_send
+        and dropped_reason(to_send[row["attribute"]], machine, originals.sent)
     ]
-    remarks += [
-        f"{row['sentence']}" for row in before if row["attribute"] in sending and "earlier run" in row["sentence"]
-    ]
-    diff = _diff(registry, machine, sending, clearing)
-    # Where nothing shows what waits, what was sent is sent again until it is active, and that is no change.
-    known = machine.blind and all(originals.sent.get(name) == target.value for name, target in sending.items())
-    changed = bool(clearing or (sending and not known))
+    diff = _build_diff(registry, machine, to_send, to_clear)
+    # Where the BMC hides pending settings they are sent again in each run until they are active; only the first
+    # time counts as a change.
+    already_sent = machine.hides_pending_settings and all(
+        originals.sent.get(name) == target.value for name, target in to_send.items()
+    )
+    changed = bool(to_clear or (to_send and not already_sent))
     if check:
-        return _result(registry, machine, wish, before, plan, remarks, {} if not changed else diff, changed)
-    if (sending or clearing) and machine.post:
+        return _build_result(registry, machine, request, before, plan, remarks, {} if not changed else diff, changed)
+    if (to_send or to_clear) and machine.self_test_state:
         raise BadRequest(
-            f"The server of the BMC {client.access.name} is in its self-test ({machine.post}), where settings are "
-            "refused or lost. Run again when it has started. If it stays so, it hangs: reset it once more. Nothing was "
-            "changed."
+            f"The server of the BMC {client.access.bmc_name} is in its self-test ({machine.self_test_state}), where "
+            "settings are refused or lost. Run again when it has started. If it stays so, it hangs: reset it once "
+            "more. Nothing was changed."
         )
-    if clearing:
-        machine = clear(machine)
-        originals.forget_sent(originals.sent)
-    if sending:
-        machine = _send(machine, registry, sending, plan, originals)
-    if wish.undo and not sending and not machine.pending and not plan.first and not plan.second:
-        originals.drop()
-    after = rows(targets, absent, machine, plan, originals.sent)
-    return _result(registry, machine, wish, after, plan, remarks, diff if changed else {}, changed)
+    if to_clear:
+        machine = clear_pending(machine)
+        originals.remove_sent(originals.sent)
+    if to_send:
+        machine = _send_values(machine, registry, to_send, plan, originals)
+    if request.undo and not to_send and not machine.pending and not plan.first_boot and not plan.second_boot:
+        originals.remove_file()
+    after = build_rows(targets, absent, machine, plan, originals.sent)
+    return _build_result(registry, machine, request, after, plan, remarks, diff if changed else {}, changed)
 
 
-def _originals(registry: Registry, originals: Originals) -> tuple[dict[str, Target], list[Absent]]:
-    """Return the originals as targets; raises where one has no place any more, as after an update of the BIOS."""
+def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dict[str, Target], list[MissingOption]]:
+    """Return the originals as targets; raises BadRequest for attributes that an update of the BIOS has removed."""
     targets = {}
-    lost = []
+    missing = []
     for name, value in originals.attributes.items():
-        attribute = registry.get(name)
+        attribute = registry.find_attribute(name)
         if attribute is None or value is None:
-            lost.append(name)
+            missing.append(name)
             continue
-        targets[name] = Target(attribute, attribute.convert(value), "original", str(value))
-    if lost:
+        targets[name] = Target(attribute, attribute.convert_value(value), "original", str(value))
+    if missing:
         raise BadRequest(
-            f"{', '.join(lost)} of {originals.path} cannot be put back: this machine does not have it any more, as "
+            f"{', '.join(missing)} of {originals.path} cannot be put back: this machine does not have it any more, as "
             "after an update of its BIOS. Take it out of the file, and set what replaced it by hand. Nothing was "
             "changed."
         )
     return targets, []
 
 
-def _plan(registry: Registry, machine: Machine, targets: Mapping[str, Target], wish: Wish) -> Phases:
-    active, pending = machine.active, {} if wish.foreign == CLEAR else machine.pending
-    plan = phases(registry, machine.vendor, targets, active, pending, wish.unlock and not wish.undo)
-    parents = {name for lock in plan.blocked.values() for name in lock.blame if name in targets}
-    if wish.undo and parents:
-        # A profile that is put back locks what it was opened for. So the others go first, and it goes last.
+def _plan_boots(
+    registry: Registry, machine: Machine, targets: Mapping[str, Target], request: BiosRequest
+) -> BootPhases:
+    active, pending = machine.active, {} if request.foreign == CLEAR else machine.pending
+    plan = plan_boots(registry, machine.vendor, targets, active, pending, request.unlock and not request.undo)
+    parents = {name for lock in plan.blocked.values() for name in lock.causes if name in targets}
+    if request.undo and parents:
+        # A profile that is put back locks attributes, so it is put back at the second boot, after these.
         children = {name: target for name, target in targets.items() if name not in parents}
-        plan = phases(registry, machine.vendor, children, active, pending, False)
-        plan.second.update({name: targets[name] for name in parents})
+        plan = plan_boots(registry, machine.vendor, children, active, pending, False)
+        plan.second_boot.update({name: targets[name] for name in parents})
     return plan
 
 
-def _sending(
+def _choose_values_to_send(
     registry: Registry,
     machine: Machine,
     targets: Mapping[str, Target],
-    plan: Phases,
+    plan: BootPhases,
     originals: Originals,
-    wish: Wish,
+    request: BiosRequest,
 ) -> tuple[dict[str, Target], list[str]]:
-    """Return what is to be sent, and what is to be cleared before it; raises for what is foreign and in the way."""
+    """Return the values to send, and names to clear before; raises BadRequest for settings that others have pending."""
     pending, sent = machine.pending, originals.sent
     foreign = [
         name
@@ -143,106 +154,108 @@ def _sending(
         if sent.get(name) != value and not (name in targets and targets[name].value == value)
     ]
     jobs = [job.id for job in machine.jobs]
-    if foreign and wish.foreign == REFUSE:
-        # Among them may be a password.
-        active, soon = scrubbed(machine.active, registry), scrubbed(pending, registry)
+    if foreign and request.foreign == REFUSE:
+        # A pending value may be a password.
+        active, soon = redact_values(machine.active, registry), redact_values(pending, registry)
         values = ", ".join(f"{name}: {active.get(name)} -> {soon[name]}" for name in foreign)
         by = f", in the job {', '.join(jobs)}" if jobs else ""
         raise BadRequest(
-            f"Somebody else has settings pending at the BMC {machine.client.access.name}{by}: {values}. Let a boot "
+            f"Somebody else has settings pending at the BMC {machine.client.access.bmc_name}{by}: {values}. Let a boot "
             "apply them first, or say pending: clear to take them back, or pending: keep to leave them. Nothing was "
             "changed.",
             pending={name: soon[name] for name in foreign},
         )
-    clearing = [name for name in pending if name in foreign] if wish.foreign == CLEAR else []
-    # Where a value of ours waits that is not wanted any more, the wanted one is sent over it.
+    clearing = [name for name in pending if name in foreign] if request.foreign == CLEAR else []
+    # Another value of an earlier request of ours may be pending; the requested one is sent over it.
     stale = {name: target for name, target in targets.items() if name in pending and pending[name] != target.value}
     sending = {
         name: target
-        for name, target in {**stale, **plan.first}.items()
-        if pending.get(name) != target.value and name not in plan.second
+        for name, target in {**stale, **plan.first_boot}.items()
+        if pending.get(name) != target.value and name not in plan.second_boot
     }
     if jobs and (sending or clearing):
-        if foreign and wish.foreign == KEEP:
+        if foreign and request.foreign == KEEP:
             raise BadRequest(
-                f"The job {', '.join(jobs)} of the BMC {machine.client.access.name} holds settings of somebody else, "
-                "and takes no others until a boot has applied it. Reboot first, or say pending: clear. Nothing was "
-                "changed."
+                f"The job {', '.join(jobs)} of the BMC {machine.client.access.bmc_name} holds settings of somebody "
+                "else, and takes no others until a boot has applied it. Reboot first, or say pending: clear. Nothing "
+                "was changed."
             )
         clearing = list(pending)
     if clearing:
-        kept = {name: target for name, target in plan.first.items() if name not in plan.second}
+        kept = {name: target for name, target in plan.first_boot.items() if name not in plan.second_boot}
         sending = {name: target for name, target in kept.items() if machine.active.get(name) != target.value or jobs}
     return sending, clearing
 
 
-def _send(
-    machine: Machine, registry: Registry, sending: dict[str, Target], plan: Phases, originals: Originals
+def _send_values(
+    machine: Machine, registry: Registry, to_send: dict[str, Target], plan: BootPhases, originals: Originals
 ) -> Machine:
-    values = {name: target.value for name, target in sending.items()}
-    later = _set_free(registry, machine, values)
-    originals.remember(machine, registry, values)
+    values = {name: target.value for name, target in to_send.items()}
+    later = _names_unlocked_by_request(registry, machine, values)
+    originals.save_before_sending(machine, registry, values)
     try:
-        return stage(machine, values, later)[0]
-    except NotYet:
-        originals.forget_sent(later)
+        return stage_settings(machine, values, later)[0]
+    except LockedUntilBoot:
+        originals.remove_sent(later)
         first = {name: value for name, value in values.items() if name not in later}
         plan.remarks.append(
             f"This BMC takes {', '.join(sorted(later))} only when {', '.join(first)} is active. It takes two boots."
         )
         for name in later:
-            plan.second[name] = plan.first.pop(name)
+            plan.second_boot[name] = plan.first_boot.pop(name)
         try:
-            return stage(machine, first, set())[0]
+            return stage_settings(machine, first, set())[0]
         except Exception:
-            originals.forget_sent(first)
+            originals.remove_sent(first)
             raise
     except Exception:
-        originals.forget_sent(values)
+        originals.remove_sent(values)
         raise
 
 
-def _set_free(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
-    """Return the names that only other values of the same request set free."""
-    alone = {name for name in values if lock_of(registry, name, machine.active, {**machine.active, name: values[name]})}
-    return alone if len(alone) < len(values) else set()
+def _names_unlocked_by_request(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
+    """Return the names that are locked without the other values of the same request."""
+    locked = {
+        name for name in values if find_lock(registry, name, machine.active, {**machine.active, name: values[name]})
+    }
+    return locked if len(locked) < len(values) else set()
 
 
-def _diff(
-    registry: Registry, machine: Machine, sending: Mapping[str, Target], clearing: list[str]
+def _build_diff(
+    registry: Registry, machine: Machine, to_send: Mapping[str, Target], to_clear: list[str]
 ) -> dict[str, dict[str, str]]:
-    active, pending = scrubbed(machine.active, registry), scrubbed(machine.pending, registry)
-    names = [*sending, *(name for name in clearing if name not in sending)]
+    active, pending = redact_values(machine.active, registry), redact_values(machine.pending, registry)
+    names = [*to_send, *(name for name in to_clear if name not in to_send)]
 
     def text(name: str, soon: object) -> str:
         return f"{active.get(name)} (active), {'-' if soon is None else soon} (pending)"
 
     return {
         "before": {name: text(name, pending.get(name)) for name in names},
-        "after": {name: text(name, sending[name].value if name in sending else None) for name in names},
+        "after": {name: text(name, to_send[name].value if name in to_send else None) for name in names},
     }
 
 
-def _result(
+def _build_result(
     registry: Registry,
     machine: Machine,
-    wish: Wish,
-    found: list[dict[str, Any]],
-    plan: Phases,
+    request: BiosRequest,
+    rows: list[dict[str, Any]],
+    plan: BootPhases,
     remarks: list[str],
     diff: dict[str, dict[str, str]],
     changed: bool,
 ) -> dict[str, Any]:
     return {
         "changed": changed,
-        "reboot_required": bool(machine.pending) or any(row["verdict"] == WAITS for row in found),
-        "boots": plan.boots,
-        "settings": found,
-        "text": render(found),
-        "claims": claims(registry, machine, None if wish.undo else wish.options),
-        "pending": scrubbed(machine.pending, registry),
-        "jobs": machine.jobs_shown,
-        "machine": machine.shown,
+        "reboot_required": bool(machine.pending) or any(row["verdict"] == WAITS for row in rows),
+        "boots": plan.boot_count,
+        **summarize_rows(rows),
+        "again": machine.self_test_state is not None,
+        "claims": build_claims(registry, machine, None if request.undo else request.options),
+        "pending": redact_values(machine.pending, registry),
+        "jobs": machine.job_summaries,
+        "machine": machine.summary,
         "diff": diff,
         "remarks": list(dict.fromkeys([*remarks, *plan.remarks])),
     }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One look at the BIOS of a server: what is active, what is pending, which job waits, and how settings are sent.
+"""The BIOS of a server as its BMC shows it: active and pending settings, waiting jobs, and where settings are sent.
 
 Where makers differ: Lenovo calls the pending object Pending, AMI calls it SD and has none while nothing is pending,
 Supermicro takes settings at the active object, and Dell applies them by a job alone.
@@ -11,10 +11,10 @@ Source: DMTF DSP8010, schemas ComputerSystem, Bios, Settings and AttributeRegist
 
 from __future__ import annotations
 
-from .attributes.catalogue import vendor_of
+from .attributes.catalogue import detect_vendor
 from .attributes.registry import Registry
-from .connection.client import ROOT
-from .connection.responses import BmcError, Message, messages_of
+from .connection.client import SERVICE_ROOT
+from .connection.responses import BmcError, Message, parse_messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,45 +22,54 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .attributes.registry import Value
-    from .connection.client import Client
-    from .connection.responses import Answer
+    from .connection.client import RedfishClient
+    from .connection.responses import Response
 
-#: Names of the pending object under that of the active settings, where the BMC does not say it.
+#: Usual names of the resource with pending settings, below that of the active ones, where the BMC gives no link.
 PENDING_NAMES = ("Settings", "Pending", "SD")
-#: States of the power-on self-test in which settings are refused or lost: HPE's, and those of the standard.
-HPE_POST = ("InPost", "InPostDiscoveryComplete")
-BOOTED = ("None", "OSBootStarted", "OSRunning", "OEM")
-#: States of a job of Dell that waits or works.
-OPEN_JOBS = ("New", "Scheduled", "Running", "Downloading", "Downloaded", "Scheduling", "ReadyForExecution", "Waiting")
+#: States of HPE's power-on self-test, in which settings are refused or lost; and standard states that are not one.
+HPE_SELF_TEST_STATES = ("InPost", "InPostDiscoveryComplete")
+BOOTED_STATES = ("None", "OSBootStarted", "OSRunning", "OEM")
+#: States of a job of Dell that waits or runs.
+OPEN_JOB_STATES = (
+    "New",
+    "Scheduled",
+    "Running",
+    "Downloading",
+    "Downloaded",
+    "Scheduling",
+    "ReadyForExecution",
+    "Waiting",
+)
 
 
 class Job:
     """A job that applies BIOS settings at the next boot."""
 
-    def __init__(self, path: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, resource: Mapping[str, Any]) -> None:
         self.path = path
-        self.id = str(told.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
-        self.state = str(told.get("JobState") or told.get("TaskState") or "unknown")
-        self.kind = str(told.get("JobType") or told.get("Name") or "")
+        self.id = str(resource.get("Id") or path.rstrip("/").rsplit("/", 1)[-1])
+        self.state = str(resource.get("JobState") or resource.get("TaskState") or "unknown")
+        self.kind = str(resource.get("JobType") or resource.get("Name") or "")
 
 
 class Machine:
-    """What was found, and where to write."""
+    """The BIOS of one server at one time, and the resource to which new settings are sent."""
 
-    def __init__(self, client: Client, system: Mapping[str, Any], bios: Answer, bios_path: str) -> None:
+    def __init__(self, client: RedfishClient, system: Mapping[str, Any], bios: Response, bios_path: str) -> None:
         self.client = client
         self.system = system
         self.bios = bios
         self.bios_path = bios_path
-        self.vendor = vendor_of(str(system.get("Manufacturer") or ""))
-        found = bios.body.get("Attributes")
-        self.active: dict[str, Value] = dict(found) if isinstance(found, dict) else {}
+        self.vendor = detect_vendor(str(system.get("Manufacturer") or ""))
+        attributes = bios.body.get("Attributes")
+        self.active: dict[str, Value] = dict(attributes) if isinstance(attributes, dict) else {}
         settings = bios.body.get("@Redfish.Settings")
         self.settings: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
-        #: Where values are sent to; that of the active ones where there is no other.
-        self.target = bios_path
-        self.target_etag = bios.etag
-        self.target_exists = True
+        #: The resource that new values are sent to: that of the active values where the BMC has no other.
+        self.settings_path = bios_path
+        self.settings_etag = bios.etag
+        self.settings_exist = True
         self.staged: dict[str, Value] = {}
         self.apply_times: list[str] = []
         self.jobs: list[Job] = []
@@ -69,90 +78,95 @@ class Machine:
 
     @property
     def model(self) -> str:
-        """Return maker and model."""
+        """Return manufacturer and model."""
         return " ".join(str(self.system.get(key) or "") for key in ("Manufacturer", "Model")).strip()
 
     @property
-    def shown(self) -> dict[str, str | None]:
-        """Return what of it the modules show."""
-        names = ("vendor", "model", "bios_version", "power", "post")
-        return {name: getattr(self, name) for name in names}
+    def summary(self) -> dict[str, str | None]:
+        """Return the facts about the machine that modules return."""
+        return {
+            "vendor": self.vendor,
+            "model": self.model,
+            "bios_version": self.bios_version,
+            "power": self.power_state,
+            "post": self.self_test_state,
+        }
 
     @property
-    def jobs_shown(self) -> list[dict[str, str]]:
-        """Return what of its jobs the modules show."""
+    def job_summaries(self) -> list[dict[str, str]]:
+        """Return the facts about open jobs that modules return."""
         return [{"id": job.id, "state": job.state} for job in self.jobs]
 
     @property
-    def identity(self) -> str:
-        """Return what tells this machine from others."""
+    def machine_id(self) -> str:
+        """Return the UUID of the machine, else its serial number, else an empty text."""
         return str(self.system.get("UUID") or self.system.get("SerialNumber") or "")
 
     @property
     def bios_version(self) -> str:
-        """Return the version of its BIOS."""
+        """Return the BIOS version."""
         return str(self.system.get("BiosVersion") or "")
 
     @property
-    def power(self) -> str:
-        """Return its power state."""
+    def power_state(self) -> str:
+        """Return the power state as the BMC spells it, "unknown" where it gives none."""
         return str(self.system.get("PowerState") or "unknown")
 
     @property
-    def post(self) -> str | None:
-        """Return the state of a power-on self-test that goes on; None where there is none, or nobody says."""
-        if self.power.lower() == "off":
+    def self_test_state(self) -> str | None:
+        """Return the state of a running power-on self-test; None where none is running or the BMC does not say."""
+        if self.power_state.lower() == "off":
             return None
         oem = self.system.get("Oem") or {}
         hpe = (oem.get("Hpe") or oem.get("Hp") or {}).get("PostState") if isinstance(oem, dict) else None
         if hpe:
-            return str(hpe) if hpe in HPE_POST else None
+            return str(hpe) if hpe in HPE_SELF_TEST_STATES else None
         progress = self.system.get("BootProgress")
         state = str(progress.get("LastState") or "None") if isinstance(progress, dict) else "None"
-        return None if state in BOOTED else state
+        return None if state in BOOTED_STATES else state
 
     @property
-    def blind(self) -> bool:
-        """Return whether the BMC does not show what waits for a boot: it takes settings where it shows active ones."""
-        return self.target == self.bios_path
+    def hides_pending_settings(self) -> bool:
+        """Return whether the BMC has no resource with pending settings, and takes new ones at that of active ones."""
+        return self.settings_path == self.bios_path
 
     @property
-    def messages(self) -> list[Message]:
-        """Return what the last boot said of the settings, without the successes: HPE puts one before all refusals."""
-        return [one for one in messages_of(self.settings.get("Messages") or ()) if not one.good]
+    def boot_messages(self) -> list[Message]:
+        """Return the messages of the last boot about settings, without successes: HPE puts one before refusals."""
+        return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
 
     @property
     def pending(self) -> dict[str, Value]:
-        """Return what the next boot changes.
+        """Return the values that the next boot changes.
 
-        While a job waits, some BMCs show its values as active already, so all that is staged then is pending.
+        While a job waits, some BMCs show its values as active already, so all staged values count as pending then.
         """
         if self.jobs and len(self.staged) < len(self.active):
             return dict(self.staged)
         return {name: value for name, value in self.staged.items() if self.active.get(name) != value}
 
-    def registry(self) -> Registry:
-        """Read the registry of its attributes."""
+    def read_registry(self) -> Registry:
+        """Fetch the registry of the BIOS attributes."""
         name = str(self.bios.body.get("AttributeRegistry") or "")
-        for path in self._registry_files(name):
-            answer = self.client.find(path)
-            for uri in _locations(answer.body if answer else {}):
-                found = self.client.find(uri)
-                registry = Registry(found.body if found else {})
+        for path in self._registry_file_paths(name):
+            response = self.client.find_resource(path)
+            for uri in _registry_urls(response.body if response else {}):
+                document = self.client.find_resource(uri)
+                registry = Registry(document.body if document else {})
                 if len(registry):
                     return registry
         raise BmcError(
-            f"The BMC {self.client.access.name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so "
-            "nobody can tell which values this machine takes. Boards of AMI hand it over in their self-test: start the "
-            "machine once while its BMC is up, then run again. Nothing was changed."
+            f"The BMC {self.client.access.bmc_name} has no registry of BIOS attributesf' ({name})' if name else '', so "
+            "nobody can tell which values this machine takes. Boards of AMI hand it over in their self-test: start "
+            "the machine once while its BMC is up, then run again. Nothing was changed."
         )
 
-    def _registry_files(self, name: str) -> Iterator[str]:
+    def _registry_file_paths(self, name: str) -> Iterator[str]:
         if name:
-            yield f"{ROOT}/Registries/{name}"
-        # Some collections call the entry otherwise than the resource calls the registry.
-        collection = self.client.find(f"{ROOT}/Registries")
-        for member in members_of(collection.body if collection else {}):
+            yield f"{SERVICE_ROOT}/Registries/{name}"
+        # The name of the registry in the BIOS resource may differ from that in the collection of registries.
+        collection = self.client.find_resource(f"{SERVICE_ROOT}/Registries")
+        for member in list_members(collection.body if collection else {}):
             last = member.rsplit("/", 1)[-1]
             if ("bios" in last.lower() and "attribute" in last.lower()) or (
                 name and last.startswith(name.split(".")[0])
@@ -160,116 +174,120 @@ class Machine:
                 yield member
 
 
-def look(client: Client, system: str | None = None) -> Machine:
-    """Read everything that decides what to send; five to seven requests."""
-    told = system_of(client, system)
-    path = link(told, "Bios")
-    bios = client.find(path) if path else None
+def read_machine(client: RedfishClient, system_id: str | None = None) -> Machine:
+    """Fetch the system, its active and pending settings and its open jobs, with five to seven requests."""
+    system = find_system(client, system_id)
+    path = find_link(system, "Bios")
+    bios = client.find_resource(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
         raise BmcError(
-            f"The BMC {client.access.name} does not show BIOS settings. OpenBMC as it comes has none, and boards of "
-            "AMI show them after the first start with their BMC up. Nothing was changed."
+            f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC as it comes has none, and boards "
+            "of AMI show them after the first start with their BMC up. Nothing was changed."
         )
-    machine = Machine(client, told, bios, path)
-    _find_pending(machine)
-    _find_jobs(machine)
+    machine = Machine(client, system, bios, path)
+    _read_pending_settings(machine)
+    _read_open_jobs(machine)
     return machine
 
 
-def members_of(collection: Mapping[str, Any]) -> list[str]:
-    """Return the addresses of the members of a collection."""
+def list_members(collection: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the members of a collection."""
     members = collection.get("Members")
-    found = [one.get("@odata.id") for one in members if isinstance(one, dict)] if isinstance(members, list) else []
-    return [str(one) for one in found if one]
+    paths = (
+        [member.get("@odata.id") for member in members if isinstance(member, dict)] if isinstance(members, list) else []
+    )
+    return [str(member) for member in paths if member]
 
 
-def link(resource: Mapping[str, Any], *keys: str) -> str:
-    """Return the address that a resource has under its keys, empty where it has none."""
-    found: Any = resource
+def find_link(resource: Mapping[str, Any], *keys: str) -> str:
+    """Return the path that a resource links to under nested keys, empty where there is none."""
+    value: Any = resource
     for key in keys:
-        found = found.get(key) if isinstance(found, dict) else None
-    return str(found.get("@odata.id") or "") if isinstance(found, dict) else ""
+        value = value.get(key) if isinstance(value, dict) else None
+    return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
 
 
-def system_of(client: Client, wanted: str | None) -> dict[str, Any]:
-    """Return the server itself, of all systems that the BMC shows."""
-    paths = members_of(client.get(f"{ROOT}/Systems"))
-    if wanted:
-        paths = [path for path in paths if path.rstrip("/").rsplit("/", 1)[-1] == wanted] or _no_system(
-            client, paths, wanted
+def find_system(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
+    """Return the resource of the server itself, of all systems that the BMC shows."""
+    paths = list_members(client.get_resource(f"{SERVICE_ROOT}/Systems"))
+    if system_id:
+        paths = [path for path in paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id] or _raise_unknown_system(
+            client, paths, system_id
         )
-    found = [told for told in map(client.get, paths) if link(told, "Bios")]
-    # An add-in card with processors of its own is a system too.
-    physical = [told for told in found if str(told.get("SystemType") or "Physical") == "Physical"]
-    embedded = [told for told in physical if str(told.get("Id")) in ("1", "Self", "System.Embedded.1")]
-    for some in (physical, embedded):
-        if len(some) == 1:
-            return some[0]
-    if not found:
-        raise BmcError(f"The BMC {client.access.name} shows no system with a BIOS. Nothing was changed.")
-    names = ", ".join(str(told.get("Id")) for told in found)
-    raise BmcError(f"The BMC {client.access.name} has several systems, {names}. Choose one with the option system.")
+    systems = [system for system in map(client.get_resource, paths) if find_link(system, "Bios")]
+    # A BMC also shows an add-in card that has processors as a system.
+    physical = [system for system in systems if str(system.get("SystemType") or "Physical") == "Physical"]
+    embedded = [system for system in physical if str(system.get("Id")) in ("1", "Self", "System.Embedded.1")]
+    for candidates in (physical, embedded):
+        if len(candidates) == 1:
+            return candidates[0]
+    if not systems:
+        raise BmcError(f"The BMC {client.access.bmc_name} shows no system with a BIOS. Nothing was changed.")
+    names = ", ".join(str(system.get("Id")) for system in systems)
+    raise BmcError(f"The BMC {client.access.bmc_name} has several systems, {names}. Choose one with the option system.")
 
 
-def _no_system(client: Client, paths: list[str], wanted: str) -> list[str]:
+def _raise_unknown_system(client: RedfishClient, paths: list[str], system_id: str) -> list[str]:
     names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in paths) or "none"
-    raise BmcError(f"The BMC {client.access.name} has no system {wanted}, but {names}.")
+    raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
 
 
-def _find_pending(machine: Machine) -> None:
-    told = machine.settings
-    machine.apply_times = [str(one) for one in told.get("SupportedApplyTimes") or ()]
-    named = link(told, "SettingsObject")
-    paths = [named] if named else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
+def _read_pending_settings(machine: Machine) -> None:
+    settings = machine.settings
+    machine.apply_times = [str(apply_time) for apply_time in settings.get("SupportedApplyTimes") or ()]
+    linked_path = find_link(settings, "SettingsObject")
+    paths = [linked_path] if linked_path else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
     for path in paths:
-        answer = machine.client.find(path)
-        if answer is not None:
-            machine.target, machine.target_etag = path, answer.etag
-            found = answer.body.get("Attributes")
-            machine.staged = dict(found) if isinstance(found, dict) else {}
-            support = answer.body.get("@Redfish.SettingsApplyTime")
+        response = machine.client.find_resource(path)
+        if response is not None:
+            machine.settings_path, machine.settings_etag = path, response.etag
+            attributes = response.body.get("Attributes")
+            machine.staged = dict(attributes) if isinstance(attributes, dict) else {}
+            support = response.body.get("@Redfish.SettingsApplyTime")
             offered = support.get("ApplyTime@Redfish.AllowableValues") if isinstance(support, dict) else None
-            machine.apply_times = machine.apply_times or [str(one) for one in offered or ()]
+            machine.apply_times = machine.apply_times or [str(apply_time) for apply_time in offered or ()]
             return
-    if named:
-        # The object comes into being when something is sent to it.
-        machine.target, machine.target_etag, machine.target_exists = named, None, False
+    if linked_path:
+        # The resource comes into being when settings are first sent to it.
+        machine.settings_path, machine.settings_etag, machine.settings_exist = linked_path, None, False
     elif machine.vendor != "Supermicro":
         raise BmcError(
-            f"The BMC {machine.client.access.name} does not say where settings that wait for a boot are, and has them "
-            f"at none of the usual places ({', '.join(PENDING_NAMES)}). Nothing was changed."
+            f"The BMC {machine.client.access.bmc_name} does not say where settings that wait for a boot are, and has "
+            f"them at none of the usual places ({', '.join(PENDING_NAMES)}). Nothing was changed."
         )
 
 
-def _find_jobs(machine: Machine) -> None:
+def _read_open_jobs(machine: Machine) -> None:
     if machine.vendor != "Dell":
         return
     managers = machine.system.get("Links", {}).get("ManagedBy") or ()
-    paths = [str(one.get("@odata.id")) for one in managers if isinstance(one, dict)]
-    paths = paths or members_of(machine.client.get(f"{ROOT}/Managers"))
+    paths = [str(entry.get("@odata.id")) for entry in managers if isinstance(entry, dict)]
+    paths = paths or list_members(machine.client.get_resource(f"{SERVICE_ROOT}/Managers"))
     if not paths:
         return
     machine.manager = paths[0]
-    manager = machine.client.get(machine.manager)
-    named = link(manager, "Links", "Oem", "Dell", "Jobs") or link(manager, "Jobs")
-    for path in [named] if named else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
-        found = machine.client.find(f"{path}?$expand=*($levels=1)") or machine.client.find(path)
-        if found is None:
+    manager = machine.client.get_resource(machine.manager)
+    linked_path = find_link(manager, "Links", "Oem", "Dell", "Jobs") or find_link(manager, "Jobs")
+    for path in [linked_path] if linked_path else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
+        response = machine.client.find_resource(f"{path}?$expand=*($levels=1)") or machine.client.find_resource(path)
+        if response is None:
             continue
         machine.jobs_path = path
-        for one in found.body.get("Members") or ():
-            where = str(one.get("@odata.id") or "")
-            told = one if "JobState" in one else machine.client.get(where)
-            job = Job(where, told)
-            if job.state in OPEN_JOBS and "bios" in job.kind.lower():
+        for entry in response.body.get("Members") or ():
+            job_path = str(entry.get("@odata.id") or "")
+            resource = entry if "JobState" in entry else machine.client.get_resource(job_path)
+            job = Job(job_path, resource)
+            if job.state in OPEN_JOB_STATES and "bios" in job.kind.lower():
                 machine.jobs.append(job)
         return
 
 
-def _locations(told: Mapping[str, Any]) -> list[str]:
-    """Return where the registry is, the English one first."""
-    if isinstance(told.get("RegistryEntries"), dict):
-        return [str(told.get("@odata.id"))]
-    places = [one for one in told.get("Location") or () if isinstance(one, dict) and one.get("Uri")]
-    places.sort(key=lambda one: not str(one.get("Language") or "en").lower().startswith("en"))
-    return [str(one["Uri"]) for one in places]
+def _registry_urls(resource: Mapping[str, Any]) -> list[str]:
+    """Return the URLs of a registry, the English one first."""
+    if isinstance(resource.get("RegistryEntries"), dict):
+        return [str(resource.get("@odata.id"))]
+    locations = [
+        location for location in resource.get("Location") or () if isinstance(location, dict) and location.get("Uri")
+    ]
+    locations.sort(key=lambda location: not str(location.get("Language") or "en").lower().startswith("en"))
+    return [str(location["Uri"]) for location in locations]

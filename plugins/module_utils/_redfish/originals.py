@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the settings of a machine were before our first change, in a file on the controller, and what we sent since.
+"""The originals of a machine's BIOS settings and the values sent since, in a file on the controller.
 
 The file belongs to one machine, by the UUID that its BMC gives, and is written before anything is sent.
 """
@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 
 from .._errors import Damaged, TuningError
 from .._io import textfile
-from .attributes.redaction import scrubbed
+from .attributes.redaction import redact_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FORMAT = 1
 
 
 class Originals:
-    """The file; without a path nothing is kept, and nothing can be undone."""
+    """The file of one machine; without a path nothing is stored, and nothing can be undone."""
 
     def __init__(self, path: str | None, read_only: bool) -> None:
         self.path = os.path.abspath(os.path.expanduser(path)) if path else None
@@ -37,64 +37,64 @@ class Originals:
         self.data: dict[str, Any] = {}
         text = textfile.read_text(self.path) if self.path else None
         if text is not None and self.path:
-            self.data = _parsed(self.path, text)
+            self.data = _parse_originals(self.path, text)
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """Return the value of each attribute before our first change."""
+        """Return the original of each attribute that was ever sent."""
         return dict(self.data.get("attributes", {}))
 
     @property
     def sent(self) -> dict[str, Value]:
-        """Return what we sent last to each attribute."""
+        """Return the value that was last sent for each attribute."""
         return dict(self.data.get("sent", {}))
 
-    def belongs_to(self, machine: Machine) -> None:
-        """Refuse the file of another machine."""
-        there = str(self.data.get("machine") or "")
-        if there and machine.identity and there != machine.identity:
+    def require_same_machine(self, machine: Machine) -> None:
+        """Raise TuningError if the file belongs to another machine."""
+        stored_id = str(self.data.get("machine") or "")
+        if stored_id and machine.machine_id and stored_id != machine.machine_id:
             raise TuningError(
-                f"{self.path} holds the originals of the machine {there} ({self.data.get('model')}), but the BMC "
-                f"{machine.client.access.name} has {machine.identity}. Was the board replaced, or is the name of the "
-                "BMC that of another host? Correct the name, or move the file away. Nothing was changed."
+                f"{self.path} holds the originals of the machine {stored_id} ({self.data.get('model')}), but the BMC "
+                f"{machine.client.access.bmc_name} has {machine.machine_id}. Was the board replaced, or is the name of "
+                "the BMC that of another host? Correct the name, or move the file away. Nothing was changed."
             )
 
-    def remember(self, machine: Machine, registry: Registry, values: Mapping[str, Value]) -> None:
-        """Keep the originals of attributes before they are first sent, and what is sent."""
-        kept = self.attributes
+    def save_before_sending(self, machine: Machine, registry: Registry, values: Mapping[str, Value]) -> None:
+        """Store the values that are about to be sent, and the originals of attributes that were never sent before."""
+        originals = self.attributes
         for name in values:
-            kept.setdefault(name, machine.active.get(name))
+            originals.setdefault(name, machine.active.get(name))
         if not self.data:
             self.data = {
                 "format": FORMAT,
-                "bmc": machine.client.access.name,
-                "machine": machine.identity,
+                "bmc": machine.client.access.bmc_name,
+                "machine": machine.machine_id,
                 "model": machine.model,
                 "bios_version": machine.bios_version,
                 "saved": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "active": scrubbed(machine.active, registry),
+                "active": redact_values(machine.active, registry),
             }
-        self._write({**self.data, "attributes": kept, "sent": {**self.sent, **values}})
+        self._save({**self.data, "attributes": originals, "sent": {**self.sent, **values}})
 
-    def forget_sent(self, names: Iterable[str]) -> None:
-        """Say that these were not sent after all, or were taken back; without any the originals stay."""
-        gone = set(names)
-        if gone & self.sent.keys():
-            self._write({**self.data, "sent": {name: value for name, value in self.sent.items() if name not in gone}})
+    def remove_sent(self, names: Iterable[str]) -> None:
+        """Remove values that were not sent after all, or were cleared; their originals stay."""
+        removed = set(names)
+        if removed & self.sent.keys():
+            self._save({**self.data, "sent": {name: value for name, value in self.sent.items() if name not in removed}})
 
-    def drop(self) -> None:
-        """Remove the file: everything is as it was."""
+    def remove_file(self) -> None:
+        """Remove the file, because all originals are active again."""
         if self.path and not self.read_only and os.path.lexists(self.path):
             os.unlink(self.path)
         self.data = {}
 
-    def _write(self, data: dict[str, Any]) -> None:
+    def _save(self, data: dict[str, Any]) -> None:
         self.data = data
         if self.path and not self.read_only:
             textfile.write_file(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
-def _parsed(path: str, text: str) -> dict[str, Any]:
+def _parse_originals(path: str, text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except ValueError:

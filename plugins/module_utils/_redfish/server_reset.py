@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The server reset by its BMC, or its power cut and given back, by types of reset that this BMC says it takes.
+"""A server reset by its BMC, or switched off and on, with the types of reset that the BMC offers.
 
 Some boards apply BIOS settings only at a boot from cold, which no reboot of the operating system is.
 Source: DMTF DSP8010, schemas ComputerSystem (action Reset) and ActionInfo.
@@ -14,105 +14,107 @@ import time
 
 from .._errors import BadRequest
 from .connection.responses import BmcError
-from .machine import system_of
+from .machine import find_system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .connection.client import Client
+    from .connection.client import RedfishClient
 
 GRACEFUL, FORCE, COLD = "graceful", "force", "cold"
 ON, OFF, CYCLE = "On", "ForceOff", "PowerCycle"
-RESTARTS = {GRACEFUL: "GracefulRestart", FORCE: "ForceRestart"}
-ALLOWED = "ResetType@Redfish.AllowableValues"
-#: Seconds between two looks at the power, and how many a server may take to be off once its power is cut.
-PAUSE, CUT = 5.0, 60.0
+RESTART_TYPES = {GRACEFUL: "GracefulRestart", FORCE: "ForceRestart"}
+ALLOWED_TYPES_KEY = "ResetType@Redfish.AllowableValues"
+#: Seconds between two readings of the power state, and seconds that a server may take to be off after ForceOff.
+POWER_CHECK_SECONDS, POWER_CUT_SECONDS = 5.0, 60.0
 
 
-def reset(
-    client: Client,
-    wanted: str | None,
-    how: str,
-    patience: float = 0,
+def reset_server(
+    client: RedfishClient,
+    system_id: str | None,
+    reset_kind: str,
+    shutdown_timeout: float = 0,
     check: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Have the server boot anew, and return which types of reset were sent for it; a check only tells them.
+    """Have the BMC restart the server, and return the types of reset that were sent, or in a check that would be.
 
-    A server that is off is switched on. From cold, it gets ``patience`` seconds to go off by itself first, as its
-    operating system may shut down.
+    A server that is off is switched on. Before a cold reset, the server has ``shutdown_timeout`` seconds to go off by
+    itself, in which its operating system may shut down.
     """
-    system = system_of(client, wanted)
-    path, name = str(system.get("@odata.id") or ""), client.access.name
-    action = _action(system)
-    allowed = _allowed(client, action)
-    power = _power(system)
+    system = find_system(client, system_id)
+    path, name = str(system.get("@odata.id") or ""), client.access.bmc_name
+    action = _find_reset_action(system)
+    allowed = _list_allowed_types(client, action)
+    power = _power_state(system)
     if not action or not allowed:
         raise BmcError(f"The BMC {name} does not say that it can reset its server, or how. Nothing was changed.")
-    types = _types(name, allowed, how)
+    types = _choose_reset_types(name, allowed, reset_kind)
     sent = [ON] if power == "off" else types
     if check:
         return {"changed": True, "sent": sent, "power": power}
-    if how == COLD and power != "off" and _goes_off(client, path, patience, sleep):
+    if reset_kind == COLD and power != "off" and _wait_until_off(client, path, shutdown_timeout, sleep):
         sent = [ON]
     for kind in sent:
-        if kind == ON and sent[0] != ON and not _goes_off(client, path, CUT, sleep):
-            raise BmcError(f"The BMC {name} was told {OFF}, and its server is still on after {CUT:.0f} seconds.")
-        answer = client.ask("POST", str(action["target"]), {"ResetType": kind})
+        if kind == ON and sent[0] != ON and not _wait_until_off(client, path, POWER_CUT_SECONDS, sleep):
+            raise BmcError(
+                f"The BMC {name} was told {OFF}, and its server is still on after {POWER_CUT_SECONDS:.0f} seconds."
+            )
+        answer = client.send_request("POST", str(action["target"]), {"ResetType": kind})
         if answer.status not in (200, 201, 202, 204):
-            raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.sentence()}")
+            raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_message()}")
     return {"changed": True, "sent": sent, "power": power}
 
 
-def _types(name: str, allowed: list[str], how: str) -> list[str]:
+def _choose_reset_types(name: str, allowed: list[str], reset_kind: str) -> list[str]:
     """Return the types of reset to send to a server that is on."""
-    if how != COLD:
-        needed = RESTARTS[how]
+    if reset_kind != COLD:
+        needed = RESTART_TYPES[reset_kind]
         types = [needed] if needed in allowed else []
     else:
-        # A server whose system has shut down is off by then, and has to be switched on in any case.
+        # On is needed in any case: a server whose system has shut down is off, and has to be switched on.
         needed = f"{ON}, and {CYCLE} or {OFF}"
         types = [] if ON not in allowed else [CYCLE] if CYCLE in allowed else [OFF, ON] if OFF in allowed else []
     if not types:
-        others = [one for one in (GRACEFUL, FORCE) if RESTARTS[one] in allowed and one != how]
-        instead = f"Ask for {' or '.join(others)}, or let the operating system reboot." if others else ""
+        other_kinds = [kind for kind in (GRACEFUL, FORCE) if RESTART_TYPES[kind] in allowed and kind != reset_kind]
+        instead = f"Ask for {' or '.join(other_kinds)}, or let the operating system reboot." if other_kinds else ""
         raise BadRequest(
-            f"The BMC {name} cannot do the reset '{how}': it takes {', '.join(allowed)}, and that needs {needed}. "
-            f"{instead or 'Let the operating system reboot.'} Nothing was changed."
+            f"The BMC {name} cannot do the reset '{reset_kind}': it takes {', '.join(allowed)}, and that needs "
+            f"{needed}. {instead or 'Let the operating system reboot.'} Nothing was changed."
         )
     return types
 
 
-def _action(system: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_reset_action(system: Mapping[str, Any]) -> Mapping[str, Any]:
     actions = system.get("Actions")
-    found = actions.get("#ComputerSystem.Reset") if isinstance(actions, dict) else None
-    return found if isinstance(found, dict) and found.get("target") else {}
+    action = actions.get("#ComputerSystem.Reset") if isinstance(actions, dict) else None
+    return action if isinstance(action, dict) and action.get("target") else {}
 
 
-def _allowed(client: Client, action: Mapping[str, Any]) -> list[str]:
-    """Return the types that the BMC takes, from the action itself or from the resource that describes it."""
-    told = action.get(ALLOWED)
-    if not told and action.get("@Redfish.ActionInfo"):
-        answer = client.find(str(action["@Redfish.ActionInfo"]))
+def _list_allowed_types(client: RedfishClient, action: Mapping[str, Any]) -> list[str]:
+    """Return the reset types that the BMC takes, from the action or from the resource that describes it."""
+    types = action.get(ALLOWED_TYPES_KEY)
+    if not types and action.get("@Redfish.ActionInfo"):
+        answer = client.find_resource(str(action["@Redfish.ActionInfo"]))
         parameters = answer.body.get("Parameters") if answer else None
-        for one in parameters if isinstance(parameters, list) else ():
-            if isinstance(one, dict) and one.get("Name") == "ResetType":
-                told = one.get("AllowableValues")
-    return [str(one) for one in told] if isinstance(told, list) else []
+        for parameter in parameters if isinstance(parameters, list) else ():
+            if isinstance(parameter, dict) and parameter.get("Name") == "ResetType":
+                types = parameter.get("AllowableValues")
+    return [str(parameter) for parameter in types] if isinstance(types, list) else []
 
 
-def _power(system: Mapping[str, Any]) -> str:
+def _power_state(system: Mapping[str, Any]) -> str:
     return str(system.get("PowerState") or "unknown").lower()
 
 
-def _goes_off(client: Client, path: str, seconds: float, sleep: Callable[[float], None]) -> bool:
-    """Wait until the server is off; return whether it is."""
+def _wait_until_off(client: RedfishClient, path: str, seconds: float, sleep: Callable[[float], None]) -> bool:
+    """Wait up to so many seconds until the server is off, and return whether it is."""
     waited = 0.0
-    while _power(client.get(path)) != "off":
+    while _power_state(client.get_resource(path)) != "off":
         if waited >= seconds:
             return False
-        sleep(min(PAUSE, seconds - waited))
-        waited += PAUSE
+        sleep(min(POWER_CHECK_SECONDS, seconds - waited))
+        waited += POWER_CHECK_SECONDS
     return True

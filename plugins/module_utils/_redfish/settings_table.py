@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of what a BMC says: wanted, active, pending, and a verdict for each.
+"""The table of requested settings: the requested, active and pending value of each, and a verdict.
 
-A BMC alone can only claim: that a setting is in force is proven by the kernel, with the module epyc_bios.
+A BMC can only claim that a setting is active; the module epyc_bios proves it by the kernel.
 """
 
 from __future__ import annotations
 
 from .._notation.text_table import format_columns
-from .attributes.catalogue import KNOBS
-from .attributes.resolve import attribute_of, meaning_of
+from .attributes.catalogue import BIOS_OPTIONS
+from .attributes.resolve import find_attribute_of_option, find_meaning_of_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .attributes.registry import Registry, Value
-    from .attributes.resolve import Absent, Target
-    from .boot_phases import Phases
+    from .attributes.resolve import MissingOption, Target
+    from .boot_phases import BootPhases
     from .machine import Machine
 
 CLAIMED = "claimed by firmware"
@@ -28,52 +28,48 @@ WAITS = "waits for a reboot"
 WRONG = "wrong"
 BLOCKED = "blocked"
 ABSENT = "not on this machine"
+KEYS = ("option", "title", "attribute", "wanted", "active", "pending", "verdict", "sentence")
 COLUMNS = ("attribute", "wanted", "active", "pending", "verdict")
 
 
-def rows(
-    targets: Mapping[str, Target], absent: Sequence[Absent], machine: Machine, plan: Phases, sent: Mapping[str, Value]
+def build_rows(
+    targets: Mapping[str, Target],
+    absent: Sequence[MissingOption],
+    machine: Machine,
+    plan: BootPhases,
+    sent: Mapping[str, Value],
 ) -> list[dict[str, Any]]:
-    """Return a row for each attribute that is asked for, and one for each option that the machine does not have."""
+    """Return a row for each requested attribute, and one for each option that the machine does not have."""
     pending = machine.pending
-    out = []
-    for name, target in {**targets, **plan.first, **plan.second}.items():
+    rows = []
+    for name, target in {**targets, **plan.first_boot, **plan.second_boot}.items():
         active = machine.active.get(name)
-        verdict, sentence = _verdict(target, active, pending, machine, plan, sent)
-        out.append(
-            {
-                "option": target.knob,
-                "title": KNOBS[target.knob].title if target.knob in KNOBS else target.attribute.title,
-                "attribute": name,
-                "wanted": target.value,
-                "active": active,
-                "pending": pending.get(name),
-                "verdict": verdict,
-                "sentence": f"{name} {sentence}",
-            }
+        title = BIOS_OPTIONS[target.option].title if target.option in BIOS_OPTIONS else target.attribute.title
+        verdict, sentence = _judge_target(target, active, pending, machine, plan, sent)
+        row: tuple[Any, ...] = (
+            target.option,
+            title,
+            name,
+            target.value,
+            active,
+            pending.get(name),
+            verdict,
+            f"{name} {sentence}",
         )
-    for one in absent:
-        out.append(
-            {
-                "option": one.knob,
-                "title": KNOBS[one.knob].title,
-                "attribute": None,
-                "wanted": one.meaning,
-                "active": None,
-                "pending": None,
-                "verdict": ABSENT,
-                "sentence": one.sentence,
-            }
-        )
-    return out
+        rows.append(dict(zip(KEYS, row)))
+    for missing in absent:
+        title = BIOS_OPTIONS[missing.option].title
+        row = (missing.option, title, None, missing.meaning, None, None, ABSENT, missing.sentence)
+        rows.append(dict(zip(KEYS, row)))
+    return rows
 
 
-def _verdict(
+def _judge_target(
     target: Target,
     active: Value,
     pending: Mapping[str, Value],
     machine: Machine,
-    plan: Phases,
+    plan: BootPhases,
     sent: Mapping[str, Value],
 ) -> tuple[str, str]:
     name, wanted = target.name, target.value
@@ -81,57 +77,79 @@ def _verdict(
         if pending[name] == wanted:
             job = f", by the job {machine.jobs[0].id}" if machine.jobs else ""
             return WAITS, f"becomes {wanted} at the next boot{job}; it is {active} now."
-        if name not in plan.first:
+        if name not in plan.first_boot:
             return WRONG, f"becomes {pending[name]} at the next boot, and should be {wanted}."
     if active == wanted and name not in pending:
         return CLAIMED, f"is {wanted}, says the BMC."
-    if machine.blind and sent.get(name) == wanted:
+    if machine.hides_pending_settings and sent.get(name) == wanted:
         return WAITS, f"is {active}; {wanted} was sent, and this BMC does not show what waits for a boot."
     if name in plan.blocked:
         return BLOCKED, f"is {active} and cannot become {wanted}: {plan.blocked[name]}."
-    if name in plan.second:
+    if name in plan.second_boot:
         return WAITS, f"is {active} and can become {wanted} only after the next boot; run again then."
-    told = " ".join(one.text or one.id for one in machine.messages if one.names(name))
-    if told:
-        return WRONG, f"is {active} and should be {wanted}. The last boot says: '{told}'"
-    if sent.get(name) == wanted:
-        return WRONG, (
-            f"is {active} and should be {wanted}. It was sent by an earlier run and is neither active nor pending: the "
-            "firmware dropped it at a boot without a word, or somebody changed it since."
+    reason = dropped_reason(target, machine, sent)
+    return WRONG, f"is {active} and should be {wanted}.{reason and ' '}{reason}"
+
+
+def dropped_reason(target: Target, machine: Machine, sent: Mapping[str, Value]) -> str:
+    """Return why a value that is neither active nor pending was not applied at a boot, "" where it was never sent."""
+    message = " ".join(
+        entry.text or entry.id for entry in machine.boot_messages if entry.mentions_attribute(target.name)
+    )
+    if message:
+        return f"The last boot says: '{message}'"
+    if sent.get(target.name) == target.value:
+        return (
+            "It was sent by an earlier run and is neither active nor pending: the firmware dropped it at a boot "
+            "without a word, or somebody changed it since."
         )
-    return WRONG, f"is {active} and should be {wanted}."
+    return ""
 
 
-def render(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table as text."""
-    lines: list[tuple[str, ...]] = [COLUMNS]
-    for row in found:
+def summarize_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a module returns of rows: them, their table, and sentences of those that are wrong or wait."""
+    return {
+        "settings": rows,
+        "text": render_table(rows),
+        "complaints": [row["sentence"] for row in rows if row["verdict"] not in (CLAIMED, ABSENT)],
+        "pending_reboot": [row["sentence"].rstrip(".") for row in rows if row["verdict"] == WAITS],
+    }
+
+
+def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows as a table for people."""
+    table: list[tuple[str, ...]] = [COLUMNS]
+    for row in rows:
         name = f"({row['option']})" if row["attribute"] is None else row["attribute"]
-        lines.append((name, *(_cell(row[column]) for column in COLUMNS[1:])))
-    return format_columns(lines)
+        table.append((name, *(_format_cell(row[column]) for column in COLUMNS[1:])))
+    return format_columns(table)
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def claims(registry: Registry, machine: Machine, options: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
-    """Return, by option, what is asked and what the BMC says, in the option's words; for epyc_bios, and for people."""
-    out: dict[str, dict[str, Any]] = {}
-    pending, asked = machine.pending, options or {}
-    for knob, setting in KNOBS.items():
-        attribute, wanted = attribute_of(registry, machine.vendor, knob), asked.get(knob)
+def build_claims(
+    registry: Registry, machine: Machine, options: Mapping[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return by option the requested, active and pending value, as values of the option, for epyc_bios."""
+    claims: dict[str, dict[str, Any]] = {}
+    pending, requested = machine.pending, options or {}
+    for option, bios_option in BIOS_OPTIONS.items():
+        attribute, wanted = find_attribute_of_option(registry, machine.vendor, option), requested.get(option)
         if attribute is None or attribute.name not in machine.active:
             if wanted is not None:
                 nothing = dict.fromkeys(("attribute", "active", "pending"))
-                out[knob] = {"title": setting.title, "wanted": wanted, **nothing}
+                claims[option] = {"title": bios_option.title, "wanted": wanted, **nothing}
             continue
-        active, soon = machine.active[attribute.name], pending.get(attribute.name)
-        out[knob] = {
-            "title": setting.title,
+        active, pending_value = machine.active[attribute.name], pending.get(attribute.name)
+        claims[option] = {
+            "title": bios_option.title,
             "wanted": wanted,
             "attribute": attribute.name,
-            "active": meaning_of(knob, attribute, active, machine.vendor) or str(active),
-            "pending": None if soon is None else meaning_of(knob, attribute, soon, machine.vendor) or str(soon),
+            "active": find_meaning_of_value(option, attribute, active, machine.vendor) or str(active),
+            "pending": None
+            if pending_value is None
+            else find_meaning_of_value(option, attribute, pending_value, machine.vendor) or str(pending_value),
         }
-    return out
+    return claims

@@ -33,8 +33,8 @@ from .._knobs import managed_units as systemd_units
 from .._knobs.boot.knob import PREFIX
 from .._knobs.protocol import stored_requests
 from .._knobs.protocol.ledger import Ledger
-from .._verify.bios.check import check as bios_check
-from .._verify.bios.setting import Look as BiosLook
+from .._verify.bios.check import check_bios_settings as bios_check
+from .._verify.bios.setting import KernelView as BiosLook
 from . import prerequisites
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The boot service as systemd sees it: whether it is installed and enabled, and how its last run ended.
+"""The state of the boot service in systemd: whether it is installed and enabled, and how its last run ended.
 
 Source: systemctl(1) and org.freedesktop.systemd1(5).
 """
@@ -34,19 +34,19 @@ PROPERTIES = (
 DONE, IDLE, FAILED, STARTING, MISSED, MISSING = "done", "idle", "failed", "starting", "missed", "missing"
 
 
-def state(fs: KernelFS) -> tuple[str | None, str]:
-    """Return one word and a sentence; None and the reason where systemd does not answer.
+def read_boot_service_state(fs: KernelFS) -> tuple[str | None, str]:
+    """Return the state of the boot service and a sentence; None and the reason where systemd does not answer.
 
-    "done" and "idle" are fine: it has run, or there was nothing to run yet when this host booted. Ask before the
-    settings are read: a run that ends meanwhile would be done, and what was read first would be of before.
+    "done" means that it has run at this boot, "idle" that nothing was stored yet when the host booted. Read the state
+    before the settings: a run that ends while settings are read would count as done, though some were read before it.
     """
     try:
-        return _state(fs)
+        return _read_state(fs)
     except TuningError as error:
         return None, str(error)
 
 
-def _state(fs: KernelFS) -> tuple[str, str]:
+def _read_state(fs: KernelFS) -> tuple[str, str]:
     output = command.run_command(["systemctl", "show", f"--property={','.join(PROPERTIES)}", BOOT_SERVICE])
     found = dict(line.partition("=")[::2] for line in output.splitlines())
     way = "so no setting is applied at boot. Run site.yml --tags base."
@@ -54,10 +54,10 @@ def _state(fs: KernelFS) -> tuple[str, str]:
         return MISSING, f"{BOOT_SERVICE} is not installed, {way}"
     if found.get("UnitFileState") != "enabled":
         return MISSING, f"{BOOT_SERVICE} is {found.get('UnitFileState') or 'disabled'}, {way}"
-    return _run_of(found, fs)
+    return _judge_last_run(found, fs)
 
 
-def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
+def _judge_last_run(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
     active = found.get("ActiveState", "")
     look = f"'journalctl -b -u {BOOT_SERVICE}' on the host shows why."
     if active in BETWEEN_STATES or found.get("Job", "0") not in ("", "0"):
@@ -69,13 +69,13 @@ def _run_of(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
         return FAILED, f"Enabled, and its last run failed ({found.get('Result')}, exit code {status}). {look}"
     if found.get("ConditionResult") == "no" and found.get("ConditionTimestampMonotonic", "0") not in ("", "0"):
         return IDLE, "Enabled; nothing was stored yet when this host booted, so it had nothing to do."
-    if _is_newer_than_the_boot(fs):
+    if _is_newer_than_boot(fs):
         return IDLE, "Enabled; it was installed after the last boot, so it has not had to run yet."
     return MISSED, f"Enabled, but it did not run at this boot. {look}"
 
 
-def _is_newer_than_the_boot(fs: KernelFS) -> bool:
-    """Ask systemd for the time of its start: now minus the uptime is another one once somebody has set the clock."""
+def _is_newer_than_boot(fs: KernelFS) -> bool:
+    """Return whether the unit file was written after the boot, whose time systemd has noted before clocks were set."""
     unit = fs.read_status(UNIT)
     noted = command.run_command(
         ["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]

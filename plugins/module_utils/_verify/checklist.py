@@ -2,20 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The checklist of a tuned host: one item per layer of settings, and the things that no single setting shows.
+"""The checklist of a tuned host: one item for each kind of setting, and items that no single setting shows.
 
-It uses the findings of a check, as the drift report does, so it judges what the kernel shows now, not what was once
-written.
+Its items are made of the findings of the drift check, so they say what the kernel shows now.
 """
 
 from __future__ import annotations
 
 from .._drift import words
 from .._drift.findings import SERVICE_ENABLED
-from .._drift.judge import waits_for_reboot
 from .._drift.verdict import PLAN
 from .._errors import BadRequest
-from .._io.paths import BOOT_SERVICE, REBOOT_PENDING_FILE
+from .._io.paths import BOOT_SERVICE
 from .._kernel import partitions
 from .._knobs.address_kinds import BOOT, LLAMA, RUN
 from .._knobs.boot.knob import PREFIX as CMDLINE
@@ -25,8 +23,8 @@ from .._knobs.managed_units import BETWEEN_STATES
 from .._notation.cpulist import format_cpulist, parse_boot_cpulist, parse_cpulist
 from . import boot_service, unit_threads
 from .bios import check as bios_settings
-from .bios.setting import Look
-from .checklist_items import OK, PENDING, UNASKED, UNKNOWN, UNSEEN, UNSUPPORTED, WRONG, Item
+from .bios.setting import KernelView
+from .checklist_items import NOT_CHECKED, NOT_CONFIGURED, OK, PENDING, UNKNOWN, UNSUPPORTED, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,18 +35,18 @@ if TYPE_CHECKING:
     from .._drift.verdict import Verdict
     from .._io.kernelfs import KernelFS
 
-#: How many findings a sentence names; it counts the others.
-NAMED = 3
-#: Addresses of findings that the item on the boot service is about.
-OF_BOOT_SERVICE = (f"boot:{BOOT_SERVICE}", SERVICE_ENABLED)
-#: The last word of the addresses of what the items on a running service are about, too.
-OF_SERVICE = ("active", "loaded")
-#: Boot parameter -> the file in which the kernel shows the CPUs that it is in force for.
-ISOLATION = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
+#: The number of findings that a sentence names; further ones are only counted.
+MAX_NAMED = 3
+#: Addresses of findings that belong to the item on the boot service.
+BOOT_SERVICE_ADDRESSES = (f"boot:{BOOT_SERVICE}", SERVICE_ENABLED)
+#: Last words of the addresses of findings that the items on a running service cover too.
+RUNNING_STATES = ("active", "loaded")
+#: Boot parameter -> the file in which the kernel shows the CPUs to which it applies.
+ISOLATION_FILES = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
 
 class Checklist:
-    """What is expected of a host beside its stored requests."""
+    """What is expected of a host in addition to its stored requests."""
 
     def __init__(
         self,
@@ -62,8 +60,8 @@ class Checklist:
     ) -> None:
         """Each of ``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
 
-        ``tuned`` says that the host must be tuned, so that every finding of a check is an item. ``services`` says that
-        others look at what instances do. Raises BadRequest for an unknown layer.
+        With ``tuned`` the host must be tuned, and every finding of the drift check becomes an item. With ``services``
+        the caller adds items on what instances answer. Raises BadRequest for an unknown layer.
         """
         unknown = [name for name in layers if name not in KNOBS]
         if unknown:
@@ -75,108 +73,109 @@ class Checklist:
         self.tuned = tuned
         self.services = services
 
-    def check(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
-        """Return all items, in the order of the recipe. ``boot_run`` is the state that the boot service had first."""
-        host, found = survey.host, survey.list_findings()
-        items = self._of_host(found) if self.tuned else []
-        items += bios_settings.check(Look(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios})
+    def check_host(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
+        """Return all items in the order of the recipe; ``boot_run`` is the result of read_boot_service_state."""
+        host, findings = survey.host, survey.list_findings()
+        items = self._host_items(findings) if self.tuned else []
+        items += bios_settings.check_bios_settings(
+            KernelView(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios}
+        )
         for name in KNOBS:
-            mine = [one for one in found if one.layer == name and not _is_plan(one)]
+            mine = [one for one in findings if one.layer == name and not _is_about_plan(one)]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
-            items.append(self._layer(name, mine, number, survey.boot_failure))
-        items += [Item("cpus", "CPUs of the plan", WRONG, _line([one])) for one in found if _is_plan(one)]
-        items.append(_isolation(host.fs, survey.verdicts))
-        items.append(_service(*boot_run, any(verdict.request for verdict in survey.verdicts)))
-        items += [unit_threads.check(host, unit, cpus) for unit, cpus in self.units.items()]
-        return [*items, *self._of_units(found)] if self.tuned else items
+            items.append(self._layer_item(name, mine, number, survey.boot_failure))
+        items += [
+            Item("cpus", "CPUs of the plan", WRONG, _findings_message([one])) for one in findings if _is_about_plan(one)
+        ]
+        items.append(_check_isolation(host.fs, survey.verdicts))
+        items.append(_boot_service_item(*boot_run, any(verdict.request for verdict in survey.verdicts)))
+        items += [unit_threads.check_unit_threads(host, unit, cpus) for unit, cpus in self.units.items()]
+        return [*items, *self._unit_items(findings)] if self.tuned else items
 
-    def _of_host(self, found: Sequence[Finding]) -> list[Item]:
-        """Return the items on a run that did not end, and on what is stored; none where all is as it should be."""
-        stored = [one for one in found if one.layer == BOOT and one.addresses[0] not in OF_BOOT_SERVICE]
-        items = [Item("run", "run of site.yml", WRONG, _line([one])) for one in found if one.layer == RUN]
-        return [*items, *(Item("stored", "what is stored", _word(one), _line([one])) for one in stored)]
+    def _host_items(self, found: Sequence[Finding]) -> list[Item]:
+        """Return items on a run that did not end, and on wrong stored documents, if there are such findings."""
+        stored = [one for one in found if one.layer == BOOT and one.addresses[0] not in BOOT_SERVICE_ADDRESSES]
+        items = [Item("run", "run of site.yml", WRONG, _findings_message([one])) for one in found if one.layer == RUN]
+        return [
+            *items,
+            *(Item("stored", "what is stored", _finding_verdict(one), _findings_message([one])) for one in stored),
+        ]
 
-    def _of_units(self, found: Sequence[Finding]) -> list[Item]:
-        """Return the items on units of llama.cpp that are not as they were written, and on services left out."""
+    def _unit_items(self, found: Sequence[Finding]) -> list[Item]:
+        """Return items on units of instances that differ from what was written, and one if services are left out."""
         units = [one for one in found if one.layer == LLAMA]
         if self.services:
-            units = [one for one in units if one.addresses[0].rpartition("/")[2] not in OF_SERVICE]
+            units = [one for one in units if one.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
             return [_unit_item(one) for one in units]
         left_out = "What instances answer, and where they compute (verify_services is false)."
         return [
-            # Whether a unit that is being started will serve is for those who look at services.
+            # A unit that is being started is judged only with services, where it is asked for an answer.
             *(_unit_item(one) for one in units if one.found not in BETWEEN_STATES),
-            Item("services", "services", UNSEEN, left_out),
+            Item("services", "services", NOT_CHECKED, left_out),
         ]
 
-    def _layer(self, name: str, found: Sequence[Finding], number: int, boot: str) -> Item:
+    def _layer_item(self, name: str, found: Sequence[Finding], count: int, not_at_boot_reason: str) -> Item:
         """Return the item on a layer with this number of settings; ``boot`` is why nothing is applied at a boot."""
         title = KNOBS[name].title
-        if not number and not found:
+        if not count and not found:
             if name in self.layers:
                 return Item(
                     name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
                 )
-            return Item(name, title, UNASKED, "Nothing is stored for it on this host.")
+            return Item(name, title, NOT_CONFIGURED, "Nothing is stored for it on this host.")
         waiting = [one for one in found if one.pending_reboot and KNOBS[name].needs_reboot]
         others = [one for one in found if one not in waiting]
-        groups = [(word, [one for one in others if _word(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)]
+        groups = [
+            (word, [one for one in others if _finding_verdict(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)
+        ]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
-        # What is about the whole layer begins with its title, which the item has already.
-        told = [(word, _line(members).removeprefix(f"{title}: ")) for word, members in groups if members]
+        # A finding about the whole layer begins with the title, which the item shows anyway.
+        told = [(word, _findings_message(members).removeprefix(f"{title}: ")) for word, members in groups if members]
         if not told:
-            return Item(name, title, OK, f"{_count(number)} in force{'' if boot else ', and kept over a boot'}.")
+            return Item(
+                name,
+                title,
+                OK,
+                f"{_format_count(count)} in force{'' if not_at_boot_reason else ', and kept over a boot'}.",
+            )
         worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
         return Item(name, title, worst, " ".join(text for dummy, text in told))
 
 
-def describe_waiting(verdict: Verdict) -> str:
-    """Return in a sentence that a boot parameter waits for a reboot, without a full stop at its end."""
-    wanted, found = _text(verdict.wanted), _text(verdict.found)
-    return f"{verdict.address} is {found} and should be {wanted}, which waits for a reboot"
-
-
-def waiting(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return in sentences which boot parameters wait for a reboot."""
-    return [describe_waiting(verdict) for verdict in verdicts if waits_for_reboot(verdict)]
-
-
-def _is_plan(finding: Finding) -> bool:
-    """Return whether a finding is about the CPUs of a role, which are offline."""
+def _is_about_plan(finding: Finding) -> bool:
+    """Return whether a finding is about offline CPUs of a role of the plan."""
     return finding.addresses[0].startswith(f"{PLAN}:")
 
 
 def _unit_item(finding: Finding) -> Item:
-    # Its sentence begins with the title, which the item has already.
-    return Item("units", finding.what, _word(finding), _line([finding]).removeprefix(f"{finding.what}: "))
+    # The sentence begins with the title, which the item shows anyway.
+    return Item(
+        "units", finding.what, _finding_verdict(finding), _findings_message([finding]).removeprefix(f"{finding.what}: ")
+    )
 
 
-def _word(finding: Finding) -> str:
-    """Return the verdict of an item about a finding."""
+def _finding_verdict(finding: Finding) -> str:
+    """Return the verdict of the item for a finding."""
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _line(found: Sequence[Finding]) -> str:
-    """Return findings in sentences, the first ones named and the others counted, with what to do about them."""
+def _findings_message(found: Sequence[Finding]) -> str:
+    """Return sentences that name the first findings, count the others, and say what to do about all."""
     rows = [one.to_dict() for one in found]
-    more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    return " ".join([f"{'; '.join(map(words.format_finding, rows[:NAMED]))}{more}.", *words.list_next_steps(rows)])
+    more = f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
+    return " ".join([f"{'; '.join(map(words.format_finding, rows[:MAX_NAMED]))}{more}.", *words.list_next_steps(rows)])
 
 
-def _text(value: str | None) -> str:
-    return "nothing" if value is None else value or "a flag without a value"
-
-
-def _count(number: int) -> str:
+def _format_count(number: int) -> str:
     return f"{number} setting{'' if number == 1 else 's'}"
 
 
-def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
-    """Compare the CPUs that the kernel isolated with its parameters: it silently ignores what it cannot do."""
+def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
+    """Return the item that compares isolated CPUs with boot parameters, of which the kernel ignores some silently."""
     name, title = "isolation", "isolated CPUs"
     wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
-    good, bad = [], []
-    for parameter, path in ISOLATION.items():
+    ok_sentences, wrong_sentences = [], []
+    for parameter, path in ISOLATION_FILES.items():
         parts = (wanted.get(parameter) or "").split(",")
         flags = [part for part in parts if part in ISOLCPUS_FLAGS]
         if not parts[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
@@ -185,46 +184,45 @@ def _isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         asked = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
         found = fs.read_if_present(path)
         if found is None:
-            bad.append(f"There is no {path}, so {parameter} is without effect: this kernel was built without it.")
+            wrong_sentences.append(
+                f"There is no {path}, so {parameter} is without effect: this kernel was built without it."
+            )
         elif "null" not in found and asked <= set(parse_cpulist(found.strip())):  # "(null)" is the kernel's "none"
-            good.append(f"{path} holds {found}.")
+            ok_sentences.append(f"{path} holds {found}.")
         else:
-            bad.append(f"{path} holds {found or 'nothing'}, and {parameter} asks for {format_cpulist(asked)}.")
+            wrong_sentences.append(
+                f"{path} holds {found or 'nothing'}, and {parameter} asks for {format_cpulist(asked)}."
+            )
     kind, cpus = partitions.read_partition_in_force(fs)
     if kind:
         leaks = [
             one.name for one in partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective") if one.cpus & cpus
         ]
-        good.append(
+        ok_sentences.append(
             f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "
             "threads of the kernel. The timer tick and RCU callbacks are there unless boot parameters keep them off."
         )
         if leaks:
-            bad.append(f"{', '.join(leaks[:NAMED])} may run on CPUs of the partition of {partitions.SLICE}.")
-    if bad:
-        return Item(name, title, WRONG, " ".join(bad))
-    if good:
-        return Item(name, title, OK, " ".join(good))
+            wrong_sentences.append(
+                f"{', '.join(leaks[:MAX_NAMED])} may run on CPUs of the partition of {partitions.SLICE}."
+            )
+    if wrong_sentences:
+        return Item(name, title, WRONG, " ".join(wrong_sentences))
+    if ok_sentences:
+        return Item(name, title, OK, " ".join(ok_sentences))
     return Item(
         name,
         title,
-        UNASKED,
+        NOT_CONFIGURED,
         "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick.",
     )
 
 
-def taken_back(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
-    """Return in sentences which boot parameters an undo took back and the running kernel still has."""
-    asked = {verdict.address for verdict in verdicts}
-    names = (fs.read_if_present(REBOOT_PENDING_FILE) or "").split()
-    return [f"{CMDLINE}{name} was put back, which waits for a reboot" for name in names if CMDLINE + name not in asked]
-
-
-def _service(word: str | None, sentence: str, needed: bool) -> Item:
+def _boot_service_item(state: str | None, sentence: str, has_stored_settings: bool) -> Item:
     name, title = "boot_service", "boot service"
-    if word is None:
+    if state is None:
         return Item(name, title, UNKNOWN, sentence)
-    if word == boot_service.MISSING and not needed:
-        return Item(name, title, UNASKED, "Nothing is stored on this host that it would apply.", found=word)
+    if state == boot_service.MISSING and not has_stored_settings:
+        return Item(name, title, NOT_CONFIGURED, "Nothing is stored on this host that it would apply.", found=state)
     verdicts = {boot_service.DONE: OK, boot_service.IDLE: OK, boot_service.STARTING: UNKNOWN}
-    return Item(name, title, verdicts.get(word, WRONG), sentence, found=word)
+    return Item(name, title, verdicts.get(state, WRONG), sentence, found=state)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One line of a checklist, and a checklist as a page for people.
+"""Items of a checklist, and a page for people with all of them.
 
-"unknown" means that the kernel does not show it; it is never counted as fine.
+The verdict "unknown" means that the kernel does not show the value; it never counts as clean.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
-#: Asked for, and this host cannot have it.
+#: Requested, and this host cannot have it.
 UNSUPPORTED = "unsupported"
-#: Not configured, so there is nothing to judge.
-UNASKED = "unasked"
-#: Configured and waiting for a reboot, which the operator allowed; or for a later task of the same run.
+#: Nothing is requested, so there is nothing to judge.
+NOT_CONFIGURED = "unasked"
+#: Requested and waiting for a reboot, which the operator allowed, or for a later task of the same run.
 PENDING = "pending"
-#: No kernel file shows it, and the BMC says that it is so.
+#: No kernel file shows the value, and the BMC says that it is as requested.
 CLAIMED = "claimed by firmware"
-#: Asked for, and the BIOS of this machine has no such setting.
+#: Requested, and the BIOS of this machine has no such setting.
 ABSENT = "not on this machine"
-#: Left out on purpose, as who asked said.
-UNSEEN = "not looked at"
-CLEAN = (OK, UNASKED, PENDING, CLAIMED, UNSEEN)
+#: Left out because an option of the module says so.
+NOT_CHECKED = "not looked at"
+CLEAN_VERDICTS = (OK, NOT_CONFIGURED, PENDING, CLAIMED, NOT_CHECKED)
 
 
 class Item:
-    """What was found out about one thing, in one sentence or two."""
+    """One item of a checklist: its verdict, and one or two sentences with the reason."""
 
     __slots__ = ("expected", "found", "name", "sentence", "title", "verdict")
 
@@ -51,31 +51,31 @@ class Item:
         self.found = found
 
     @property
-    def clean(self) -> bool:
-        """Return whether it is as configured, or not configured at all."""
-        return self.verdict in CLEAN
+    def is_clean(self) -> bool:
+        """Return whether the verdict is none of wrong, unknown and unsupported."""
+        return self.verdict in CLEAN_VERDICTS
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data."""
+        """Return the item as plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def render(items: Sequence[Item]) -> str:
-    """Return the page: a row per item, and a line that counts; without a newline at its end."""
+def render_checklist(items: Sequence[Item]) -> str:
+    """Return a page with a row for each item and a last line with counts, without a newline at its end."""
     width = max((len(item.title) for item in items), default=0)
-    marks = max([8, *(len(_mark(item)) for item in items)])
-    rows = [f"{_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
+    marks = max([8, *(len(_verdict_mark(item)) for item in items)])
+    rows = [f"{_verdict_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
     counts = [f"{sum(item.verdict == verdict for item in items)} {verdict}" for verdict in (OK, WRONG, UNKNOWN)]
-    for verdict in (UNSUPPORTED, ABSENT, CLAIMED, PENDING, UNASKED, UNSEEN):
+    for verdict in (UNSUPPORTED, ABSENT, CLAIMED, PENDING, NOT_CONFIGURED, NOT_CHECKED):
         number = sum(item.verdict == verdict for item in items)
         counts += [f"{number} {verdict}"] if number else []
     return "\n".join([*rows, f"{len(items)} items: {', '.join(counts)}"])
 
 
-def complaints(items: Sequence[Item]) -> list[str]:
-    """Return a line for each item that is wrong, unknown or cannot be had."""
-    return [f"{item.title}: {item.sentence}" for item in items if not item.clean]
+def complaint_messages(items: Sequence[Item]) -> list[str]:
+    """Return a line for each item that is wrong, unknown or unsupported."""
+    return [f"{item.title}: {item.sentence}" for item in items if not item.is_clean]
 
 
-def _mark(item: Item) -> str:
-    return item.verdict if item.clean else item.verdict.upper()
+def _verdict_mark(item: Item) -> str:
+    return item.verdict if item.is_clean else item.verdict.upper()

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host tells beside its drift: the installed version, what resctrl groups use, and its pools of huge pages.
+"""Metrics of a host in addition to its drift: the installed version, the use of resctrl groups, pools of huge pages.
 
-The names are our own: those that node_exporter may get for the same would clash with it in one scrape.
+The names begin with sovereign_epyc, so that they do not clash with names that node_exporter may get for the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .._kernel import hugepages
 from .._kernel.resctrl import FIXED
 from .._notation.sizes import format_bytes
 from .._version import VERSION
-from .placement.resctrl_groups import DEFAULT, Groups
+from .placement.resctrl_groups import DEFAULT_GROUP, ResctrlGroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,18 +32,20 @@ HELP = {
 }
 
 
-def families(fs: KernelFS) -> dict[str, list[Sample]]:
-    """Return samples by name. What the host does not have, or the hardware does not count now, has none."""
+def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
+    """Return the samples by name of the metric, without metrics that this host does not have or count at the moment."""
     found: dict[str, list[Sample]] = {
         INFO: [({"version": VERSION}, 1)],
         OCCUPANCY: [],
         BANDWIDTH: [],
-        HUGEPAGES: _hugepages(fs),
+        HUGEPAGES: _hugepage_samples(fs),
     }
-    groups = Groups(fs)
-    names = [DEFAULT, *(name for name in fs.list_names(groups.mount) if name not in FIXED)] if groups.mount else []
+    groups = ResctrlGroups(fs)
+    names = (
+        [DEFAULT_GROUP, *(name for name in fs.list_names(groups.mount) if name not in FIXED)] if groups.mount else []
+    )
     for group in names:
-        for domain, counters in groups.counters(group).items():
+        for domain, counters in groups.read_counters(group).items():
             labels = {"group": group, "domain": str(domain)}
             if counters["occupancy"] is not None:
                 found[OCCUPANCY].append((labels, counters["occupancy"]))
@@ -54,7 +56,7 @@ def families(fs: KernelFS) -> dict[str, list[Sample]]:
     return {name: samples for name, samples in found.items() if samples}
 
 
-def _hugepages(fs: KernelFS) -> list[Sample]:
+def _hugepage_samples(fs: KernelFS) -> list[Sample]:
     samples: list[Sample] = []
     for node in hugepages.nodes_with_memory(fs):
         for kb in hugepages.list_page_sizes(fs):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the threads of a running service are on the requested CPUs, and spread over them.
+"""Check whether the threads of a running service are on the requested CPUs, and spread over them.
 
-The kernel does not balance threads over CPUs that isolcpus isolates: a program that was started on many of them and
-does not pin its threads itself has all of them on one CPU.
+The kernel does not balance threads over CPUs that isolcpus isolates. A program that is started on many of them and
+does not pin its threads runs all of them on one CPU.
 Source: proc_pid_stat(5) and proc_pid_status(5); Documentation/admin-guide/kernel-parameters.txt (isolcpus) of Linux.
 """
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .._kernel.threads import Thread
 
 
-def check(host: Host, unit: str, cpus: str) -> Item:
-    """Return an item on one unit; ``cpus`` names the CPUs of its threads, "" for any."""
+def check_unit_threads(host: Host, unit: str, cpus: str) -> Item:
+    """Return an item on the threads of one unit; ``cpus`` names the CPUs where they may run, "" for any."""
     name, title = f"threads/{unit}", f"threads of {unit}"
     try:
         threads = list(sample_threads(host.fs, list_processes(host.fs, unit)).values())
@@ -47,10 +47,10 @@ def check(host: Host, unit: str, cpus: str) -> Item:
             f"{len(outside)} of {len(threads)} threads may also run on {where}, outside of {cpus} "
             f"({format_cpulist(allowed)}). Set AllowedCPUs={format_cpulist(allowed)} for {unit}.",
         )
-    return _spread(host.fs, unit, threads)
+    return _check_spread(host.fs, unit, threads)
 
 
-def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
+def _check_spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     name, title = f"threads/{unit}", f"threads of {unit}"
     isolated = set(parse_cpulist(fs.read_if_present("/sys/devices/system/cpu/isolated") or ""))
     kind, partition = partitions.read_partition_in_force(fs)
@@ -60,7 +60,7 @@ def _spread(fs: KernelFS, unit: str, threads: Sequence[Thread]) -> Item:
     if unbalanced:
         could = isolated & set().union(*(thread.allowed for thread in unbalanced))
         stay = {thread.cpu for thread in unbalanced}
-        # Helper threads that sleep may share a CPU; threads that are not spread leave most CPUs without any.
+        # Sleeping helper threads may share a CPU; that most CPUs have no thread shows threads that are not spread.
         if len(stay) * 2 < min(len(unbalanced), len(could)):
             return Item(
                 name,

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How to find each setting in the registry of a machine: the vendors' names as patterns, and values by their meaning.
+"""The options of BIOS settings: patterns of the names that vendors give to each, and of the values for each meaning.
 
-No name or value is sent that the registry of the machine does not have. The table only knows what to look for there,
-because the same vendor spells one name in three ways and one value in two.
+The table says what to look for in the registry of a machine, and only names and values of that registry are sent. One
+vendor spells the same name in up to three ways and the same value in two.
 Source: dumps of Dell R6515, R6615 and R7615, HPE DL325 Gen10 Plus and Gen11 with the lists of HPE's documentation,
 Lenovo SR635 V3, Supermicro H13, and tokens of AMI's CBS from four vendors.
 """
@@ -16,66 +16,68 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Word in the name of a manufacturer -> the vendor; all others have AMI's names.
+#: Word in the name of a manufacturer -> the vendor. Machines of all other manufacturers have AMI's names.
 VENDORS = {"dell": "Dell", "hpe": "HPE", "hewlett": "HPE", "lenovo": "Lenovo", "supermicro": "Supermicro"}
 AMI = "AMI"
-#: Meanings of switches. Values are compared in lower case, without what is no letter or digit.
+#: The meanings of a switch. Values are compared in lower case, by their letters and digits alone.
 ON, OFF = "on", "off"
 _ON, _OFF = r"enabled?|on|1|yes|true|forceenabled", r"disabled?|off|0|no|false|forcedisabled"
-SWITCH = {ON: (_ON,), OFF: (_OFF,)}
-#: AMI's setup has only Disabled and Auto for some, and Auto is on.
-AUTO_IS_ON = {ON: (_ON, "auto"), OFF: (_OFF,)}
+SWITCH_VALUES = {ON: (_ON,), OFF: (_OFF,)}
+#: For some settings AMI's setup has only Disabled and Auto, and Auto means on.
+AUTO_IS_ON_VALUES = {ON: (_ON, "auto"), OFF: (_OFF,)}
 
 
-class Part:
-    """One attribute that has to be set: its name as a pattern, and the value by meaning, in order of preference.
+class AttributePattern:
+    """A pattern that finds one attribute by its name, and by meaning the patterns of its value, the preferred first.
 
-    One that is not ``needed`` is passed over where the machine does not have it.
+    An attribute that is not ``required`` is left out on machines that do not have it.
     """
 
-    def __init__(self, name: str, values: Mapping[str, Sequence[str]] | None = None, needed: bool = True) -> None:
-        self.name = name
+    def __init__(
+        self, name_pattern: str, values: Mapping[str, Sequence[str]] | None = None, required: bool = True
+    ) -> None:
+        self.name_pattern = name_pattern
         self.values = values
-        self.needed = needed
+        self.required = required
 
 
-class Knob:
-    """One setting: its title, its values by meaning, and by vendor the ways to set it, of which the first fits.
+class BiosOption:
+    """One BIOS option: its title, patterns of its values by meaning, and by vendor the ways to set it, best first.
 
-    The first part of a way is the setting itself, the others go with it. ``locked`` says that profiles of the vendors
-    lock it. ``words`` are those by which a person may find it on a machine of an unknown maker.
+    The first attribute of a way is the setting itself, and the others are set with it. ``profiles_lock_it`` is true
+    where profiles of the vendors lock the setting. ``title_words`` are in the title of the attribute on most machines.
     """
 
     def __init__(
         self,
         title: str,
         values: Mapping[str, Sequence[str]],
-        ways: Mapping[str, Sequence[Sequence[Part]]],
-        words: str,
-        locked: bool = True,
+        ways: Mapping[str, Sequence[Sequence[AttributePattern]]],
+        title_words: str,
+        profiles_lock_it: bool = True,
     ) -> None:
         self.title = title
         self.values = values
         self.ways = ways
-        self.words = words
-        self.locked = locked
+        self.title_words = title_words
+        self.profiles_lock_it = profiles_lock_it
 
 
-def vendor_of(manufacturer: str) -> str:
-    """Return the vendor by the name of the manufacturer."""
+def detect_vendor(manufacturer: str) -> str:
+    """Return the vendor for the name of a manufacturer, AMI for an unknown one."""
     return next((name for word, name in VENDORS.items() if word in manufacturer.lower()), AMI)
 
 
-def one(name: str, values: Mapping[str, Sequence[str]] | None = None) -> list[list[Part]]:
-    """Return the only way, with one attribute."""
-    return [[Part(name, values)]]
+def single_attribute(name: str, values: Mapping[str, Sequence[str]] | None = None) -> list[list[AttributePattern]]:
+    """Return the ways of an option that is set by a single attribute."""
+    return [[AttributePattern(name, values)]]
 
 
-#: By vendor, the profile that locks others, and the value that frees them.
-PROFILES = {
-    "Dell": Part("SysProfile", {"custom": ("custom",)}),
-    "HPE": Part("WorkloadProfile", {"custom": ("custom",)}),
-    "Lenovo": Part("OperatingModes_ChooseOperatingMode", {"custom": ("custommode", "custom")}),
+#: By vendor, the profile that locks other attributes, and the value with which it locks none.
+LOCKING_PROFILES = {
+    "Dell": AttributePattern("SysProfile", {"custom": ("custom",)}),
+    "HPE": AttributePattern("WorkloadProfile", {"custom": ("custom",)}),
+    "Lenovo": AttributePattern("OperatingModes_ChooseOperatingMode", {"custom": ("custommode", "custom")}),
 }
 
 _NPS = {
@@ -101,184 +103,198 @@ _SPEED = {
 }
 _FABRIC_P0 = {ON: ("p0",), OFF: ("auto",)}
 
-KNOBS = {
-    "nps": Knob(
+BIOS_OPTIONS = {
+    "nps": BiosOption(
         "NUMA nodes per socket",
         _NPS,
         {
-            "Dell": one("NumaNodesPerSocket"),
-            "HPE": one("NumaMemoryDomainsPerSocket"),
-            "Lenovo": one("Memory_NUMANodesperSocket"),
-            "Supermicro": one("NUMANodesPerSocket"),
-            AMI: one(r"CbsDfCmnDramNps\w*"),
+            "Dell": single_attribute("NumaNodesPerSocket"),
+            "HPE": single_attribute("NumaMemoryDomainsPerSocket"),
+            "Lenovo": single_attribute("Memory_NUMANodesperSocket"),
+            "Supermicro": single_attribute("NUMANodesPerSocket"),
+            AMI: single_attribute(r"CbsDfCmnDramNps\w*"),
         },
         "numa nodes per socket",
-        locked=False,
+        profiles_lock_it=False,
     ),
-    "l3_as_numa": Knob(
+    "l3_as_numa": BiosOption(
         "L3 as NUMA node",
-        SWITCH,
+        SWITCH_VALUES,
         {
-            "Dell": one("CcxAsNumaDomain"),
-            "HPE": one("LastLevelCacheAsNUMANode"),
-            "Lenovo": one("Processors_ACPISRATL3CacheasNUMADomain"),
-            "Supermicro": one("ACPISRATL3CacheAsNUMADomain"),
-            AMI: one(r"CbsDfCmnAcpiSratL3Numa\w*"),
+            "Dell": single_attribute("CcxAsNumaDomain"),
+            "HPE": single_attribute("LastLevelCacheAsNUMANode"),
+            "Lenovo": single_attribute("Processors_ACPISRATL3CacheasNUMADomain"),
+            "Supermicro": single_attribute("ACPISRATL3CacheAsNUMADomain"),
+            AMI: single_attribute(r"CbsDfCmnAcpiSratL3Numa\w*"),
         },
         "l3 cache as numa domain",
-        locked=False,
+        profiles_lock_it=False,
     ),
-    "smt": Knob(
+    "smt": BiosOption(
         "SMT",
-        AUTO_IS_ON,
+        AUTO_IS_ON_VALUES,
         {
-            "Dell": one("LogicalProc"),
-            "HPE": one("ProcSMT"),
-            "Lenovo": one("Processors_SMTMode"),
-            "Supermicro": one("SMTControl"),
-            AMI: one(r"CbsCpuSmtCtrl\w*"),
+            "Dell": single_attribute("LogicalProc"),
+            "HPE": single_attribute("ProcSMT"),
+            "Lenovo": single_attribute("Processors_SMTMode"),
+            "Supermicro": single_attribute("SMTControl"),
+            AMI: single_attribute(r"CbsCpuSmtCtrl\w*"),
         },
         "smt control",
-        locked=False,
+        profiles_lock_it=False,
     ),
-    "boost": Knob(
+    "boost": BiosOption(
         "core performance boost",
-        AUTO_IS_ON,
+        AUTO_IS_ON_VALUES,
         {
-            "Dell": one("ProcTurboMode"),
-            "HPE": one("ProcAMDBoost"),
-            "Lenovo": one("Processors_CorePerformanceBoost"),
-            "Supermicro": one("CorePerformanceBoost"),
-            AMI: one(r"CbsCmnCpuCpb\w*"),
+            "Dell": single_attribute("ProcTurboMode"),
+            "HPE": single_attribute("ProcAMDBoost"),
+            "Lenovo": single_attribute("Processors_CorePerformanceBoost"),
+            "Supermicro": single_attribute("CorePerformanceBoost"),
+            AMI: single_attribute(r"CbsCmnCpuCpb\w*"),
         },
         "core performance boost",
     ),
-    "determinism": Knob(
+    "determinism": BiosOption(
         "determinism",
         _DETERMINISM,
         {
-            "Dell": one("DeterminismSlider"),
-            "HPE": [[Part("PerformanceDeterminism"), Part("DeterminismControl", _MANUAL, needed=False)]],
-            "Lenovo": one("Processors_DeterminismSlider"),
-            "Supermicro": [[Part("DeterminismEnable"), Part("DeterminismControl", _MANUAL, needed=False)]],
+            "Dell": single_attribute("DeterminismSlider"),
+            "HPE": [
+                [
+                    AttributePattern("PerformanceDeterminism"),
+                    AttributePattern("DeterminismControl", _MANUAL, required=False),
+                ]
+            ],
+            "Lenovo": single_attribute("Processors_DeterminismSlider"),
+            "Supermicro": [
+                [AttributePattern("DeterminismEnable"), AttributePattern("DeterminismControl", _MANUAL, required=False)]
+            ],
             AMI: [
-                [Part(r"CbsCmnDeterminismEnable\w*"), Part(r"CbsCmnDeterminismC(on)?tr?l\w*", _MANUAL, needed=False)],
-                [Part(r"CbsCmnDeterminismSlider\w*")],
+                [
+                    AttributePattern(r"CbsCmnDeterminismEnable\w*"),
+                    AttributePattern(r"CbsCmnDeterminismC(on)?tr?l\w*", _MANUAL, required=False),
+                ],
+                [AttributePattern(r"CbsCmnDeterminismSlider\w*")],
             ],
         },
         "determinism slider",
     ),
-    "power_profile": Knob(
+    "power_profile": BiosOption(
         "power profile",
         _PROFILE,
         {
-            "Dell": one("PowerProfileSelect"),
-            "Supermicro": one("PowerProfileSelection"),
-            AMI: one(r"CbsCmnPowerProfileSelect\w*|CbsCmnEfficiencyModeEn\w*"),
+            "Dell": single_attribute("PowerProfileSelect"),
+            "Supermicro": single_attribute("PowerProfileSelection"),
+            AMI: single_attribute(r"CbsCmnPowerProfileSelect\w*|CbsCmnEfficiencyModeEn\w*"),
         },
         "power profile selection",
     ),
-    "c_states": Knob(
+    "c_states": BiosOption(
         "core C-states",
-        SWITCH,
+        SWITCH_VALUES,
         {
-            "Dell": one("ProcCStates"),
-            "HPE": one("MinProcIdlePower", {ON: ("c6(state)?",), OFF: ("nocstates",)}),
-            "Lenovo": one("Processors_GlobalC_stateControl"),
-            "Supermicro": one("GlobalC_stateControl"),
-            AMI: one(r"CbsCmnCpuGlobalCstateCtrl\w*"),
+            "Dell": single_attribute("ProcCStates"),
+            "HPE": single_attribute("MinProcIdlePower", {ON: ("c6(state)?",), OFF: ("nocstates",)}),
+            "Lenovo": single_attribute("Processors_GlobalC_stateControl"),
+            "Supermicro": single_attribute("GlobalC_stateControl"),
+            AMI: single_attribute(r"CbsCmnCpuGlobalCstateCtrl\w*"),
         },
         "global c-state control",
     ),
-    "df_c_states": Knob(
+    "df_c_states": BiosOption(
         "DF C-states",
-        SWITCH,
+        SWITCH_VALUES,
         {
-            "Dell": one("DfCState"),
-            "HPE": one("DataFabricCStateEnable"),
-            "Lenovo": one("Processors_DFC_States"),
-            "Supermicro": one("DFCstates"),
-            AMI: one(r"CbsCmnGnbSMUDfCstates\w*"),
+            "Dell": single_attribute("DfCState"),
+            "HPE": single_attribute("DataFabricCStateEnable"),
+            "Lenovo": single_attribute("Processors_DFC_States"),
+            "Supermicro": single_attribute("DFCstates"),
+            AMI: single_attribute(r"CbsCmnGnbSMUDfCstates\w*"),
         },
         "df c-states",
     ),
-    "iommu": Knob(
+    "iommu": BiosOption(
         "IOMMU",
-        AUTO_IS_ON,
+        AUTO_IS_ON_VALUES,
         {
-            "Dell": one("IommuSupport"),
-            "HPE": one("ProcAmdIoVt|ProcAmdIOMMU"),
-            "Lenovo": one("DevicesandIOPorts_IOMMU"),
-            "Supermicro": one("IOMMU"),
-            AMI: one(r"CbsCmnGnbNbIOMMU\w*"),
+            "Dell": single_attribute("IommuSupport"),
+            "HPE": single_attribute("ProcAmdIoVt|ProcAmdIOMMU"),
+            "Lenovo": single_attribute("DevicesandIOPorts_IOMMU"),
+            "Supermicro": single_attribute("IOMMU"),
+            AMI: single_attribute(r"CbsCmnGnbNbIOMMU\w*"),
         },
         "iommu",
-        locked=False,
+        profiles_lock_it=False,
     ),
-    "apbdis": Knob(
+    "apbdis": BiosOption(
         "APBDIS, the data fabric at a fixed speed",
-        SWITCH,
+        SWITCH_VALUES,
         {
-            "Dell": [[Part("ApbDis"), Part("FixedSocPstate", {ON: ("p0",)}, needed=False)]],
-            "HPE": one("InfinityFabricPstate", _FABRIC_P0),
-            "Lenovo": one("Processors_SOCP_states", _FABRIC_P0),
-            "Supermicro": one("APBDIS"),
-            AMI: one(r"CbsCmnApbdis"),
+            "Dell": [[AttributePattern("ApbDis"), AttributePattern("FixedSocPstate", {ON: ("p0",)}, required=False)]],
+            "HPE": single_attribute("InfinityFabricPstate", _FABRIC_P0),
+            "Lenovo": single_attribute("Processors_SOCP_states", _FABRIC_P0),
+            "Supermicro": single_attribute("APBDIS"),
+            AMI: single_attribute(r"CbsCmnApbdis"),
         },
         "apbdis",
     ),
-    "xgmi_width": Knob(
+    "xgmi_width": BiosOption(
         "width of the xGMI links",
         _WIDTH,
         {
-            "HPE": one("XGMIMaxLinkWidth"),
-            "Lenovo": one("Processors_xGMIMaximumLinkWidth"),
-            "Supermicro": one("xGMIMaxLinkWidth"),
-            AMI: one(r"CbsDfCmnXgmiMaxLinkWidth\w*"),
+            "HPE": single_attribute("XGMIMaxLinkWidth"),
+            "Lenovo": single_attribute("Processors_xGMIMaximumLinkWidth"),
+            "Supermicro": single_attribute("xGMIMaxLinkWidth"),
+            AMI: single_attribute(r"CbsDfCmnXgmiMaxLinkWidth\w*"),
         },
         "xgmi max link width",
     ),
-    "xgmi_speed": Knob(
+    "xgmi_speed": BiosOption(
         "speed of the xGMI links",
         _SPEED,
         {
-            "Dell": one("AmdMaxXgmiSpeed"),
-            "HPE": one("AmdXGMILinkSpeed"),
-            "Lenovo": one("Processors_4_LinkxGMIMaxSpeed"),
-            "Supermicro": one("xGMILinkMaxSpeed"),
-            AMI: one(r"CiscoXgmiMaxSpeed|CbsDfCmn4LinkMaxXgmiSpeed\w*"),
+            "Dell": single_attribute("AmdMaxXgmiSpeed"),
+            "HPE": single_attribute("AmdXGMILinkSpeed"),
+            "Lenovo": single_attribute("Processors_4_LinkxGMIMaxSpeed"),
+            "Supermicro": single_attribute("xGMILinkMaxSpeed"),
+            AMI: single_attribute(r"CiscoXgmiMaxSpeed|CbsDfCmn4LinkMaxXgmiSpeed\w*"),
         },
         "xgmi link speed",
     ),
-    "cppc": Knob(
+    "cppc": BiosOption(
         "CPPC",
-        AUTO_IS_ON,
-        {"Lenovo": one("Processors_CPPC"), "Supermicro": one("CPPC"), AMI: one(r"CbsCmnGnbSMUCPPC(SHP|Rs|Ssp)?")},
+        AUTO_IS_ON_VALUES,
+        {
+            "Lenovo": single_attribute("Processors_CPPC"),
+            "Supermicro": single_attribute("CPPC"),
+            AMI: single_attribute(r"CbsCmnGnbSMUCPPC(SHP|Rs|Ssp)?"),
+        },
         "cppc",
     ),
-    "hsmp": Knob(
+    "hsmp": BiosOption(
         "HSMP",
-        AUTO_IS_ON,
+        AUTO_IS_ON_VALUES,
         {
-            "Dell": one("Hsmp"),
-            "Lenovo": one("Processors_HSMPSupport"),
-            "Supermicro": one("HSMPSupport"),
-            AMI: one(r"CbsCmnGnbSMUHsmpSupport\w*"),
+            "Dell": single_attribute("Hsmp"),
+            "Lenovo": single_attribute("Processors_HSMPSupport"),
+            "Supermicro": single_attribute("HSMPSupport"),
+            AMI: single_attribute(r"CbsCmnGnbSMUHsmpSupport\w*"),
         },
         "hsmp support",
-        locked=False,
+        profiles_lock_it=False,
     ),
-    "memory_encryption": Knob(
+    "memory_encryption": BiosOption(
         "transparent memory encryption",
-        SWITCH,
+        SWITCH_VALUES,
         {
-            "Dell": one("TransparentSme"),
-            "HPE": one("TransparentSecureMemoryEncryption"),
-            "Lenovo": one("Memory_TSME"),
-            "Supermicro": one("TSME"),
-            AMI: one(r"TSME|CbsCmnMemTsme\w*"),
+            "Dell": single_attribute("TransparentSme"),
+            "HPE": single_attribute("TransparentSecureMemoryEncryption"),
+            "Lenovo": single_attribute("Memory_TSME"),
+            "Supermicro": single_attribute("TSME"),
+            AMI: single_attribute(r"TSME|CbsCmnMemTsme\w*"),
         },
         "tsme",
-        locked=False,
+        profiles_lock_it=False,
     ),
 }

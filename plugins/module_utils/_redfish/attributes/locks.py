@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What locks an attribute, by the dependencies of the registry, for values that are not in force yet.
+"""Which attributes are locked, by the dependencies of the registry, and by which other values.
 
-A profile locks others and forces their values. Whether an attribute can be set is asked of what will hold: active
-values, pending ones over them, and over both this very request.
+A profile locks other attributes and forces their values. Whether an attribute can be set depends on the future values:
+the active ones, replaced by pending ones, replaced by those of the request.
 Source: DMTF DSP8010, schema AttributeRegistry, MapFrom and MapToProperty.
 """
 
 from __future__ import annotations
 
-from .registry import FLAGS
+from .registry import FLAG_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,92 +20,97 @@ if TYPE_CHECKING:
 
     from .registry import Registry, Value
 
-#: Flags in the words of a sentence.
-WORDS = {"readonly": "read-only", "grayout": "greyed out", "hidden": "hidden", "immutable": "fixed by the maker"}
+#: Flag -> the words for it in a sentence.
+FLAG_WORDS = {"readonly": "read-only", "grayout": "greyed out", "hidden": "hidden", "immutable": "fixed by the maker"}
 
 
 class Lock:
-    """Why an attribute cannot have a value: the flag, or the value that is forced, and the attributes that cause it."""
+    """Why an attribute cannot be set: a flag or a forced value, and the values of other attributes that cause it."""
 
-    def __init__(self, flag: str, blame: Mapping[str, Value], forced: Value = None) -> None:
+    def __init__(self, flag: str, causes: Mapping[str, Value], forced_value: Value = None) -> None:
         self.flag = flag
-        self.blame = dict(blame)
-        self.forced = forced
+        self.causes = dict(causes)
+        self.forced_value = forced_value
 
     def __str__(self) -> str:
-        by = " and ".join(f"{name} is {value}" for name, value in self.blame.items())
+        by = " and ".join(f"{name} is {value}" for name, value in self.causes.items())
         if self.flag == "currentvalue":
-            return f"it is forced to {self.forced}, because {by}"
-        if self.blame:
-            return f"it is {WORDS[self.flag]}, because {by}"
-        return f"it is {WORDS[self.flag]}, and the registry does not say why"
+            return f"it is forced to {self.forced_value}, because {by}"
+        if self.causes:
+            return f"it is {FLAG_WORDS[self.flag]}, because {by}"
+        return f"it is {FLAG_WORDS[self.flag]}, and the registry does not say why"
 
 
-def lock_of(registry: Registry, name: str, now: Mapping[str, Value], then: Mapping[str, Value]) -> Lock | None:
-    """Return what locks an attribute when the values are ``then``; ``now`` are those that the registry's flags tell of.
+def find_lock(registry: Registry, name: str, active: Mapping[str, Value], future: Mapping[str, Value]) -> Lock | None:
+    """Return the lock of an attribute when the values will be ``future``, None where it has none.
 
-    A flag of the registry is the state of the last boot. Where a dependency explains it, the dependency decides.
+    A flag of the registry belongs to the ``active`` values. Where a dependency explains the flag, the dependency
+    decides whether it is set with the future values.
     """
     attribute = registry.attributes[name]
-    wanted = then.get(name)
-    for flag in FLAGS:
-        state, blame = attribute.flags[flag], {}
-        rules = [rule for rule in registry.dependencies if _target(rule) == (name, flag)]
-        if state and any(rule.get("MapToValue") is True and _holds(registry, rule, now) for rule in rules):
+    wanted = future.get(name)
+    for flag in FLAG_NAMES:
+        state, causes = attribute.flags[flag], {}
+        rules = [rule for rule in registry.dependencies if _rule_target(rule) == (name, flag)]
+        if state and any(rule.get("MapToValue") is True and _rule_applies(registry, rule, active) for rule in rules):
             state = False
         for rule in rules:
-            if _holds(registry, rule, then):
+            if _rule_applies(registry, rule, future):
                 state = rule.get("MapToValue") is True
-                blame = _blame(rule, then) if state else {}
-        # A hidden attribute can be set on some machines, but nobody can tell on which.
+                causes = _rule_causes(rule, future) if state else {}
+        # A hidden attribute counts as locked: on some machines it can be set, but the registry does not say on which.
         if state:
-            return Lock(flag, blame)
+            return Lock(flag, causes)
     for rule in registry.dependencies:
-        if _target(rule) == (name, "currentvalue") and _holds(registry, rule, then) and rule["MapToValue"] != wanted:
-            return Lock("currentvalue", _blame(rule, then), rule["MapToValue"])
+        if (
+            _rule_target(rule) == (name, "currentvalue")
+            and _rule_applies(registry, rule, future)
+            and rule["MapToValue"] != wanted
+        ):
+            return Lock("currentvalue", _rule_causes(rule, future), rule["MapToValue"])
     return None
 
 
-def _target(rule: Mapping[str, Any]) -> tuple[str, str]:
+def _rule_target(rule: Mapping[str, Any]) -> tuple[str, str]:
     return str(rule.get("MapToAttribute")), str(rule.get("MapToProperty")).lower()
 
 
-def _blame(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
-    names = [str(one.get("MapFromAttribute")) for one in rule.get("MapFrom") or ()]
+def _rule_causes(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
+    names = [str(term.get("MapFromAttribute")) for term in rule.get("MapFrom") or ()]
     return {name: values.get(name) for name in names}
 
 
-def _holds(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
-    """Return whether the condition of a dependency is met. Terms are joined from left to right."""
+def _rule_applies(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
+    """Return whether the condition of a dependency is met, its terms joined from left to right."""
     met: bool | None = None
     for term in rule.get("MapFrom") or ():
-        one = _term(registry, term, values)
+        is_true = _is_term_true(registry, term, values)
         if met is None:
-            met = one
+            met = is_true
         elif str(term.get("MapTerms", "AND")).upper() == "OR":
-            met = met or one
+            met = met or is_true
         else:
-            met = met and one
+            met = met and is_true
     return bool(met)
 
 
-def _term(registry: Registry, term: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
-    name, asked = str(term.get("MapFromAttribute")), str(term.get("MapFromProperty", "CurrentValue")).lower()
-    found: Any
-    if asked == "currentvalue":
-        found = values.get(name)
+def _is_term_true(registry: Registry, term: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
+    name, property_name = str(term.get("MapFromAttribute")), str(term.get("MapFromProperty", "CurrentValue")).lower()
+    actual: Any
+    if property_name == "currentvalue":
+        actual = values.get(name)
     else:
-        attribute = registry.get(name)
-        found = attribute.flags.get(asked) if attribute else None
-    if found is None:
+        attribute = registry.find_attribute(name)
+        actual = attribute.flags.get(property_name) if attribute else None
+    if actual is None:
         return False
-    wanted, condition = term.get("MapFromValue"), str(term.get("MapFromCondition", "EQU")).upper()
+    expected, condition = term.get("MapFromValue"), str(term.get("MapFromCondition", "EQU")).upper()
     if condition == "EQU":
-        return bool(found == wanted)
+        return bool(actual == expected)
     if condition == "NEQ":
-        return bool(found != wanted)
+        return bool(actual != expected)
     try:
-        left, right = float(found), float(wanted)  # type: ignore[arg-type]
+        left, right = float(actual), float(expected)  # type: ignore[arg-type]
     except (OverflowError, TypeError, ValueError):
         return False
     return {"GTR": left > right, "GEQ": left >= right, "LSS": left < right, "LEQ": left <= right}.get(condition, False)

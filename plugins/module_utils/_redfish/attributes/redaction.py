@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Attributes without secrets, to be shown, kept, or made a recording of."""
+"""Values of attributes without secrets, which may be shown, stored or recorded."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from .registry import Registry, Value
 
-#: Passwords, and what names people or one machine.
-SECRET = re.compile(
+#: Names of attributes whose values are passwords, or identify people or one machine.
+SECRET_NAMES = re.compile(
     r"passw|pwd|secret|hash|AdminName|AdminPhone|AdminEmail|AdminOther|OwnerTag|AssetTag|ServiceTag|SerialNumber",
     re.IGNORECASE,
 )
-PLACE = "(removed)"
+PLACEHOLDER = "(removed)"
 
 
-def scrubbed(values: Mapping[str, Value], registry: Registry | None) -> dict[str, Value]:
-    """Return the values, with those that are secret or name somebody replaced; an empty one stays."""
-    out: dict[str, Value] = {}
+def redact_values(values: Mapping[str, Value], registry: Registry | None) -> dict[str, Value]:
+    """Return the values, with secret and identifying ones replaced by a placeholder; empty values stay."""
+    redacted: dict[str, Value] = {}
     for name, value in values.items():
-        attribute = registry.get(name) if registry else None
-        secret = bool(SECRET.search(name)) or (attribute is not None and attribute.secret)
-        out[name] = PLACE if secret and value not in (None, "", True, False) else value
-    return out
+        attribute = registry.find_attribute(name) if registry else None
+        secret = bool(SECRET_NAMES.search(name)) or (attribute is not None and attribute.is_secret)
+        redacted[name] = PLACEHOLDER if secret and value not in (None, "", True, False) else value
+    return redacted

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The registry of BIOS attributes of one machine: what there is, which values it takes, and what locks it.
+"""The registry of BIOS attributes of one machine: their names, the values that they take, and what locks them.
 
-Flags and values are those of the machine's last boot. Some of Dell's registries write Readonly for ReadOnly.
+The flags of an attribute are those of the machine's last boot. Some of Dell's registries write Readonly for ReadOnly.
 Source: DMTF DSP8010, schema AttributeRegistry.
 """
 
@@ -22,45 +22,45 @@ if TYPE_CHECKING:
 
     Value = Union[str, int, bool, None]
 
-#: Flags by their names in lower case, because spellings differ.
-FLAGS = ("readonly", "grayout", "hidden", "immutable")
-#: What Supermicro appends to a name, which differs from board to board.
-SUFFIX = re.compile(r"[#_][0-9A-F]{4}$")
+#: Names of flags, in lower case because vendors spell them differently.
+FLAG_NAMES = ("readonly", "grayout", "hidden", "immutable")
+#: The suffix that Supermicro appends to each name, which differs from board to board.
+BOARD_SUFFIX = re.compile(r"[#_][0-9A-F]{4}$")
 
 
 class Attribute:
-    """One attribute as the registry describes it."""
+    """One BIOS attribute as the registry describes it."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.name = str(told.get("AttributeName") or "")
-        self.type = str(told.get("Type") or "String")
-        self.title = str(told.get("DisplayName") or self.name)
-        self.menu = str(told.get("MenuPath") or "")
-        self.default: Value = told.get("DefaultValue")
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.name = str(entry.get("AttributeName") or "")
+        self.type = str(entry.get("Type") or "String")
+        self.title = str(entry.get("DisplayName") or self.name)
+        self.menu = str(entry.get("MenuPath") or "")
+        self.default: Value = entry.get("DefaultValue")
         self.values = [
-            (str(one["ValueName"]), str(one.get("ValueDisplayName") or one["ValueName"]))
-            for one in told.get("Value") or ()
-            if isinstance(one, dict) and one.get("ValueName") is not None
+            (str(value["ValueName"]), str(value.get("ValueDisplayName") or value["ValueName"]))
+            for value in entry.get("Value") or ()
+            if isinstance(value, dict) and value.get("ValueName") is not None
         ]
-        self.lower, self.upper = told.get("LowerBound"), told.get("UpperBound")
-        self.step = told.get("ScalarIncrement")
-        self.shortest, self.longest = told.get("MinLength"), told.get("MaxLength")
-        self.pattern = told.get("ValueExpression")
-        flags = {str(key).lower(): value for key, value in told.items()}
-        self.flags = {flag: flags.get(flag) is True for flag in FLAGS}
+        self.lower, self.upper = entry.get("LowerBound"), entry.get("UpperBound")
+        self.step = entry.get("ScalarIncrement")
+        self.shortest, self.longest = entry.get("MinLength"), entry.get("MaxLength")
+        self.pattern = entry.get("ValueExpression")
+        flags = {str(key).lower(): value for key, value in entry.items()}
+        self.flags = {flag: flags.get(flag) is True for flag in FLAG_NAMES}
 
     @property
-    def base(self) -> str:
-        """Return the name without what Supermicro appends."""
-        return SUFFIX.sub("", self.name)
+    def base_name(self) -> str:
+        """Return the name without the suffix of Supermicro."""
+        return BOARD_SUFFIX.sub("", self.name)
 
     @property
-    def secret(self) -> bool:
-        """Return whether it holds a password."""
+    def is_secret(self) -> bool:
+        """Return whether the value is a password."""
         return self.type == "Password" or bool(re.search(r"passw|pwd", self.name, re.IGNORECASE))
 
-    def allowed(self) -> str:
-        """Return what it takes, for people."""
+    def format_allowed_values(self) -> str:
+        """Return a text for people with the values that the attribute takes."""
         if self.type == "Enumeration":
             return ", ".join(name if name == title else f"{name} ({title})" for name, title in self.values)
         if self.type == "Boolean":
@@ -70,87 +70,91 @@ class Attribute:
             return f"a number from {self.lower} to {self.upper}{step}"
         return "a text"
 
-    def convert(self, wanted: Value) -> Value:
-        """Return a value in the type that the BMC expects; raises BadRequest for one that it would refuse."""
+    def convert_value(self, wanted: Value) -> Value:
+        """Return a value in the type that the BMC expects; raises BadRequest for a value that the BMC would refuse."""
         if self.type == "Enumeration":
-            return self._enumerated(wanted)
+            return self._convert_to_choice(wanted)
         if self.type == "Boolean" and isinstance(wanted, bool):
             return wanted
         if self.type == "Integer" and not isinstance(wanted, bool):
-            return self._number(wanted)
+            return self._convert_to_number(wanted)
         if self.type not in ("Boolean", "Integer", "Enumeration") and isinstance(wanted, (str, int)):
-            return self._text(str(wanted))
-        raise self._refused(wanted)
+            return self._convert_to_text(str(wanted))
+        raise self._refused_value_error(wanted)
 
-    def _enumerated(self, wanted: Value) -> Value:
+    def _convert_to_choice(self, wanted: Value) -> Value:
         if isinstance(wanted, bool):
-            # YAML makes booleans of On, Off, Yes and No, and nobody can tell which word it was.
-            raise BadRequest(f"{self.name}: say the value in quotes, as one of {self.allowed()}.")
+            # YAML makes a boolean of On, Off, Yes and No, so the word that the user wrote is lost.
+            raise BadRequest(f"{self.name}: say the value in quotes, as one of {self.format_allowed_values()}.")
         text = str(wanted)
         for name, dummy in self.values:
             if name == text:
                 return name
-        found = [name for name, title in self.values if text.lower() in (name.lower(), title.lower())]
-        if len(found) != 1:
-            raise self._refused(wanted)
-        return found[0]
+        names = [name for name, title in self.values if text.lower() in (name.lower(), title.lower())]
+        if len(names) != 1:
+            raise self._refused_value_error(wanted)
+        return names[0]
 
-    def _number(self, wanted: Value) -> int:
+    def _convert_to_number(self, wanted: Value) -> int:
         text = str(wanted)
         number = parse_whole(text[text.startswith("-") :])
         if number is None:
-            raise self._refused(wanted)
+            raise self._refused_value_error(wanted)
         number = -number if text.startswith("-") else number
         low = self.lower if isinstance(self.lower, int) else number
         high = self.upper if isinstance(self.upper, int) else number
         if not low <= number <= high:
-            raise self._refused(wanted)
+            raise self._refused_value_error(wanted)
         if isinstance(self.step, int) and self.step > 1 and (number - low) % self.step:
-            raise self._refused(wanted)
+            raise self._refused_value_error(wanted)
         return number
 
-    def _text(self, wanted: str) -> str:
+    def _convert_to_text(self, wanted: str) -> str:
         if isinstance(self.shortest, int) and len(wanted) < self.shortest:
-            raise self._refused(wanted)
+            raise self._refused_value_error(wanted)
         if isinstance(self.longest, int) and len(wanted) > self.longest:
-            raise self._refused(wanted)
+            raise self._refused_value_error(wanted)
         return wanted
 
-    def _refused(self, wanted: Value) -> BadRequest:
-        return BadRequest(f"{self.name}: this machine does not take {wanted!r}. It takes {self.allowed()}.")
+    def _refused_value_error(self, wanted: Value) -> BadRequest:
+        return BadRequest(
+            f"{self.name}: this machine does not take {wanted!r}. It takes {self.format_allowed_values()}."
+        )
 
 
 class Registry:
-    """All attributes of a machine, and the dependencies between them."""
+    """All BIOS attributes of a machine, and the dependencies between them."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        entries = told.get("RegistryEntries")
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        entries = document.get("RegistryEntries")
         entries = entries if isinstance(entries, dict) else {}
-        self.name = str(told.get("Id") or "")
-        found = [Attribute(one) for one in entries.get("Attributes") or () if isinstance(one, dict)]
-        self.attributes = {one.name: one for one in found if one.name}
+        self.name = str(document.get("Id") or "")
+        attributes = [Attribute(entry) for entry in entries.get("Attributes") or () if isinstance(entry, dict)]
+        self.attributes = {attribute.name: attribute for attribute in attributes if attribute.name}
         self.dependencies: list[Mapping[str, Any]] = [
-            one["Dependency"]
-            for one in entries.get("Dependencies") or ()
-            if isinstance(one, dict) and one.get("Type", "Map") == "Map" and isinstance(one.get("Dependency"), dict)
+            entry["Dependency"]
+            for entry in entries.get("Dependencies") or ()
+            if isinstance(entry, dict)
+            and entry.get("Type", "Map") == "Map"
+            and isinstance(entry.get("Dependency"), dict)
         ]
 
     def __len__(self) -> int:
         return len(self.attributes)
 
-    def get(self, name: str) -> Attribute | None:
-        """Return an attribute by its exact name."""
+    def find_attribute(self, name: str) -> Attribute | None:
+        """Return the attribute with this exact name, None where there is none."""
         return self.attributes.get(name)
 
-    def matching(self, pattern: str) -> Iterator[Attribute]:
-        """Yield the attributes whose name, or name without a suffix, matches as a whole."""
-        wanted = re.compile(pattern)
-        for one in self.attributes.values():
-            if wanted.fullmatch(one.name) or wanted.fullmatch(one.base):
-                yield one
+    def find_matching(self, pattern: str) -> Iterator[Attribute]:
+        """Yield the attributes whose whole name, with or without its suffix, matches a pattern."""
+        compiled = re.compile(pattern)
+        for attribute in self.attributes.values():
+            if compiled.fullmatch(attribute.name) or compiled.fullmatch(attribute.base_name):
+                yield attribute
 
-    def close_to(self, name: str) -> list[str]:
-        """Return names that somebody may have meant."""
+    def list_similar_names(self, name: str) -> list[str]:
+        """Return up to three names that are spelled like this one."""
         import difflib
 
         return difflib.get_close_matches(name, list(self.attributes), 3, 0.6)

@@ -2,24 +2,24 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From what is asked, in the project's words or by name, to attributes and values of this machine's registry."""
+"""Options and attribute names of a request resolved to attributes and values of one machine's registry."""
 
 from __future__ import annotations
 
 import re
 
 from ..._errors import BadRequest
-from .catalogue import AMI, KNOBS, PROFILES
+from .catalogue import AMI, BIOS_OPTIONS, LOCKING_PROFILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .catalogue import Part
+    from .catalogue import AttributePattern
     from .registry import Attribute, Registry, Value
 
-#: What can lock somebody out, or cannot be undone from here. No option allows it.
-DENIED = {
+#: Attributes that can lock people out or cannot be undone over Redfish are never set: reason -> pattern of names.
+DENIED_PATTERNS = {
     "a password": r"passw|pwd|AdminName",
     "the TPM": r"tpm|measuredboot",
     "secure boot": r"secureboot|secured_core|^sb_|certificate",
@@ -31,13 +31,13 @@ DENIED = {
 
 
 class Target:
-    """One attribute with the value that it is to have, and what asked for it."""
+    """One attribute, the value to give it, and the option and meaning that it was requested by."""
 
-    def __init__(self, attribute: Attribute, value: Value, knob: str, meaning: str) -> None:
+    def __init__(self, attribute: Attribute, value: Value, option: str, meaning: str) -> None:
         self.attribute = attribute
         self.value = value
-        #: The option that asks for it; "attributes" for one that was asked for by name.
-        self.knob = knob
+        #: The option that requests it; "attributes" where it is requested by its name.
+        self.option = option
         self.meaning = meaning
 
     @property
@@ -46,185 +46,206 @@ class Target:
         return self.attribute.name
 
 
-class Absent:
-    """An option that this machine cannot have, and why."""
+class MissingOption:
+    """A requested option that this machine does not have; ``sentence`` says why."""
 
-    def __init__(self, knob: str, meaning: str, sentence: str) -> None:
-        self.knob = knob
+    def __init__(self, option: str, meaning: str, sentence: str) -> None:
+        self.option = option
         self.meaning = meaning
         self.sentence = sentence
 
 
-def denied(attribute: Attribute) -> str | None:
-    """Return why an attribute is never set from here, None where it may be."""
-    if attribute.secret:
+def deny_reason(attribute: Attribute) -> str | None:
+    """Return what an attribute is about if it is never set over Redfish, None where it may be set."""
+    if attribute.is_secret:
         return "a password"
-    return next((why for why, rule in DENIED.items() if re.search(rule, attribute.base, re.IGNORECASE)), None)
+    return next(
+        (
+            subject
+            for subject, pattern in DENIED_PATTERNS.items()
+            if re.search(pattern, attribute.base_name, re.IGNORECASE)
+        ),
+        None,
+    )
 
 
-def resolve(
+def resolve_request(
     registry: Registry,
     vendor: str,
     active: Mapping[str, Value],
     options: Mapping[str, str],
     attributes: Mapping[str, Value],
-) -> tuple[dict[str, Target], list[Absent]]:
-    """Return the attributes to have by name, and the options that this machine does not have.
+) -> tuple[dict[str, Target], list[MissingOption]]:
+    """Return the targets by attribute name, and the requested options that this machine does not have.
 
-    An active value that means what is asked for is left as it is, such as Auto where it is on. Raises BadRequest for an
-    attribute that the machine does not know, or that must not be set from here.
+    An active value with the requested meaning stays, such as Auto where on is requested. Raises BadRequest for an
+    attribute that the machine does not have, or that is never set.
     """
     targets: dict[str, Target] = {}
-    absent: list[Absent] = []
-    for knob, meaning in options.items():
-        found = _by_knob(registry, vendor, active, knob, meaning)
-        if isinstance(found, Absent):
-            absent.append(found)
+    absent: list[MissingOption] = []
+    for option, meaning in options.items():
+        result = _resolve_option(registry, vendor, active, option, meaning)
+        if isinstance(result, MissingOption):
+            absent.append(result)
             continue
-        for target in found:
-            _add(targets, target)
+        for target in result:
+            _add_target(targets, target)
     for name, value in attributes.items():
-        _add(targets, _by_name(registry, str(name), value))
+        _add_target(targets, _resolve_attribute(registry, str(name), value))
     return targets, absent
 
 
-def profile_of(registry: Registry, vendor: str) -> Target | None:
-    """Return the profile that locks others, with the value that frees them; None where the machine has none."""
-    part = PROFILES.get(vendor)
-    found = list(registry.matching(part.name)) if part else []
-    value = value_of(found[0], (part.values or {})["custom"]) if part and len(found) == 1 else None
-    return None if value is None else Target(found[0], value, "unlock", "custom")
+def find_locking_profile(registry: Registry, vendor: str) -> Target | None:
+    """Return the profile that locks attributes, with the value that unlocks them; None where the machine has none."""
+    pattern = LOCKING_PROFILES.get(vendor)
+    matches = list(registry.find_matching(pattern.name_pattern)) if pattern else []
+    value = (
+        find_value_for_meaning(matches[0], (pattern.values or {})["custom"]) if pattern and len(matches) == 1 else None
+    )
+    return None if value is None else Target(matches[0], value, "unlock", "custom")
 
 
-def attribute_of(registry: Registry, vendor: str, knob: str) -> Attribute | None:
-    """Return the attribute of an option on this machine, None where it has none or several of that name."""
-    for way in ways_of(vendor, knob):
-        found = list(registry.matching(way[0].name))
-        if found:
-            return found[0] if len(found) == 1 else None
+def find_attribute_of_option(registry: Registry, vendor: str, option: str) -> Attribute | None:
+    """Return the attribute of an option on this machine, None where none or several match."""
+    for way in list_ways(vendor, option):
+        matches = list(registry.find_matching(way[0].name_pattern))
+        if matches:
+            return matches[0] if len(matches) == 1 else None
     return None
 
 
-def ways_of(vendor: str, knob: str) -> list[Sequence[Part]]:
-    """Return the ways to set an option: those of the vendor, then those of AMI, which other makers build on too."""
-    ways = KNOBS[knob].ways
+def list_ways(vendor: str, option: str) -> list[Sequence[AttributePattern]]:
+    """Return the ways to set an option: those of the vendor, then those of AMI, on which other vendors build too."""
+    ways = BIOS_OPTIONS[option].ways
     return [*ways.get(vendor, ()), *(ways.get(AMI, ()) if vendor != AMI else ())]
 
 
-def meaning_of(knob: str, attribute: Attribute, value: Value, vendor: str) -> str | None:
-    """Return what a value of an attribute means in the words of an option; None for one without a meaning there."""
-    parts = [way[0] for way in ways_of(vendor, knob)]
-    names = (attribute.name, attribute.base)
-    part = next((part for part in parts if any(re.fullmatch(part.name, name) for name in names)), None)
-    values = (part.values if part else None) or KNOBS[knob].values
-    texts = [_plain(text, attribute) for text in (dict(attribute.values).get(str(value), ""), str(value)) if text]
-    for meaning, rules in values.items():
-        if any(re.fullmatch(rule, text) for rule in rules for text in texts):
+def find_meaning_of_value(option: str, attribute: Attribute, value: Value, vendor: str) -> str | None:
+    """Return the value of an option that a value of its attribute stands for, None where it stands for none."""
+    patterns = [way[0] for way in list_ways(vendor, option)]
+    names = (attribute.name, attribute.base_name)
+    pattern = next(
+        (pattern for pattern in patterns if any(re.fullmatch(pattern.name_pattern, name) for name in names)), None
+    )
+    values = (pattern.values if pattern else None) or BIOS_OPTIONS[option].values
+    texts = [
+        _normalize_value(text, attribute) for text in (dict(attribute.values).get(str(value), ""), str(value)) if text
+    ]
+    for meaning, value_patterns in values.items():
+        if any(re.fullmatch(value_pattern, text) for value_pattern in value_patterns for text in texts):
             return meaning
     return None
 
 
-def value_of(attribute: Attribute, rules: Sequence[str], active: Value = None) -> Value:
-    """Return the value of an attribute that a meaning stands for, None where it has none or several."""
+def find_value_for_meaning(attribute: Attribute, patterns: Sequence[str], active: Value = None) -> Value:
+    """Return the value that matches the patterns, the active one if it does; None unless exactly one matches."""
     for name, title in attribute.values:
-        if name == active and any(re.fullmatch(rule, _plain(title, attribute)) for rule in rules):
+        if name == active and any(re.fullmatch(pattern, _normalize_value(title, attribute)) for pattern in patterns):
             return name
     if attribute.type == "Boolean":
-        return next((value for value in (True, False) if re.fullmatch(rules[0], str(value).lower())), None)
-    for rule in rules:
-        # The title first: some machines count their values, and 0 may be the number of any.
-        for place in (1, 0):
-            found = [one[0] for one in attribute.values if re.fullmatch(rule, _plain(one[place], attribute))]
-            if len(found) == 1:
-                return found[0]
-            if found:
+        return next((value for value in (True, False) if re.fullmatch(patterns[0], str(value).lower())), None)
+    for pattern in patterns:
+        # Titles are compared first: on some machines values are numbers, and 0 may be the number of any of them.
+        for text_index in (1, 0):
+            names = [
+                value[0]
+                for value in attribute.values
+                if re.fullmatch(pattern, _normalize_value(value[text_index], attribute))
+            ]
+            if len(names) == 1:
+                return names[0]
+            if names:
                 return None
     return None
 
 
-def _by_knob(
-    registry: Registry, vendor: str, active: Mapping[str, Value], knob: str, meaning: str
-) -> list[Target] | Absent:
-    setting = KNOBS[knob]
-    for way in ways_of(vendor, knob):
+def _resolve_option(
+    registry: Registry, vendor: str, active: Mapping[str, Value], option: str, meaning: str
+) -> list[Target] | MissingOption:
+    bios_option = BIOS_OPTIONS[option]
+    for way in list_ways(vendor, option):
         targets: list[Target] = []
-        for part in way:
-            found = list(registry.matching(part.name))
-            if len(found) > 1:
-                names = ", ".join(one.name for one in found)
+        for pattern in way:
+            matches = list(registry.find_matching(pattern.name_pattern))
+            if len(matches) > 1:
+                names = ", ".join(match.name for match in matches)
                 raise BadRequest(
-                    f"{knob}: this machine has several attributes of that name, {names}. Choose one with the option "
+                    f"{option}: this machine has several attributes of that name, {names}. Choose one with the option "
                     "attributes, and leave this one out."
                 )
-            if not found:
-                if part.needed:
+            if not matches:
+                if pattern.required:
                     break
                 continue
-            rules = (part.values or setting.values).get(meaning)
-            if rules is None:
+            value_patterns = (pattern.values or bios_option.values).get(meaning)
+            if value_patterns is None:
                 continue
-            value = value_of(found[0], rules, active.get(found[0].name))
+            value = find_value_for_meaning(matches[0], value_patterns, active.get(matches[0].name))
             if value is None:
-                return Absent(
-                    knob,
+                return MissingOption(
+                    option,
                     meaning,
-                    f"{setting.title}: this machine has {found[0].name}, but not as {meaning}. It offers "
-                    f"{found[0].allowed()}.",
+                    f"{bios_option.title}: this machine has {matches[0].name}, but not as {meaning}. It offers "
+                    f"{matches[0].format_allowed_values()}.",
                 )
-            targets.append(Target(found[0], value, knob, meaning))
+            targets.append(Target(matches[0], value, option, meaning))
         else:
             if targets:
                 return targets
-    return Absent(
-        knob, meaning, f"{setting.title}: this machine has no such attribute.{_suggested(registry, setting.words)}"
+    return MissingOption(
+        option,
+        meaning,
+        f"{bios_option.title}: this machine has no such "
+        f"attribute.{_similar_titles_hint(registry, bios_option.title_words)}",
     )
 
 
-def _suggested(registry: Registry, words: str) -> str:
-    """Return attributes whose title looks like what was asked for, for a person to judge; none is set for it."""
-    wanted = [_letters(word) for word in words.split()]
-    found = [
-        f"{one.name} ({one.title})"
-        for one in registry.attributes.values()
-        if all(word in _letters(one.title) for word in wanted)
+def _similar_titles_hint(registry: Registry, words: str) -> str:
+    """Return a sentence that names attributes with all these words in their titles, which a person may set by name."""
+    words_wanted = [_keep_letters_and_digits(word) for word in words.split()]
+    similar = [
+        f"{attribute.name} ({attribute.title})"
+        for attribute in registry.attributes.values()
+        if all(word in _keep_letters_and_digits(attribute.title) for word in words_wanted)
     ]
-    if not found:
+    if not similar:
         return ""
-    return f" By its title it may be {' or '.join(found[:3])}; if so, set it with the option attributes."
+    return f" By its title it may be {' or '.join(similar[:3])}; if so, set it with the option attributes."
 
 
-def _by_name(registry: Registry, name: str, value: Value) -> Target:
-    attribute = registry.get(name)
+def _resolve_attribute(registry: Registry, name: str, value: Value) -> Target:
+    attribute = registry.find_attribute(name)
     if attribute is None:
-        near = registry.close_to(name)
+        similar = registry.list_similar_names(name)
         raise BadRequest(
             f"attributes: this machine has no {name}. "
-            + (f"Did you mean {' or '.join(near)}? " if near else "")
+            + (f"Did you mean {' or '.join(similar)}? " if similar else "")
             + "The module epyc_bios_info lists all."
         )
-    why = denied(attribute)
-    if why:
+    reason = deny_reason(attribute)
+    if reason:
         raise BadRequest(
-            f"attributes: {name} is about {why}. That can lock people out or cannot be undone, so this module never "
+            f"attributes: {name} is about {reason}. That can lock people out or cannot be undone, so this module never "
             "sets it. Use the setup of the machine."
         )
-    return Target(attribute, attribute.convert(value), "attributes", str(value))
+    return Target(attribute, attribute.convert_value(value), "attributes", str(value))
 
 
-def _add(targets: dict[str, Target], new: Target) -> None:
+def _add_target(targets: dict[str, Target], new: Target) -> None:
     before = targets.get(new.name)
     if before is not None and before.value != new.value:
         raise BadRequest(
-            f"{new.name} is wanted as {before.value} by {before.knob} and as {new.value} by {new.knob}. Leave one out."
+            f"{new.name} is wanted as {before.value} by {before.option} and as {new.value} by {new.option}. Leave one "
+            "out."
         )
     targets.setdefault(new.name, new)
 
 
-def _plain(text: str, attribute: Attribute) -> str:
-    """Return a value to compare; some makers put the name of the attribute in front of it."""
-    plain, name = _letters(text), _letters(attribute.base)
+def _normalize_value(text: str, attribute: Attribute) -> str:
+    """Return the letters and digits of a value, without the name of the attribute that some vendors put before it."""
+    plain, name = _keep_letters_and_digits(text), _keep_letters_and_digits(attribute.base_name)
     return plain[len(name) :] if plain.startswith(name) and len(plain) > len(name) else plain
 
 
-def _letters(text: str) -> str:
+def _keep_letters_and_digits(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())

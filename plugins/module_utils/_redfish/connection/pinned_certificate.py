@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def parse_fingerprint(text: str) -> bytes:
-    """Return the bytes of a SHA-256 as people write it, with colons or without."""
+    """Return the 32 bytes of a SHA-256 that is written in hexadecimal, with or without colons."""
     plain = re.sub(r"^sha256[:=]", "", text.strip(), flags=re.IGNORECASE)
     digits = re.sub(r"[:\s]", "", plain)
     if not re.fullmatch(r"[0-9A-Fa-f]{64}", digits):
@@ -33,28 +33,28 @@ def parse_fingerprint(text: str) -> bytes:
     return bytes.fromhex(digits)
 
 
-class Pinned(ssl.SSLContext):
-    """Accepts one certificate, whoever signed it and whatever name it has."""
+class PinnedContext(ssl.SSLContext):
+    """A TLS context that accepts exactly one certificate, whoever signed it and whatever name it has."""
 
-    pin = b""
+    sha256 = b""
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
-        """Make the handshake, and refuse any other certificate."""
+        """Make the handshake; raises BmcError for any other certificate."""
         wrapped = super().wrap_socket(*args, **kwargs)
-        found = hashlib.sha256(wrapped.getpeercert(binary_form=True) or b"").digest()
-        if not hmac.compare_digest(found, self.pin):
+        actual_sha256 = hashlib.sha256(wrapped.getpeercert(binary_form=True) or b"").digest()
+        if not hmac.compare_digest(actual_sha256, self.sha256):
             wrapped.close()
             raise BmcError(
-                f"The certificate of the BMC has the fingerprint {found.hex(':').upper()}, and not the one that was "
-                "given. It was replaced, or another computer answers in its place. No password was sent."
+                f"The certificate of the BMC has the fingerprint {actual_sha256.hex(':').upper()}, and not the one "
+                "that was given. It was replaced, or another computer answers in its place. No password was sent."
             )
         return wrapped
 
 
-def pinned(pin: bytes) -> ssl.SSLContext:
-    """Return a context that accepts the certificate with this SHA-256."""
-    context = Pinned(ssl.PROTOCOL_TLS_CLIENT)
+def make_pinned_context(sha256: bytes) -> ssl.SSLContext:
+    """Return a TLS context that accepts only the certificate with this SHA-256."""
+    context = PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    context.pin = pin
+    context.sha256 = sha256
     return context

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a BMC answers, and its errors in words: one sentence, without a secret.
+"""Responses of a BMC, and its error messages as one sentence without the password.
 
 Source: DMTF DSP0266, "Error responses"; DSP2065 for the registry of messages.
 """
@@ -21,47 +21,47 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-#: How much of a message of a BMC is told.
-LONGEST = 300
-#: Words of a licence that is missing: Supermicro's OEM message, and the standard one.
-NO_LICENCE = ("OemLicenseNotPassed", "LicenseNotPassed", "LicenseRequired", "InsufficientLicense", "not licensed")
+#: The number of characters after which a message of a BMC is cut.
+MAX_MESSAGE_LENGTH = 300
+#: Words in a message that a licence is missing: Supermicro's OEM message, and the standard ones.
+NO_LICENCE_WORDS = ("OemLicenseNotPassed", "LicenseNotPassed", "LicenseRequired", "InsufficientLicense", "not licensed")
 
 
 class BmcError(TuningError):
-    """The BMC cannot be asked, or does not do what it is asked."""
+    """The BMC cannot be reached, or does not do what was requested."""
 
 
-class Busy(BmcError):
-    """The BMC answers that it is busy, for longer than anybody waits."""
+class BmcBusy(BmcError):
+    """The BMC still responds that it is busy after the time that requests are repeated for."""
 
 
-class RefusedByBmc(BmcError):
-    """The BMC refused one request; ``answer`` is what it said."""
+class RequestRefused(BmcError):
+    """The BMC refused one request; ``response`` has its reason."""
 
-    def __init__(self, sentence: str, answer: Answer) -> None:
-        super().__init__(sentence, status=answer.status)
-        self.answer = answer
+    def __init__(self, sentence: str, response: Response) -> None:
+        super().__init__(sentence, status=response.status)
+        self.response = response
 
 
 class Message:
-    """One entry of ExtendedInfo, or of the messages of a settings object."""
+    """One message of a BMC: an entry of ExtendedInfo, or of the messages of a settings object."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.id = str(told.get("MessageId") or "")
-        self.text = str(told.get("Message") or "")
-        self.severity = str(told.get("MessageSeverity") or told.get("Severity") or "")
-        self.arguments = [str(one) for one in told.get("MessageArgs") or ()]
-        self.properties = [str(one).rsplit("/", 1)[-1].lstrip("#") for one in told.get("RelatedProperties") or ()]
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.id = str(entry.get("MessageId") or "")
+        self.text = str(entry.get("Message") or "")
+        self.severity = str(entry.get("MessageSeverity") or entry.get("Severity") or "")
+        self.arguments = [str(argument) for argument in entry.get("MessageArgs") or ()]
+        self.properties = [str(path).rsplit("/", 1)[-1].lstrip("#") for path in entry.get("RelatedProperties") or ()]
 
     @property
-    def good(self) -> bool:
-        """Return whether it only says that something worked."""
+    def is_success(self) -> bool:
+        """Return whether the message only confirms that something worked."""
         return self.id.rsplit(".", 1)[-1] in ("Success", "Created", "AccountModified", "NoOperation") or (
             self.severity.upper() == "OK"
         )
 
-    def names(self, attribute: str) -> bool:
-        """Return whether it speaks of an attribute."""
+    def mentions_attribute(self, attribute: str) -> bool:
+        """Return whether the message is about an attribute, by its properties, its arguments or its text."""
         return (
             attribute in self.properties
             or attribute in self.arguments
@@ -69,8 +69,8 @@ class Message:
         )
 
 
-class Answer:
-    """Status, headers with names in lower case, and the JSON of the body."""
+class Response:
+    """One HTTP response: status, headers with names in lower case, and the JSON object of the body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: Any, secret: str = "") -> None:
         self.status = status
@@ -86,71 +86,73 @@ class Answer:
 
     @property
     def messages(self) -> list[Message]:
-        """Return what is said in the body of an error, or beside the resource."""
+        """Return the messages in the body, those of an error first and those beside a resource after them."""
         error = self.body.get("error")
-        told = list(error.get("@Message.ExtendedInfo") or ()) if isinstance(error, dict) else []
-        told += self.body.get("@Message.ExtendedInfo") or ()
-        found = [Message(one) for one in told if isinstance(one, dict)]
-        if not found and isinstance(error, dict):
-            found = [Message({"MessageId": error.get("code"), "Message": error.get("message")})]
-        return found
+        entries = list(error.get("@Message.ExtendedInfo") or ()) if isinstance(error, dict) else []
+        entries += self.body.get("@Message.ExtendedInfo") or ()
+        messages = [Message(entry) for entry in entries if isinstance(entry, dict)]
+        if not messages and isinstance(error, dict):
+            messages = [Message({"MessageId": error.get("code"), "Message": error.get("message")})]
+        return messages
 
-    def says(self, *words: str) -> bool:
-        """Return whether a message holds one of the words."""
-        text = " ".join(f"{one.id} {one.text}" for one in self.messages).lower()
+    def mentions_any(self, *words: str) -> bool:
+        """Return whether a message contains one of the words."""
+        text = " ".join(f"{message.id} {message.text}" for message in self.messages).lower()
         return any(word.lower() in text for word in words)
 
     @property
-    def licence(self) -> bool:
-        """Return whether a licence is missing."""
-        return self.status in (400, 403) and self.says(*NO_LICENCE)
+    def lacks_licence(self) -> bool:
+        """Return whether the BMC refuses because a licence is missing."""
+        return self.status in (400, 403) and self.mentions_any(*NO_LICENCE_WORDS)
 
-    def reason(self) -> str:
-        """Return what the BMC says, in parentheses, to stand behind a word; empty where it says nothing."""
-        said = self.said()
-        return f" ('{said}')" if said else ""
+    def quoted_error_messages(self) -> str:
+        """Return the error messages in parentheses, with a blank before them; empty where there are none."""
+        messages = self.error_messages()
+        return f" ('{messages}')" if messages else ""
 
-    def said(self) -> str:
-        """Return the messages that are no success, cut short, without the password."""
-        texts = [one.text or one.id for one in self.messages if not one.good]
+    def error_messages(self) -> str:
+        """Return the texts of all messages but successes, without the password, at most MAX_MESSAGE_LENGTH long."""
+        texts = [message.text or message.id for message in self.messages if not message.is_success]
         text = " ".join(" ".join(texts).split())
         if self._secret:
             text = text.replace(self._secret, "***")
-        return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
 
-    def sentence(self) -> str:
-        """Return status and message as a sentence."""
-        return f"status {self.status}{self.reason()}."
+    def status_message(self) -> str:
+        """Return status and error messages, to stand behind a colon."""
+        return f"status {self.status}{self.quoted_error_messages()}."
 
-    def seconds_to_wait(self) -> float | None:
-        """Return what the header Retry-After says in seconds; None for a date or nothing."""
+    def retry_after_seconds(self) -> float | None:
+        """Return the seconds of the header Retry-After; None where it has a date or is not there."""
         return parse_whole(self.headers.get("retry-after", "").strip())
 
 
-def messages_of(told: Iterable[Any]) -> Iterator[Message]:
-    """Yield the messages of a list of a resource."""
-    for one in told:
-        if isinstance(one, dict):
-            yield Message(one)
+def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
+    """Yield the messages of a list in a resource."""
+    for entry in entries:
+        if isinstance(entry, dict):
+            yield Message(entry)
 
 
-def explain(name: str, error: Exception, timeout: float) -> str:
-    """Return why a BMC cannot be reached, and what to do."""
+def connection_error_message(bmc_name: str, error: Exception, timeout: float) -> str:
+    """Return a sentence why a BMC cannot be reached, and what to do."""
     cause: object = getattr(error, "reason", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
-            f"The certificate of the BMC {name} cannot be verified: {cause.verify_message}. Give the certificate of "
-            "its authority as ca_path, or the SHA-256 of its own as fingerprint. No password was sent."
+            f"The certificate of the BMC {bmc_name} cannot be verified: {cause.verify_message}. Give the certificate "
+            "of its authority as ca_path, or the SHA-256 of its own as fingerprint. No password was sent."
         )
     if isinstance(cause, ssl.SSLError):
-        why = getattr(cause, "reason", None) or cause.args[-1]
-        return f"The BMC {name} speaks no TLS that is safe: {why}. No password was sent."
+        reason = getattr(cause, "reason", None) or cause.args[-1]
+        return f"The BMC {bmc_name} speaks no TLS that is safe: {reason}. No password was sent."
     if isinstance(cause, socket.gaierror):
-        return f"The name of the BMC {name} is not known here. Check the name and the name server of the controller."
+        return (
+            f"The name of the BMC {bmc_name} is not known here. Check the name and the name server of the controller."
+        )
     if isinstance(cause, (TimeoutError, socket.timeout)):
         return (
-            f"The BMC {name} did not answer within {timeout:.0f} seconds. Check its network, or whether it hangs; its "
-            "own reset does not touch the server."
+            f"The BMC {bmc_name} did not answer within {timeout:.0f} seconds. Check its network, or whether it hangs; "
+            "its own reset does not touch the server."
         )
     words = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-    return f"The BMC {name} cannot be reached: {words}. Check its address, its network and whether it is on."
+    return f"The BMC {bmc_name} cannot be reached: {words}. Check its address, its network and whether it is on."

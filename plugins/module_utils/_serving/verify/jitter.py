@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
-from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
+from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
     seen = None if isinstance(proof, str) else proof["noise"]
     if seen is None:
         why = proof if isinstance(proof, str) else "no thread computed, or /proc/interrupts cannot be read."
-        return Item(key, title, UNKNOWN if alone else UNASKED, f"Not known: {why}")
+        return Item(key, title, UNKNOWN if alone else NOT_CONFIGURED, f"Not known: {why}")
     # Each is judged only where something keeps it away: boot parameters the tick and the interrupts of devices, and
     # isolcpus or a partition the tasks of others.
     wrong = []
@@ -55,7 +55,9 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
         return Item(key, title, WRONG, " ".join([sentence, *wrong]))
     if alone:
         return Item(key, title, OK, sentence)
-    return Item(key, title, UNASKED, f"{sentence} Nothing keeps others off these CPUs, so that this is no fault.")
+    return Item(
+        key, title, NOT_CONFIGURED, f"{sentence} Nothing keeps others off these CPUs, so that this is no fault."
+    )
 
 
 def _cpus(fs: KernelFS, path: str) -> set[int]:

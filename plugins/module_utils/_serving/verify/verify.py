@@ -14,8 +14,8 @@ import time
 from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
 from ..._knobs.managed_units import read_unit_properties
-from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
-from ..._verify.placement.watch import Watch
+from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
+from ..._verify.placement.watch import ServiceWatch
 from ..hooks import http, keys
 from ..unit.installed import list_installed, repair_message, replaced_files
 from . import jitter, worker
@@ -76,7 +76,7 @@ def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
         else:
             word = states.get(model, "unknown")
             sentence = f"The model is {word}, and is read when somebody asks for it. It was not asked."
-            items.append(_item("speed", label, WRONG if word == "failed" else UNASKED, sentence, word))
+            items.append(_item("speed", label, WRONG if word == "failed" else NOT_CONFIGURED, sentence, word))
     return items, facts
 
 
@@ -175,7 +175,7 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
     """Judge whether tokens are guessed before they are computed, where that was planned."""
     kinds = ", ".join(plan["speculation"])
     if not kinds:
-        return _item("speculation", name, UNASKED, "It was not told to speculate.")
+        return _item("speculation", name, NOT_CONFIGURED, "It was not told to speculate.")
     if trial.guessed:
         drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
         share = f"{100 * (trial.acceptance or 0):.0f} %"
@@ -208,20 +208,20 @@ def speed(name: str, trial: Trial, question: Question = trials.PLAIN) -> Item:
     return _item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 
-def _watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> Watch | str:
+def _watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> ServiceWatch | str:
     try:
-        return Watch(host, {**expect, "service": unit}, clock)
+        return ServiceWatch(host, {**expect, "service": unit}, clock)
     except TuningError as error:
         return str(error)
 
 
-def _proof(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
+def _proof(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] | str:
     if isinstance(watch, str):
         return watch
     if not trial.tokens and not trial.others:
         return trial.reason
     try:
-        return watch.since(by_busiest=trial.tokens > 0)
+        return watch.sample_since_start(relative_to_busiest=trial.tokens > 0)
     except TuningError as error:
         return str(error)
 

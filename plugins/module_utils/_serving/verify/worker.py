@@ -14,7 +14,7 @@ from ..._drift.next_step import advise_on_unit
 from ..._errors import TuningError
 from ..._knobs.managed_units import read_unit_properties
 from ..._verify.checklist_items import OK, UNKNOWN, WRONG, Item
-from ..._verify.placement.watch import Watch
+from ..._verify.placement.watch import ServiceWatch
 from ..options.unit_names import WORKER_UNIT as UNIT
 from ..unit import installed
 
@@ -69,7 +69,7 @@ def _runs(plan: Mapping[str, Any]) -> Item:
 def _placement(host: Host, plan: Mapping[str, Any], clock: Any) -> Item:
     asked = {"service": UNIT, **{key: plan["expect"][key] for key in ("cpus", "nodes")}}
     try:
-        proof: Any = Watch(host, asked, clock).now()
+        proof: Any = ServiceWatch(host, asked, clock).sample_now()
     except TuningError as error:
         return _item("placement", UNKNOWN, f"Not known: {error}")
     verdicts = proof["verdicts"]

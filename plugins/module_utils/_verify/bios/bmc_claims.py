@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the BMC says of a BIOS setting, held against what the kernel shows of it: one table of both.
+"""What the BMC claims of BIOS settings, compared with what the kernel shows, in one table.
 
-The kernel decides wherever it shows a setting. Where it shows nothing, what the BMC says stays a claim. A BMC that says
-what the kernel does not show is wrong, and both are named.
+Where the kernel shows a setting, it decides, and a BMC that claims another value is wrong. Where the kernel shows
+nothing, the value of the BMC stays a claim.
 """
 
 from __future__ import annotations
@@ -20,50 +20,52 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: Options of epyc_bios_settings that have another name here, and words of theirs that stand for others here.
-NAMES = {"df_c_states": "df_cstates"}
-WORDS = {"memory_encryption": {"on": "tsme"}}
-HEADS = ("setting", "wanted", "BMC active", "BMC pending", "kernel", "verdict")
+#: Options of epyc_bios_settings whose setting has another name here, and values that are translated, by setting.
+OPTION_TO_SETTING = {"df_c_states": "df_cstates"}
+VALUE_TRANSLATIONS = {"memory_encryption": {"on": "tsme"}}
+TABLE_HEAD = ("setting", "wanted", "BMC active", "BMC pending", "kernel", "verdict")
 
 
 class Claim:
-    """What the BMC says of one setting, and what was asked of the BMC, in the words of this package."""
+    """The active, pending and requested value of one setting at the BMC, as values of this package."""
 
-    def __init__(self, name: str, told: object) -> None:
-        if not isinstance(told, dict):
+    def __init__(self, name: str, entry: object) -> None:
+        if not isinstance(entry, dict):
             raise BadRequest(f"claims: {name} has to be a table, as epyc_bios_settings returns it.")
-        self.name = NAMES.get(name, name)
-        self.title = str(told.get("title") or name)
-        self.attribute = told.get("attribute")
-        self.wanted, self.active, self.pending = (self._word(told.get(key)) for key in ("wanted", "active", "pending"))
+        self.name = OPTION_TO_SETTING.get(name, name)
+        self.title = str(entry.get("title") or name)
+        self.attribute = entry.get("attribute")
+        self.wanted, self.active, self.pending = (
+            self._translate_value(entry.get(key)) for key in ("wanted", "active", "pending")
+        )
 
-    def _word(self, value: Any) -> str | None:
+    def _translate_value(self, value: Any) -> str | None:
         if value is None:
             return None
         if self.name == "nps":
             return f"NPS{value}" if parse_whole(str(value)) is not None else str(value)
-        return WORDS.get(self.name, {}).get(str(value), str(value))
+        return VALUE_TRANSLATIONS.get(self.name, {}).get(str(value), str(value))
 
 
-def parse(told: Mapping[str, Any]) -> dict[str, Claim]:
-    """Return the claims by the names of the settings here."""
-    claims = [Claim(name, one) for name, one in told.items()]
+def parse_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
+    """Return the claims by setting, from the return value of epyc_bios_settings."""
+    claims = [Claim(name, one) for name, one in entries.items()]
     return {claim.name: claim for claim in claims}
 
 
-def judge(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[Item]:
-    """Return the items as they are with the claims, and one more for each claim that the kernel knows nothing of."""
+def judge_with_claims(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[Item]:
+    """Return the items with verdicts that regard the claims, and one more item for each claim without an item."""
     known = {item.name for item in items}
     more = [
         Item(claim.name, claim.title, UNKNOWN, f"It should be {claim.wanted}; no kernel file shows it.", claim.wanted)
         for claim in claims.values()
         if claim.name not in known and claim.wanted is not None
     ]
-    return [_judged(item, claims[item.name]) if item.name in claims else item for item in [*items, *more]]
+    return [_judge_item(item, claims[item.name]) if item.name in claims else item for item in [*items, *more]]
 
 
-def _judged(item: Item, claim: Claim) -> Item:
-    verdict, words = item.verdict, _said(claim)
+def _judge_item(item: Item, claim: Claim) -> Item:
+    verdict, words = item.verdict, _claim_message(claim)
     if item.expected is None or verdict == PENDING:
         pass
     elif item.found == item.expected:
@@ -82,15 +84,15 @@ def _judged(item: Item, claim: Claim) -> Item:
     return Item(item.name, item.title, verdict, f"{item.sentence} {words}", item.expected, item.found)
 
 
-def _said(claim: Claim) -> str:
+def _claim_message(claim: Claim) -> str:
     if claim.active is None:
         return ""
     soon = f", and {claim.pending} after the next boot" if claim.pending is not None else ""
     return f"The BMC says {claim.active}{soon}."
 
 
-def rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
-    """Return the items as plain data with what the BMC says of each."""
+def build_rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
+    """Return the items as plain data with the values of the BMC."""
     out = []
     for item in items:
         claim = claims.get(item.name)
@@ -99,16 +101,16 @@ def rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, A
     return out
 
 
-def render(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of the rows that are expected, or that the BMC says something of."""
+def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table for people of the rows that are expected or that the BMC has a value of."""
     said = {PENDING: "waits for a reboot", OK: OK}
-    lines = [HEADS] + [
+    lines = [TABLE_HEAD] + [
         (
             str(row["title"]),
             *(str(row[key] or "-") for key in ("expected", "bmc_active", "bmc_pending", "found")),
             said.get(row["verdict"], str(row["verdict"])),
         )
-        for row in found
+        for row in rows
         if row["expected"] is not None or row["bmc_active"] is not None
     ]
     return format_columns(lines)

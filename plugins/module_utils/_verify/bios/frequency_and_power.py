@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Frequencies and power: boost, CPPC, and what the management port of the CPU (HSMP) tells.
+"""Boost, CPPC, and the power limit that the management port of the CPU (HSMP) reports.
 
 Source: Documentation/admin-guide/pm/amd-pstate.rst, Documentation/arch/x86/amd_hsmp.rst and
 drivers/platform/x86/amd/hsmp/hwmon.c of the Linux kernel.
@@ -14,19 +14,19 @@ from .setting import OFF, ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .setting import Look, Seen
+    from .setting import KernelView, Reading
 
 CPUS = "/sys/devices/system/cpu"
 HWMON, HSMP_SENSOR = "/sys/class/hwmon", "amd_hsmp_hwmon"
 HSMP_DRIVERS = ("amd_hsmp", "hsmp_acpi")
 
 
-def boost(look: Look) -> Seen:
-    """Return whether cores may leave their base frequency."""
-    if "cpb" not in look.top.flags:
+def read_boost(view: KernelView) -> Reading:
+    """Return whether cores may run faster than their base frequency."""
+    if "cpb" not in view.top.flags:
         return OFF, "the CPU does not show the flag cpb"
     path = f"{CPUS}/cpufreq/boost"
-    value = look.fs.read_if_present(path)
+    value = view.fs.read_if_present(path)
     if value is None:
         return None, f"there is no {path}, and the CPU flag cpb only says that boost is possible"
     return (ON if value == "1" else OFF), f"{path} is {value}" + (
@@ -34,43 +34,43 @@ def boost(look: Look) -> Seen:
     )
 
 
-def cppc(look: Look) -> Seen:
+def read_cppc(view: KernelView) -> Reading:
     """Return whether the firmware offers CPPC."""
-    top = look.top
+    top = view.top
     if (top.cpufreq_driver or "").startswith("amd-pstate"):
         return ON, f"the driver is {top.cpufreq_driver}"
-    if look.fs.is_dir(f"{CPUS}/cpu{top.online[0]}/acpi_cppc"):
+    if view.fs.is_dir(f"{CPUS}/cpu{top.online[0]}/acpi_cppc"):
         return ON, f"the firmware describes it in {CPUS}/cpu{top.online[0]}/acpi_cppc"
-    if not look.fs.is_dir("/sys/firmware/acpi"):
+    if not view.fs.is_dir("/sys/firmware/acpi"):
         return None, "the kernel shows no ACPI"
     return OFF, f"the firmware gives no {CPUS}/cpu{top.online[0]}/acpi_cppc"
 
 
-def preferred_cores(look: Look) -> Seen:
+def read_preferred_cores(view: KernelView) -> Reading:
     """Return whether the firmware ranks cores."""
-    top = look.top
+    top = view.top
     path = f"{CPUS}/cpufreq/policy{top.online[0]}/amd_pstate_hw_prefcore"
-    value = look.fs.read_if_present(path)
+    value = view.fs.read_if_present(path)
     if value is None:
         return None, f"only the driver amd-pstate shows it, and the driver here is {top.cpufreq_driver or 'none'}"
     return (ON if value == "enabled" else OFF), f"{path} is {value}"
 
 
-def hsmp(look: Look) -> Seen:
-    """Return whether the management port answers."""
-    if look.fs.read_status("/dev/hsmp") is not None:
+def read_hsmp(view: KernelView) -> Reading:
+    """Return whether the management port of the CPU (HSMP) answers."""
+    if view.fs.read_status("/dev/hsmp") is not None:
         return ON, "/dev/hsmp is there"
-    loaded = [driver for driver in HSMP_DRIVERS if look.fs.is_dir(f"/sys/module/{driver}")]
+    loaded = [driver for driver in HSMP_DRIVERS if view.fs.is_dir(f"/sys/module/{driver}")]
     if loaded:
         return OFF, f"the driver {loaded[0]} is loaded, but HSMP does not answer"
     return None, f"neither {' nor '.join(HSMP_DRIVERS)} is loaded; load one with modprobe, then /dev/hsmp shows it"
 
 
-def power_limit(look: Look) -> Seen:
-    """Return the power that a socket may take, the least of all sockets."""
-    folders = [f"{HWMON}/{name}" for name in look.fs.list_names(HWMON)]
-    sensors = [folder for folder in folders if look.fs.read_if_present(f"{folder}/name") == HSMP_SENSOR]
-    limits = [int(look.fs.read_if_present(f"{folder}/power1_cap") or 0) // 1000000 for folder in sensors]
+def read_power_limit(view: KernelView) -> Reading:
+    """Return the lowest power limit of all sockets in watts, as 400 W."""
+    folders = [f"{HWMON}/{name}" for name in view.fs.list_names(HWMON)]
+    sensors = [folder for folder in folders if view.fs.read_if_present(f"{folder}/name") == HSMP_SENSOR]
+    limits = [int(view.fs.read_if_present(f"{folder}/power1_cap") or 0) // 1000000 for folder in sensors]
     if not limits:
         return None, f"no sensor {HSMP_SENSOR} in {HWMON}: it needs HSMP, its driver, and Linux 6.16 or newer"
     if not min(limits):

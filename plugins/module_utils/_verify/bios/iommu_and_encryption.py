@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands between devices, memory and the CPU: the IOMMU, and the encryption of memory.
+"""The IOMMU, and the encryption of memory.
 
 Source: Documentation/ABI/testing/sysfs-class-iommu and sysfs-driver-ccp, and Documentation/arch/x86
-(amd-memory-encryption.rst) of the Linux kernel, which takes the flag sme away where the BIOS does not allow it
+(amd-memory-encryption.rst) of the Linux kernel, which removes the flag sme where the BIOS does not allow SME
 (arch/x86/kernel/cpu/amd.c).
 """
 
@@ -15,7 +15,7 @@ from .setting import OFF, ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .setting import Look, Seen
+    from .setting import KernelView, Reading
 
 TABLES = "/sys/firmware/acpi/tables"
 IOMMUS, GROUPS = "/sys/class/iommu", "/sys/kernel/iommu_groups"
@@ -23,30 +23,34 @@ SECURITY_PROCESSORS = "/sys/bus/pci/drivers/ccp"
 SME, TSME = "sme", "tsme"
 
 
-def iommu(look: Look) -> Seen:
-    """Return whether the firmware offers an IOMMU, which it does by an ACPI table."""
-    units, groups = len(look.fs.list_names(IOMMUS)), len(look.fs.list_names(GROUPS))
+def read_iommu(view: KernelView) -> Reading:
+    """Return whether the firmware describes an IOMMU in an ACPI table."""
+    units, groups = len(view.fs.list_names(IOMMUS)), len(view.fs.list_names(GROUPS))
     if units:
         return ON, f"{units} in {IOMMUS}, with {groups} groups of devices"
-    if look.fs.read_status(f"{TABLES}/IVRS") is not None:
+    if view.fs.read_status(f"{TABLES}/IVRS") is not None:
         return ON, f"the firmware has the ACPI table IVRS, though the kernel shows none in {IOMMUS}"
-    if not look.fs.is_dir(TABLES):
+    if not view.fs.is_dir(TABLES):
         return None, "the kernel shows no ACPI tables"
     return OFF, "the firmware has no ACPI table IVRS"
 
 
-def encryption(look: Look) -> Seen:
-    """Return which encryption of memory is in force: tsme, which the kernel has no part in, or sme."""
-    fs, flags = look.fs, look.top.flags
+def read_memory_encryption(view: KernelView) -> Reading:
+    """Return which encryption of memory is active: "tsme" of the BIOS alone, "sme" of the kernel, or "off"."""
+    fs, flags = view.fs, view.top.flags
     files = [f"{SECURITY_PROCESSORS}/{name}/tsme_status" for name in fs.list_names(SECURITY_PROCESSORS)]
-    told = {path: value for path, value in ((path, fs.read_if_present(path)) for path in files) if value is not None}
-    for path, value in told.items():
+    statuses = {
+        path: value for path, value in ((path, fs.read_if_present(path)) for path in files) if value is not None
+    }
+    for path, value in statuses.items():
         if value == "1":
             return TSME, f"{path} is 1"
     allowed = [flag for flag in ("sme", "sev", "sev_es", "sev_snp") if flag in flags]
-    shown = f"flags {', '.join(allowed)}" if allowed else "no flag sme, so the BIOS does not allow the kernel to use it"
-    if "sme" in flags and look.told("mem_encrypt=on"):
-        return SME, f"the kernel was started with mem_encrypt=on; {shown}"
-    if not told:
-        return None, f"no device of {SECURITY_PROCESSORS} has tsme_status, which tells of TSME; of SME: {shown}"
-    return OFF, f"{next(iter(told))} is 0; {shown}"
+    flags_message = (
+        f"flags {', '.join(allowed)}" if allowed else "no flag sme, so the BIOS does not allow the kernel to use it"
+    )
+    if "sme" in flags and view.find_boot_parameter("mem_encrypt=on"):
+        return SME, f"the kernel was started with mem_encrypt=on; {flags_message}"
+    if not statuses:
+        return None, f"no device of {SECURITY_PROCESSORS} has tsme_status, which tells of TSME; of SME: {flags_message}"
+    return OFF, f"{next(iter(statuses))} is 0; {flags_message}"

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Memory: channels without a module, modules that run slower than they could, and modules of different sizes.
+"""Memory modules: channels without a module, modules slower than they could be, and modules of different sizes.
 
-The firmware names slots, not channels. Many boards have the channel in the name; where the names say nothing, counting
-modules still tells that there are too few of them.
+The firmware names slots, not channels. On many boards the name of a slot has the channel in it; where it has not, the
+number of modules still shows that there are too few.
 Source: DMTF DSP0134 for the fields; the names from dumps of servers of each vendor.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..._host.topology import Topology
-    from .setting import Look, Seen
+    from .setting import KernelView, Reading
     from .smbios import Slot
 
 RATED, EQUAL = "rated", "equal"
-#: CPU family and model range, with the channels of a socket and the highest speed in MT/s that AMD gives for it.
+#: CPU family, first and last model, channels of a socket, and the highest speed of memory in MT/s.
 CHANNELS = (
     (23, 0x00, 0x0F, 8, 2666),
     (23, 0x30, 0x3F, 8, 3200),
@@ -34,72 +34,75 @@ CHANNELS = (
     (25, 0xA0, 0xAF, 12, 4800),
     (26, 0x00, 0x1F, 12, 6000),
 )
-#: EPYC 8004 has the family and model of its large sisters, and half of their channels.
+#: EPYC 8004 has family and model of the EPYC 9004 and half of its channels: first digit of the SKU, and channels.
 SMALL_SOCKET = ("8", 6)
-#: Where a slot says which channel it is on: in its bank (P0_Node0_Channel0_Dimm0, P0 CHANNEL A), or in its own name
-#: (DIMM_P0_A0, P1-DIMMA1, DIMMA1).
+#: Patterns of the channel of a slot: in the name of its bank (P0_Node0_Channel0_Dimm0, P0 CHANNEL A), or in its own
+#: name (DIMM_P0_A0, P1-DIMMA1, DIMMA1).
 BY_BANK = re.compile(r"(.*CHANNEL[ _]?[0-9A-Z]+)", re.IGNORECASE)
 BY_NAME = re.compile(r"(.*DIMM_?(?:P\d_)?[A-Z])\d", re.IGNORECASE)
-#: Dell: a letter for the socket, then a number that goes through the channels once or twice.
+#: Names of Dell: a letter for the socket and a number that counts through the channels once or twice.
 BY_NUMBER = re.compile(r"([A-H])(\d+)")
-PARTS = {12: "a twelfth", 8: "an eighth", 6: "a sixth"}
-#: The most slots that a channel has.
-SLOTS = 2
-#: How many slots a sentence names.
-NAMED = 4
+SHARE_WORDS = {12: "a twelfth", 8: "an eighth", 6: "a sixth"}
+#: The largest number of slots on one channel.
+MAX_SLOTS_PER_CHANNEL = 2
+#: The number of slots that a sentence names.
+MAX_NAMED = 4
 
 
-def channels(look: Look) -> Seen:
+def read_memory_channels(view: KernelView) -> Reading:
     """Return whether each memory channel has a module."""
-    known = _controller(look.top)
-    if known is None or look.memory.why_not:
-        return None, look.memory.why_not or "how many memory channels this CPU has is not in our table"
-    per_socket, total = known[0], known[0] * len(look.top.sockets)
-    slots, modules = look.memory.slots, look.memory.modules
-    names = _channels_of(slots, per_socket, len(look.top.sockets))
+    limits = _find_memory_limits(view.top)
+    if limits is None or view.memory_slots.missing_reason:
+        return None, view.memory_slots.missing_reason or "how many memory channels this CPU has is not in our table"
+    per_socket, total = limits[0], limits[0] * len(view.top.sockets)
+    slots, modules = view.memory_slots.slots, view.memory_slots.filled_slots
+    names = _find_slot_channels(slots, per_socket, len(view.top.sockets))
     if names:
-        used = {name for name, slot in zip(names, slots) if slot.filled}
+        used = {name for name, slot in zip(names, slots) if slot.has_module}
         empty = [slot.name or slot.bank for name, slot in zip(names, slots) if name not in used]
         filled = len(used)
     elif len(modules) >= total and len(modules) < len(slots):
         how = f"{len(modules)} modules in {len(slots)} slots, whose names do not say which of the {total} channels"
         return None, how
     else:
-        empty = [slot.name or slot.bank for slot in slots if not slot.filled]
+        empty = [slot.name or slot.bank for slot in slots if not slot.has_module]
         filled = min(len(modules), total)
-    slowest = min((slot.configured or slot.rated for slot in modules), default=0) or known[1]
+    slowest = min((slot.configured or slot.rated for slot in modules), default=0) or limits[1]
     if filled == total:
-        return ALL, f"{len(modules)} modules on {total} channels: {_gigabytes(total, slowest)} GB/s at {slowest} MT/s"
+        return (
+            ALL,
+            f"{len(modules)} modules on {total} channels: {_format_bandwidth(total, slowest)} GB/s at {slowest} MT/s",
+        )
     how = (
         f"no module on {'' if names else 'at least '}{total - filled} of {total} channels, each of which is "
-        f"{PARTS[per_socket]} of the bandwidth of its socket: {_gigabytes(filled, slowest)} of "
-        f"{_gigabytes(total, slowest)} GB/s are left at {slowest} MT/s"
+        f"{SHARE_WORDS[per_socket]} of the bandwidth of its socket: {_format_bandwidth(filled, slowest)} of "
+        f"{_format_bandwidth(total, slowest)} GB/s are left at {slowest} MT/s"
     )
-    return f"{filled} of {total}", how + (f"; empty slots: {_some(empty)}" if empty else "")
+    return f"{filled} of {total}", how + (f"; empty slots: {_format_slot_names(empty)}" if empty else "")
 
 
-def speed(look: Look) -> Seen:
+def read_memory_speed(view: KernelView) -> Reading:
     """Return whether all modules run as fast as they and the CPU can."""
-    known = _controller(look.top)
-    if known is None or look.memory.why_not:
-        return None, look.memory.why_not or "how fast this CPU's memory may be is not in our table"
-    modules = look.memory.modules
+    limits = _find_memory_limits(view.top)
+    if limits is None or view.memory_slots.missing_reason:
+        return None, view.memory_slots.missing_reason or "how fast this CPU's memory may be is not in our table"
+    modules = view.memory_slots.filled_slots
     if not all(slot.configured and slot.rated for slot in modules):
         return None, "the firmware does not tell the speed of every module"
-    slowest = min(modules, key=lambda slot: slot.configured / min(slot.rated, known[1]))
-    best = min(slowest.rated, known[1])
-    how = f"modules for {slowest.rated} MT/s run at {slowest.configured} MT/s, and the CPU takes {known[1]} MT/s"
+    slowest = min(modules, key=lambda slot: slot.configured / min(slot.rated, limits[1]))
+    best = min(slowest.rated, limits[1])
+    how = f"modules for {slowest.rated} MT/s run at {slowest.configured} MT/s, and the CPU takes {limits[1]} MT/s"
     if slowest.configured >= best:
         return RATED, how
     lost = 100 * (best - slowest.configured) // best
     return f"{slowest.configured} of {best} MT/s", f"{how}; {lost} percent of the bandwidth are lost"
 
 
-def sizes(look: Look) -> Seen:
+def read_module_sizes(view: KernelView) -> Reading:
     """Return whether all modules have the same size."""
-    if look.memory.why_not:
-        return None, look.memory.why_not
-    modules = look.memory.modules
+    if view.memory_slots.missing_reason:
+        return None, view.memory_slots.missing_reason
+    modules = view.memory_slots.filled_slots
     if any(slot.mib is None for slot in modules):
         return None, "the firmware does not tell the size of every module"
     count: dict[int, int] = {}
@@ -109,8 +112,8 @@ def sizes(look: Look) -> Seen:
     return (EQUAL if len(count) == 1 else "mixed"), how
 
 
-def _controller(top: Topology) -> tuple[int, int] | None:
-    """Return the memory channels of a socket and their highest speed."""
+def _find_memory_limits(top: Topology) -> tuple[int, int] | None:
+    """Return the number of memory channels of a socket and their highest speed in MT/s, None for an unknown CPU."""
     for family, low, high, count, speed_limit in CHANNELS:
         if top.is_amd and top.family == family and low <= top.model_number <= high:
             digit, few = SMALL_SOCKET
@@ -118,12 +121,12 @@ def _controller(top: Topology) -> tuple[int, int] | None:
     return None
 
 
-def _channels_of(slots: Sequence[Slot], per_socket: int, sockets: int) -> list[str]:
-    """Return the channel of each slot, nothing where the names do not tell it."""
+def _find_slot_channels(slots: Sequence[Slot], per_socket: int, sockets: int) -> list[str]:
+    """Return the channel of each slot, nothing where the names do not have it."""
     for pattern, texts in ((BY_BANK, [slot.bank for slot in slots]), (BY_NAME, [slot.name for slot in slots])):
         found = [pattern.match(text) for text in texts]
         names = [one.group(1) for one in found if one]
-        if len(names) == len(slots) and _fits(len(set(names)), len(slots), per_socket, sockets):
+        if len(names) == len(slots) and _can_be_channels(len(set(names)), len(slots), per_socket, sockets):
             return names
     found = [BY_NUMBER.fullmatch(slot.name) for slot in slots]
     pairs = [(one.group(1), (int(one.group(2)) - 1) % per_socket) for one in found if one]
@@ -132,19 +135,22 @@ def _channels_of(slots: Sequence[Slot], per_socket: int, sockets: int) -> list[s
     return []
 
 
-def _fits(names: int, slots: int, per_socket: int, sockets: int) -> bool:
-    """Return whether so many names can be channels: none with more slots than a channel has, and one for each.
+def _can_be_channels(name_count: int, slot_count: int, per_socket: int, sockets: int) -> bool:
+    """Return whether that many names can be those of channels: enough for the slots, and not more than there are.
 
-    A board may have fewer channels than its CPU; on two sockets that is not told from names that both sockets have.
+    A board may have fewer channels than its CPU. With two sockets, fewer names may also be names that both sockets use,
+    so there has to be one for each channel.
     """
-    return slots <= names * SLOTS and (names <= per_socket if sockets == 1 else names == per_socket * sockets)
+    return slot_count <= name_count * MAX_SLOTS_PER_CHANNEL and (
+        name_count <= per_socket if sockets == 1 else name_count == per_socket * sockets
+    )
 
 
-def _gigabytes(count: int, mts: int) -> str:
-    """Return what so many channels of 8 bytes give in a second, in GB."""
-    return f"{count * mts * 8 / 1000:.1f}"
+def _format_bandwidth(channel_count: int, mts: int) -> str:
+    """Return the bandwidth of so many channels of 8 bytes in GB/s."""
+    return f"{channel_count * mts * 8 / 1000:.1f}"
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+def _format_slot_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(names[:MAX_NAMED]) + more

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the number of nodes tells of the BIOS."""
+"""NUMA settings of the BIOS, by the number of nodes that the kernel shows."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .setting import OFF, ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .setting import Look, Seen
+    from .setting import KernelView, Reading
 
 #: How many nodes the BIOS can make of a socket; NPS0 makes one node of two sockets.
 NPS = (1, 2, 4)
 
 
-def nps(look: Look) -> Seen:
-    """Return the nodes per socket."""
-    top = look.top
-    if word := look.told("numa=off", "numa=fake"):
+def read_nps(view: KernelView) -> Reading:
+    """Return the number of NUMA nodes per socket, as NPS1."""
+    top = view.top
+    if word := view.find_boot_parameter("numa=off", "numa=fake"):
         return None, f"the kernel was started with {word}"
     nodes, sockets = len([node for node in top.nodes if node.cpus]), len(top.sockets)
     how = f"{nodes} NUMA nodes with CPUs, {sockets} socket{'s' if sockets > 1 else ''}, {len(top.l3)} L3 domains"
-    if not look.fs.is_dir("/sys/devices/system/node/node0"):
+    if not view.fs.is_dir("/sys/devices/system/node/node0"):
         return None, "the kernel shows no NUMA nodes"
     if nodes == 1 and sockets == 2:
         return "NPS0", how
@@ -35,9 +35,9 @@ def nps(look: Look) -> Seen:
     return None, f"no BIOS setting gives {how}"
 
 
-def l3_as_numa(look: Look) -> Seen:
-    """Return whether each L3 domain is a node."""
-    top = look.top
+def read_l3_as_numa(view: KernelView) -> Reading:
+    """Return whether each L3 domain is a NUMA node."""
+    top = view.top
     nodes, sockets = len([node for node in top.nodes if node.cpus]), len(top.sockets)
     how = f"{nodes} NUMA nodes, {len(top.l3)} L3 domains"
     if nodes != len(top.l3):

@@ -4,7 +4,7 @@
 
 """The prefetchers as the firmware has set them, whatever was written to their register since.
 
-What a bit held before this collection wrote it is in the ledger, so the original counts where there is one.
+Where this collection has changed a bit, its original is in the ledger and counts.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from .setting import OFF, ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .setting import Look, Seen
+    from .setting import KernelView, Reading
 
 
-def prefetchers(look: Look) -> Seen:
-    """Return whether all are on, all off, or which are off; read on one core of each L3 domain."""
-    top = look.top
+def read_prefetchers(view: KernelView) -> Reading:
+    """Return "on", "off", "mixed", or the prefetchers that are off, read on one core of each L3 domain."""
+    top = view.top
     if not top.prefetch_control:
         reason = "this CPU has no register for them" if top.prefetch_control is False else "the driver cpuid is needed"
         return None, f"{reason} (CPUID 0x80000021 says whether register {PREFETCH_CONTROL:#x} is there)"
     try:
-        originals = look.ledger.load_originals() if look.ledger else {}
+        originals = view.ledger.load_originals() if view.ledger else {}
     except TuningError as error:
         return None, f"what the register held before it was written is lost: {error}"
     dummy, bits = NAMED["prefetch_control"]
-    found, touched = set(), False
+    states, touched = set(), False
     for cpu in [domain.cpus[0] for domain in top.l3] or top.online[:1]:
         try:
-            (word,) = look.fs.read_words(f"/dev/cpu/{cpu}/msr", [PREFETCH_CONTROL])
+            (word,) = view.fs.read_words(f"/dev/cpu/{cpu}/msr", [PREFETCH_CONTROL])
         except Absent:
             return None, f"there is no /dev/cpu/{cpu}/msr: load the driver with modprobe msr"
         except Refused as error:
@@ -43,11 +43,11 @@ def prefetchers(look: Look) -> Seen:
             touched = touched or original is not None
             if (original or str(word >> bit & 1)) == "1":
                 off.append(name)
-        found.add(tuple(off))
+        states.add(tuple(off))
     source = f"register {PREFETCH_CONTROL:#x}" + (", with what it held before this collection wrote it" * touched)
-    if len(found) > 1:
+    if len(states) > 1:
         return "mixed", f"{source} differs between L3 domains"
-    (off_everywhere,) = found
+    (off_everywhere,) = states
     if not off_everywhere:
         return ON, f"{source} has none switched off"
     if len(off_everywhere) == len(bits):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of BIOS settings: how each is seen, what a wrong value costs, and where it is changed.
+"""The table of BIOS settings: how each is read, what a wrong value costs, and where it is changed.
 
 Attribute names are those of the vendors' Redfish services, without the suffixes that Supermicro's change with the
 board; the menus are those of AMI's setup, which most other boards have.
@@ -12,13 +12,13 @@ Source: the attribute names from dumps of each vendor's servers; each file of th
 from __future__ import annotations
 
 from . import c_states, cores, frequency_and_power, iommu_and_encryption, memory_modules, numa_nodes, prefetchers
-from .setting import OFF, ON, Setting, unseen
+from .setting import OFF, ON, Setting, read_nothing
 
 #: Option of epyc_bios -> the setting.
 SETTINGS = {
     "nps": Setting(
         "NUMA nodes per socket",
-        numa_nodes.nps,
+        numa_nodes.read_nps,
         {
             "": "With too few nodes no thread can be kept on the memory channels next to it; with too many, a process "
             "that is bound to one has only its share of the bandwidth."
@@ -30,11 +30,11 @@ SETTINGS = {
             "Lenovo": "Memory_NUMANodesperSocket",
             "Supermicro": "NUMANodesPerSocket",
         },
-        form="NPS{}",
+        value_format="NPS{}",
     ),
     "l3_as_numa": Setting(
         "L3 as NUMA node",
-        numa_nodes.l3_as_numa,
+        numa_nodes.read_l3_as_numa,
         {
             ON: "Every L3 domain then is a node without memory channels of its own, so a policy by node says nothing "
             "about bandwidth.",
@@ -50,7 +50,7 @@ SETTINGS = {
     ),
     "cores": Setting(
         "cores",
-        cores.cores,
+        cores.read_cores,
         {
             "": "A core that is off takes its share of the computing with it, and a CCD that is off its L3 and its "
             "link to the memory as well."
@@ -65,7 +65,7 @@ SETTINGS = {
     ),
     "smt": Setting(
         "SMT",
-        cores.smt,
+        cores.read_smt,
         {
             ON: "Two threads then share the caches of one core, and the memory has no more bandwidth for them. The "
             "module sysfs_settings can turn it off without the BIOS, with smt: 'off'.",
@@ -76,7 +76,7 @@ SETTINGS = {
     ),
     "memory_channels": Setting(
         "memory channels",
-        memory_modules.channels,
+        memory_modules.read_memory_channels,
         {
             "": "Tokens per second fall with the bandwidth, and the memory controller cannot interleave evenly over "
             "some numbers of channels, which costs more."
@@ -85,7 +85,7 @@ SETTINGS = {
     ),
     "memory_speed": Setting(
         "memory speed",
-        memory_modules.speed,
+        memory_modules.read_memory_speed,
         {
             "": "Bandwidth, and tokens per second with it, fall as the speed does. Two modules on a channel may be the "
             "reason too."
@@ -95,13 +95,13 @@ SETTINGS = {
     ),
     "memory_sizes": Setting(
         "sizes of memory modules",
-        memory_modules.sizes,
+        memory_modules.read_module_sizes,
         {"": "What the larger modules have more lies on fewer channels, and is slower than the rest of the memory."},
         remedy="No BIOS setting mends it: use modules of one size.",
     ),
     "memory_encryption": Setting(
         "memory encryption",
-        iommu_and_encryption.encryption,
+        iommu_and_encryption.read_memory_encryption,
         {
             OFF: "What is in memory can then be read from the modules.",
             "": "Every access to memory then passes through the encryption, which adds to its latency.",
@@ -116,7 +116,7 @@ SETTINGS = {
     ),
     "prefetchers": Setting(
         "prefetchers at boot",
-        prefetchers.prefetchers,
+        prefetchers.read_prefetchers,
         {
             ON: "The prefetchers then compete with one another for the memory channels.",
             "": "Weights that are streamed from memory are then fetched late. The role prefetch can set them without "
@@ -134,7 +134,7 @@ SETTINGS = {
     ),
     "boost": Setting(
         "core performance boost",
-        frequency_and_power.boost,
+        frequency_and_power.read_boost,
         {
             OFF: "No core then runs faster than its base frequency, which slows down work that runs from its caches.",
             "": "Cores then leave their base frequency as power and heat allow.",
@@ -149,7 +149,7 @@ SETTINGS = {
     ),
     "cppc": Setting(
         "CPPC",
-        frequency_and_power.cppc,
+        frequency_and_power.read_cppc,
         {
             OFF: "The driver amd-pstate cannot work then, and the kernel can only choose one of three P-states.",
             "": "The kernel may then choose amd-pstate, for which frequencies are planned in another way.",
@@ -159,13 +159,13 @@ SETTINGS = {
     ),
     "preferred_cores": Setting(
         "CPPC preferred cores",
-        frequency_and_power.preferred_cores,
+        frequency_and_power.read_preferred_cores,
         {"": "The scheduler then prefers some cores, which has no effect on pinned threads."},
         "NBIO Common Options, SMU Common Options, CPPC preferred cores",
     ),
     "power_limit": Setting(
         "power limit of a socket",
-        frequency_and_power.power_limit,
+        frequency_and_power.read_power_limit,
         {"": "Cores that are all busy run as fast as the power of their socket allows."},
         "NBIO Common Options, SMU Common Options, package power limit",
         {
@@ -174,11 +174,11 @@ SETTINGS = {
             "Lenovo": "Processors_PackagePowerLimit",
             "Supermicro": "PackagePowerLimitControl",
         },
-        form="{} W",
+        value_format="{} W",
     ),
     "determinism": Setting(
         "determinism",
-        unseen,
+        read_nothing,
         {
             "": "Performance determinism holds every CPU of a SKU to the same speed, power determinism lets each one "
             "use all the power it is allowed."
@@ -193,7 +193,7 @@ SETTINGS = {
     ),
     "c_states": Setting(
         "core C-states",
-        c_states.c_states,
+        c_states.read_c_states,
         {
             ON: "A core that has nothing to do for a moment may sleep so deeply that it comes back late.",
             "": "Idle cores then take power that the busy ones could use for boost.",
@@ -208,7 +208,7 @@ SETTINGS = {
     ),
     "df_cstates": Setting(
         "DF C-states",
-        unseen,
+        read_nothing,
         {"": "An idle data fabric goes to sleep where they are on, and the first accesses after that wait for it."},
         "NBIO Common Options, SMU Common Options, DF C-states",
         {
@@ -220,7 +220,7 @@ SETTINGS = {
     ),
     "iommu": Setting(
         "IOMMU",
-        iommu_and_encryption.iommu,
+        iommu_and_encryption.read_iommu,
         {
             ON: "Every transfer of a device then has its address translated, unless the kernel has iommu=pt.",
             "": "No device can then be given to a guest, and interrupts of devices reach the first 255 threads only.",
@@ -230,7 +230,7 @@ SETTINGS = {
     ),
     "hsmp": Setting(
         "HSMP",
-        frequency_and_power.hsmp,
+        frequency_and_power.read_hsmp,
         {"": "Without it only root can read the memory bandwidth of a socket."},
         "NBIO Common Options, SMU Common Options, HSMP support",
         {"Dell": "Hsmp", "Lenovo": "Processors_HSMPSupport"},

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     Structure = tuple[int, bytes, list[str]]
 
-TABLE = "/sys/firmware/dmi/tables/DMI"
+TABLE_FILE = "/sys/firmware/dmi/tables/DMI"
 ARRAY, DEVICE, END = 16, 17, 127
-#: What an array is for: memory of the system, not of a graphics card or flash.
+#: The use of an array that is memory of the system, not of a graphics card or flash.
 SYSTEM_MEMORY = 3
-#: Sizes in MiB that say: look elsewhere, and: not known.
+#: Values of the field for the size: the size is in another field; the size is unknown.
 EXTENDED, UNKNOWN_SIZE = 0x7FFF, 0xFFFF
-#: The kernel gives a page of the file at once.
-PAGE, MOST = 4096, 1 << 20
+#: The kernel returns one page of the file at a time; a larger table is not read to its end.
+PAGE_BYTES, MAX_TABLE_BYTES = 4096, 1 << 20
 
 
 class Slot:
-    """A slot for a memory module. ``mib`` is 0 where it is empty, None where there is one of unknown size.
+    """A slot for a memory module. ``mib`` is the size of the module, 0 in an empty slot, None for an unknown size.
 
-    ``rated`` is the highest speed of the module, ``configured`` the one it runs at, in MT/s; 0 is unknown.
+    ``rated`` is the highest speed of the module and ``configured`` the present one, in MT/s; 0 is unknown.
     """
 
     __slots__ = ("bank", "configured", "mib", "name", "rated")
@@ -46,57 +46,59 @@ class Slot:
         self.configured = configured
 
     @property
-    def filled(self) -> bool:
-        """Return whether there is a module in it."""
+    def has_module(self) -> bool:
+        """Return whether there is a module in the slot."""
         return self.mib != 0
 
 
-class Memory:
-    """All slots; where there are none, ``why_not`` says why."""
+class MemorySlots:
+    """All slots of a host; where none are known, ``missing_reason`` says why."""
 
-    __slots__ = ("slots", "why_not")
+    __slots__ = ("missing_reason", "slots")
 
-    def __init__(self, slots: list[Slot], why_not: str = "") -> None:
+    def __init__(self, slots: list[Slot], missing_reason: str = "") -> None:
         self.slots = slots
-        self.why_not = why_not
+        self.missing_reason = missing_reason
 
     @property
-    def modules(self) -> list[Slot]:
+    def filled_slots(self) -> list[Slot]:
         """The slots with a module."""
-        return [slot for slot in self.slots if slot.filled]
+        return [slot for slot in self.slots if slot.has_module]
 
 
-def read(fs: KernelFS) -> Memory:
-    """Return the slots of a host."""
+def read_memory_slots(fs: KernelFS) -> MemorySlots:
+    """Return the slots of a host, read from the table of the firmware."""
     try:
-        data = _table(fs)
+        data = _read_table(fs)
     except Absent:
-        return Memory([], f"there is no {TABLE}: the firmware describes no memory modules")
+        return MemorySlots([], f"there is no {TABLE_FILE}: the firmware describes no memory modules")
     except Refused:
-        return Memory([], f"only root can read {TABLE}")
-    slots = parse(data)
-    if not any(slot.filled for slot in slots):
-        return Memory([], f"{TABLE} names no memory module")
-    return Memory(slots)
+        return MemorySlots([], f"only root can read {TABLE_FILE}")
+    slots = parse_memory_slots(data)
+    if not any(slot.has_module for slot in slots):
+        return MemorySlots([], f"{TABLE_FILE} names no memory module")
+    return MemorySlots(slots)
 
 
-def parse(data: bytes) -> list[Slot]:
-    """Return the slots that a table describes, in its order."""
+def parse_memory_slots(data: bytes) -> list[Slot]:
+    """Return the slots that a table of SMBIOS describes, in its order."""
     arrays: dict[int, int] = {}
     devices = []
-    for kind, raw, texts in structures(data):
+    for kind, raw, texts in parse_structures(data):
         if kind == ARRAY:
-            arrays[_number(raw, 2, 2)] = _number(raw, 5, 1)
+            arrays[_parse_number(raw, 2, 2)] = _parse_number(raw, 5, 1)
         elif kind == DEVICE:
             devices.append((raw, texts))
-    # An array that is not described is taken for the system's.
+    # A slot of an array that is not described counts as memory of the system.
     return [
-        _slot(raw, texts) for raw, texts in devices if arrays.get(_number(raw, 4, 2), SYSTEM_MEMORY) == SYSTEM_MEMORY
+        _parse_slot(raw, texts)
+        for raw, texts in devices
+        if arrays.get(_parse_number(raw, 4, 2), SYSTEM_MEMORY) == SYSTEM_MEMORY
     ]
 
 
-def structures(data: bytes) -> Iterator[Structure]:
-    """Yield type, formatted part and texts of each structure; a table that ends too early ends there."""
+def parse_structures(data: bytes) -> Iterator[Structure]:
+    """Yield type, formatted part and texts of each structure, up to the end or to the first incomplete one."""
     at = 0
     while at + 4 <= len(data):
         kind, size = data[at], data[at + 1]
@@ -110,41 +112,47 @@ def structures(data: bytes) -> Iterator[Structure]:
         at = end + 2
 
 
-def _table(fs: KernelFS) -> bytes:
+def _read_table(fs: KernelFS) -> bytes:
     data = b""
-    while len(data) < MOST:
-        page = fs.read_at(TABLE, len(data), PAGE)
+    while len(data) < MAX_TABLE_BYTES:
+        page = fs.read_at(TABLE_FILE, len(data), PAGE_BYTES)
         if not page:
             break
         data += page
     return data
 
 
-def _slot(raw: bytes, texts: list[str]) -> Slot:
-    rated = _speed(raw, 0x15, 0x54)
-    return Slot(_text(raw, 0x10, texts), _text(raw, 0x11, texts), _mib(raw), rated, _speed(raw, 0x20, 0x58))
+def _parse_slot(raw: bytes, texts: list[str]) -> Slot:
+    rated = _parse_speed(raw, 0x15, 0x54)
+    return Slot(
+        _parse_text(raw, 0x10, texts),
+        _parse_text(raw, 0x11, texts),
+        _parse_size_mib(raw),
+        rated,
+        _parse_speed(raw, 0x20, 0x58),
+    )
 
 
-def _mib(raw: bytes) -> int | None:
-    size = _number(raw, 0x0C, 2)
+def _parse_size_mib(raw: bytes) -> int | None:
+    size = _parse_number(raw, 0x0C, 2)
     if size == UNKNOWN_SIZE:
         return None
     if size == EXTENDED:
-        return _number(raw, 0x1C, 4) & 0x7FFFFFFF or None
-    # Bit 15 says that it is in KiB.
+        return _parse_number(raw, 0x1C, 4) & 0x7FFFFFFF or None
+    # Where bit 15 is set, the size is in KiB.
     return (size & 0x7FFF) // 1024 if size & 0x8000 else size
 
 
-def _speed(raw: bytes, at: int, extended: int) -> int:
-    speed = _number(raw, at, 2)
-    return _number(raw, extended, 4) if speed == UNKNOWN_SIZE else speed
+def _parse_speed(raw: bytes, at: int, extended: int) -> int:
+    speed = _parse_number(raw, at, 2)
+    return _parse_number(raw, extended, 4) if speed == UNKNOWN_SIZE else speed
 
 
-def _text(raw: bytes, at: int, texts: list[str]) -> str:
-    number = _number(raw, at, 1)
+def _parse_text(raw: bytes, at: int, texts: list[str]) -> str:
+    number = _parse_number(raw, at, 1)
     return texts[number - 1].strip() if 0 < number <= len(texts) else ""
 
 
-def _number(raw: bytes, at: int, size: int) -> int:
-    """Return a field, 0 where an older version of the structure ends before it."""
+def _parse_number(raw: bytes, at: int, size: int) -> int:
+    """Return a field as a number, 0 where an older version of the structure does not have the field."""
     return int.from_bytes(raw[at : at + size], "little")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Devices that are handed on through the IOMMU, to a guest or to a program (VFIO), and are lost without one.
+"""Devices that VFIO passes to a guest or a program through the IOMMU, and that are lost without it.
 
 Source: Documentation/driver-api/vfio.rst and Documentation/ABI/testing/sysfs-kernel-iommu_groups of the Linux kernel.
 """
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 DRIVERS = "/sys/bus/pci/drivers"
 #: Has a node for each group of devices that a driver of VFIO has.
-NODES = "/dev/vfio"
+VFIO_NODES = "/dev/vfio"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-def iommu_users(fs: KernelFS) -> list[str]:
-    """Return the devices with their group and driver, and groups whose devices are none of PCI.
+def list_vfio_devices(fs: KernelFS) -> list[str]:
+    """Return a text for each device of a VFIO driver, and for each group in use whose devices are not PCI devices.
 
-    None where there is no IOMMU: VFIO has a mode without, whose devices lose nothing.
+    Without an IOMMU the list is empty: devices of VFIO's mode without IOMMU lose nothing.
     """
     if not fs.list_names(IOMMUS):
         return []
@@ -38,13 +38,13 @@ def iommu_users(fs: KernelFS) -> list[str]:
         for device in fs.list_names(f"{DRIVERS}/{driver}")
         if ADDRESS.fullmatch(device)
     }
-    found = [
+    devices_shown = [
         f"{device} (IOMMU group {groups.get(device, 'unknown')}, driver {driver})"
         for device, driver in sorted(drivers.items())
     ]
-    told = {groups.get(device) for device in drivers}
-    for group in fs.list_names(NODES):
-        if group.isdigit() and group not in told:
+    listed_groups = {groups.get(device) for device in drivers}
+    for group in fs.list_names(VFIO_NODES):
+        if group.isdigit() and group not in listed_groups:
             devices = [device for device, its in sorted(groups.items()) if its == group]
-            found.append(f"{', '.join(devices) or 'a device'} (IOMMU group {group}, {NODES}/{group})")
-    return found
+            devices_shown.append(f"{', '.join(devices) or 'a device'} (IOMMU group {group}, {VFIO_NODES}/{group})")
+    return devices_shown

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked of a running service, and the verdicts on it, each with a sentence.
+"""What is requested of the placement of a running service, and the verdicts on it, each with a sentence.
 
-A verdict is "unknown", with the reason, where something could not be read or did not happen while it was observed; it
-is never counted as fine.
+A verdict is "unknown" where something could not be read or did not happen while the service was observed; it never
+counts as clean.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from ..._kernel.numa_maps import MemoryKind
     from ..._kernel.threads import Thread
     from ..._models.weight_locality import Locality
-    from .observation import Proof
+    from .observation import Observation
 
     Result = dict[str, str]
 
-GIVE_WORK = "give the service work while it is looked at"
+GIVE_WORK_HINT = "give the service work while it is looked at"
 HUGE_NAMES = {
     "hugetlb": "pages of a hugetlb pool",
     "thp": "transparent huge pages of anonymous memory",
@@ -40,8 +40,8 @@ HUGE_NAMES = {
 }
 
 
-class Asked:
-    """What the options ask for, resolved on this host before anything of the service is read."""
+class PlacementRequest:
+    """The requested placement, with roles resolved to CPUs of this host before the service is read."""
 
     def __init__(self, host: Host, options: Mapping[str, Any]) -> None:
         self.model = bool(options.get("model"))
@@ -63,170 +63,185 @@ class Asked:
         self.percent = require_whole(options.get("percent", 99), "percent")
         if not 1 <= self.percent <= 100:
             raise BadRequest(f"percent: {self.percent} is no share; say 1 to 100.")
-        self.huge: dict[str, int] = {}
+        self.huge_pages: dict[str, int] = {}
         for kind, amount in (options.get("hugepages") or {}).items():
             if kind not in HUGE:
                 raise BadRequest(f"hugepages: there is no kind '{kind}'; say one of {', '.join(HUGE)}.")
             if amount is not None:
-                self.huge[kind] = parse_bytes(amount, f"hugepages.{kind}")
+                self.huge_pages[kind] = parse_bytes(amount, f"hugepages.{kind}")
         self.spread: str | None = options.get("spread")
-        #: What two threads must not share, by CPU: the CPU itself or its core.
-        self.place = {cpu: cpu for cpu in host.topology.online}
+        #: By CPU, the CPU or the first CPU of the core that two busy threads must not share.
+        self.sharing_unit = {cpu: cpu for cpu in host.topology.online}
         if self.spread == "core":
-            self.place = {cpu: core[0] for core in host.topology.cores for cpu in core}
+            self.sharing_unit = {cpu: core[0] for core in host.topology.cores for cpu in core}
 
 
-def judge(asked: Asked, proof: Proof) -> list[Result]:
-    """Return a verdict on everything that was asked, and on nothing else."""
+def judge_placement(request: PlacementRequest, observation: Observation) -> list[Result]:
+    """Return a verdict on each part of the request, and on nothing else."""
     verdicts = []
-    if asked.cpus is not None:
-        verdicts.append(_may_run(proof.threads, "cpus", asked.cpus, "thread"))
-    if asked.busy_cpus is not None:
+    if request.cpus is not None:
+        verdicts.append(_judge_allowed_cpus(observation.threads, "cpus", request.cpus, "thread"))
+    if request.busy_cpus is not None:
         verdicts.append(
-            _of_busy(proof, "busy_cpus", lambda t: _may_run(t, "busy_cpus", asked.busy_cpus, "busy thread"))
+            _judge_busy_threads(
+                observation,
+                "busy_cpus",
+                lambda t: _judge_allowed_cpus(t, "busy_cpus", request.busy_cpus, "busy thread"),
+            )
         )
-    if asked.busy_threads:
-        verdicts.append(_enough(asked.busy_threads, proof))
-    if asked.spread is not None:
-        verdicts.append(_of_busy(proof, "spread", lambda busy: _spread(asked, busy)))
-    if asked.group is not None:
-        verdicts.append(_group(asked.group, proof))
-    if asked.nodes is not None:
-        verdicts += _nodes(asked, asked.nodes, proof)
-    verdicts += [_rows(path, proof.rows[path]) for path in asked.rows]
-    verdicts += [_huge(kind, least, proof) for kind, least in asked.huge.items()]
+    if request.busy_threads:
+        verdicts.append(_judge_busy_count(request.busy_threads, observation))
+    if request.spread is not None:
+        verdicts.append(_judge_busy_threads(observation, "spread", lambda busy: _judge_spread(request, busy)))
+    if request.group is not None:
+        verdicts.append(_judge_resctrl_group(request.group, observation))
+    if request.nodes is not None:
+        verdicts += _judge_memory_nodes(request, request.nodes, observation)
+    verdicts += [_judge_row_locality(path, observation.rows[path]) for path in request.rows]
+    verdicts += [_judge_huge_pages(kind, least, observation) for kind, least in request.huge_pages.items()]
     return verdicts
 
 
-def _result(name: str, verdict: str, sentence: str) -> Result:
+def _make_verdict(name: str, verdict: str, sentence: str) -> Result:
     return {"name": name, "verdict": verdict, "sentence": sentence}
 
 
-def _first(items: Sequence[str]) -> str:
-    """Return a few of many."""
+def _format_first(items: Sequence[str]) -> str:
+    """Return the first three items with commas, and the number of the others."""
     more = f", and {len(items) - 3} more" if len(items) > 3 else ""
     return ", ".join(items[:3]) + more
 
 
-def _count(threads: Sequence[object], what: str) -> str:
+def _format_count(threads: Sequence[object], what: str) -> str:
     return f"{len(threads)} {what}{'' if len(threads) == 1 else 's'}"
 
 
 # Threads
 
 
-def _may_run(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, what: str) -> Result:
+def _judge_allowed_cpus(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, thread_word: str) -> Result:
     wanted = set(cpus or ())
     text = format_cpulist(wanted)
-    astray = [f"{thread} on {format_cpulist(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
-    if astray:
-        count = _count(threads, what)
-        return _result(name, DRIFT, f"{len(astray)} of {count} may run outside {text}: {_first(astray)}.")
-    return _result(name, OK, f"{_count(threads, what)} may run on {text} and nowhere else.")
+    outside = [f"{thread} on {format_cpulist(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
+    if outside:
+        count = _format_count(threads, thread_word)
+        return _make_verdict(
+            name, DRIFT, f"{len(outside)} of {count} may run outside {text}: {_format_first(outside)}."
+        )
+    return _make_verdict(name, OK, f"{_format_count(threads, thread_word)} may run on {text} and nowhere else.")
 
 
-def _of_busy(proof: Proof, name: str, verdict: Callable[[Sequence[Thread]], Result]) -> Result:
-    """Return a verdict on the busy threads, where there are any."""
-    busy = [thread for thread in proof.threads if thread.is_busy]
+def _judge_busy_threads(
+    observation: Observation, name: str, judge_threads: Callable[[Sequence[Thread]], Result]
+) -> Result:
+    """Return the verdict of a function on the busy threads, unknown where there are none."""
+    busy = [thread for thread in observation.threads if thread.is_busy]
     if busy:
-        return verdict(busy)
-    reason = _unmeasured(proof) or f"no thread was busy for half of the {proof.seconds:.1f} s; {GIVE_WORK}."
-    return _result(name, UNKNOWN, f"Not known: {reason}")
+        return judge_threads(busy)
+    reason = (
+        _busy_unknown_reason(observation)
+        or f"no thread was busy for half of the {observation.seconds:.1f} s; {GIVE_WORK_HINT}."
+    )
+    return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
 
 
-def _unmeasured(proof: Proof) -> str | None:
+def _busy_unknown_reason(observation: Observation) -> str | None:
     """Return why it is unknown which threads are busy, None where it is known."""
-    if proof.seconds is None:
+    if observation.seconds is None:
         return "without a window it is unknown which threads are busy; set window to some seconds."
-    if all(thread.busy is None for thread in proof.threads):
+    if all(thread.busy is None for thread in observation.threads):
         return "the kernel shows no time that threads waited for a CPU (/proc/PID/schedstat), or all threads are new."
     return None
 
 
-def _enough(least: int, proof: Proof) -> Result:
-    """Judge how many threads were busy. Zero is too few: the option says that there is work."""
-    reason = _unmeasured(proof)
+def _judge_busy_count(minimum: int, observation: Observation) -> Result:
+    """Judge how many threads were busy; none is too few, because the option says that there is work."""
+    reason = _busy_unknown_reason(observation)
     if reason:
-        return _result("busy_threads", UNKNOWN, f"Not known: {reason}")
-    busy = [thread for thread in proof.threads if thread.is_busy]
-    found = f"{len(busy)} of {_count(proof.threads, 'thread')} busy, at least {least} requested"
-    if len(busy) >= least:
-        return _result("busy_threads", OK, f"{found}.")
-    hint = "" if busy else f"; {GIVE_WORK}"
-    return _result("busy_threads", DRIFT, f"Only {found}, each for half of the {proof.seconds:.1f} s{hint}.")
+        return _make_verdict("busy_threads", UNKNOWN, f"Not known: {reason}")
+    busy = [thread for thread in observation.threads if thread.is_busy]
+    found = f"{len(busy)} of {_format_count(observation.threads, 'thread')} busy, at least {minimum} requested"
+    if len(busy) >= minimum:
+        return _make_verdict("busy_threads", OK, f"{found}.")
+    hint = "" if busy else f"; {GIVE_WORK_HINT}"
+    return _make_verdict(
+        "busy_threads", DRIFT, f"Only {found}, each for half of the {observation.seconds:.1f} s{hint}."
+    )
 
 
-def _spread(asked: Asked, busy: Sequence[Thread]) -> Result:
-    """Judge the CPUs of busy threads: at the end of the window, at its beginning, and those that they are pinned to."""
-    what = "core" if asked.spread == "core" else "CPU"
+def _judge_spread(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
+    """Judge whether busy threads share CPUs: by pinning, at the end of the window, or at its beginning."""
+    what = "core" if request.spread == "core" else "CPU"
     shared: dict[str, None] = {}
-    for cpu_of in (_pin, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
-        there: dict[int, list[Thread]] = {}
+    for cpu_of in (_pinned_cpu, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
+        threads_by_unit: dict[int, list[Thread]] = {}
         for thread in busy:
             cpu = cpu_of(thread)
             if cpu is not None:
-                there.setdefault(asked.place.get(cpu, cpu), []).append(thread)
-        for place, threads in there.items():
+                threads_by_unit.setdefault(request.sharing_unit.get(cpu, cpu), []).append(thread)
+        for place, threads in threads_by_unit.items():
             if len(threads) > 1:
-                shared.setdefault(f"{what} {place}: {_first([str(thread) for thread in threads])}")
+                shared.setdefault(f"{what} {place}: {_format_first([str(thread) for thread in threads])}")
     if shared:
-        return _result("spread", DRIFT, f"Busy threads share a {what}. {_first(list(shared))}.")
-    floating = [thread for thread in busy if _pin(thread) is None]
+        return _make_verdict("spread", DRIFT, f"Busy threads share a {what}. {_format_first(list(shared))}.")
+    floating = [thread for thread in busy if _pinned_cpu(thread) is None]
     how = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
-    return _result("spread", OK, f"{_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
+    return _make_verdict("spread", OK, f"{_format_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
 
 
-def _pin(thread: Thread) -> int | None:
+def _pinned_cpu(thread: Thread) -> int | None:
     return thread.allowed[0] if len(thread.allowed) == 1 else None
 
 
-def _group(wanted: str, proof: Proof) -> Result:
-    astray = []
-    for thread in proof.threads:
-        place = proof.places[thread.tid]
-        if place and place.limits != (wanted,):
-            astray.append(f"{thread} in {' or '.join(place.limits)}")
-    count = _count(proof.threads, "thread")
-    if astray:
-        sentence = f"{len(astray)} of {count} do not have the limits of the resctrl group {wanted}: {_first(astray)}."
-        return _result("group", DRIFT, sentence)
-    if None in proof.places.values():
-        return _result("group", UNKNOWN, f"Not known: {proof.groups.why_unknown}")
-    return _result("group", OK, f"{count} with the limits of the resctrl group {wanted}.")
+def _judge_resctrl_group(group: str, observation: Observation) -> Result:
+    outside = []
+    for thread in observation.threads:
+        thread_groups = observation.places[thread.tid]
+        if thread_groups and thread_groups.limiting_groups != (group,):
+            outside.append(f"{thread} in {' or '.join(thread_groups.limiting_groups)}")
+    count = _format_count(observation.threads, "thread")
+    if outside:
+        sentence = (
+            f"{len(outside)} of {count} do not have the limits of the resctrl group {group}: {_format_first(outside)}."
+        )
+        return _make_verdict("group", DRIFT, sentence)
+    if None in observation.places.values():
+        return _make_verdict("group", UNKNOWN, f"Not known: {observation.groups.unknown_reason}")
+    return _make_verdict("group", OK, f"{count} with the limits of the resctrl group {group}.")
 
 
 # Memory
 
 
-def _nodes(asked: Asked, nodes: Sequence[int], proof: Proof) -> list[Result]:
-    unread = [memory for memory in proof.memory if memory.kinds is None]
-    if unread or not proof.memory:
+def _judge_memory_nodes(request: PlacementRequest, nodes: Sequence[int], observation: Observation) -> list[Result]:
+    unread = [memory for memory in observation.memory if memory.kinds is None]
+    if unread or not observation.memory:
         reason = unread[0].missing["kinds"] if unread else "the service has no process any more."
-        return [_result(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}") for kind in ("weights", "anonymous")]
-    kinds = [memory.kinds for memory in proof.memory if memory.kinds]
-    weights = _total(table["weights"] for table in kinds)
-    anonymous = _total(table["anonymous"] for table in kinds)
+        return [_make_verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}") for kind in ("weights", "anonymous")]
+    kinds = [memory.kinds for memory in observation.memory if memory.kinds]
+    weights = _sum_bytes_by_node(table["weights"] for table in kinds)
+    anonymous = _sum_bytes_by_node(table["anonymous"] for table in kinds)
     verdicts = []
     if weights:
-        verdicts.append(_lies_on(asked, nodes, "weights", weights, asked.interleaved))
+        verdicts.append(_judge_node_shares(request, nodes, "weights", weights, request.interleaved))
     elif any(table["weights"].files for table in kinds):
-        verdicts.append(_no_pages("weights", "the model is mapped, but no page of it was read yet."))
-    elif asked.model:
+        verdicts.append(_unknown_nodes_verdict("weights", "the model is mapped, but no page of it was read yet."))
+    elif request.model:
         reason = "no process maps the model file. Read without a mapping, the weights are anonymous memory."
-        verdicts.append(_no_pages("weights", reason))
+        verdicts.append(_unknown_nodes_verdict("weights", reason))
     if anonymous:
-        # Beside mapped weights it is small, and what a process allocates for itself is not interleaved.
-        verdicts.append(_lies_on(asked, nodes, "anonymous", anonymous, asked.interleaved and not weights))
+        # With mapped weights, anonymous memory is small, and a process does not interleave what it allocates itself.
+        verdicts.append(_judge_node_shares(request, nodes, "anonymous", anonymous, request.interleaved and not weights))
     else:
-        verdicts.append(_no_pages("anonymous", "the service has no anonymous memory yet."))
+        verdicts.append(_unknown_nodes_verdict("anonymous", "the service has no anonymous memory yet."))
     return verdicts
 
 
-def _no_pages(kind: str, reason: str) -> Result:
-    return _result(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
+def _unknown_nodes_verdict(kind: str, reason: str) -> Result:
+    return _make_verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
 
 
-def _total(kinds: Iterable[MemoryKind]) -> dict[int, int]:
+def _sum_bytes_by_node(kinds: Iterable[MemoryKind]) -> dict[int, int]:
     total: dict[int, int] = {}
     for kind in kinds:
         for node, size in kind.nodes.items():
@@ -234,40 +249,46 @@ def _total(kinds: Iterable[MemoryKind]) -> dict[int, int]:
     return total
 
 
-def _lies_on(asked: Asked, nodes: Sequence[int], kind: str, total: Mapping[int, int], even: bool) -> Result:
-    size = sum(total.values())
-    here = 100 * sum(total.get(node, 0) for node in nodes) / size
+def _judge_node_shares(
+    request: PlacementRequest, nodes: Sequence[int], kind: str, bytes_by_node: Mapping[int, int], even: bool
+) -> Result:
+    size = sum(bytes_by_node.values())
+    here = 100 * sum(bytes_by_node.get(node, 0) for node in nodes) / size
     what = "the mapped weights" if kind == "weights" else "anonymous memory"
-    shares = ", ".join(f"node {node} {100 * total.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *total}))
+    shares = ", ".join(
+        f"node {node} {100 * bytes_by_node.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *bytes_by_node})
+    )
     found = f"{here:.1f} % of {what} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
-    if here < asked.percent:
-        return _result(f"nodes/{kind}", DRIFT, f"Only {found}, requested are {asked.percent} %: {shares}.")
-    if even and any(total.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
-        return _result(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
-    return _result(f"nodes/{kind}", OK, f"{found}: {shares}.")
+    if here < request.percent:
+        return _make_verdict(f"nodes/{kind}", DRIFT, f"Only {found}, requested are {request.percent} %: {shares}.")
+    if even and any(bytes_by_node.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
+        return _make_verdict(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
+    return _make_verdict(f"nodes/{kind}", OK, f"{found}: {shares}.")
 
 
-def _rows(path: str, found: Locality | str) -> Result:
-    """Judge where the rows of a model are; a text is the reason for which that is not known."""
-    if isinstance(found, str):
-        return _result("rows", UNKNOWN, f"Not known: {found}")
-    if not found.by_tensor:
-        return _result("rows", OK, f"{path} has no tensor of which the slice of a thread is large enough to be judged.")
-    if not found.all.cached:
-        return _result("rows", UNKNOWN, f"Not known: nothing of {path} is in the page cache; {GIVE_WORK}.")
-    return _result("rows", OK if found.is_local_enough else DRIFT, f"{path}: {found}.")
+def _judge_row_locality(path: str, locality: Locality | str) -> Result:
+    """Judge the locality of the rows of a model; a text in its place is the reason why it is not known."""
+    if isinstance(locality, str):
+        return _make_verdict("rows", UNKNOWN, f"Not known: {locality}")
+    if not locality.by_tensor:
+        return _make_verdict(
+            "rows", OK, f"{path} has no tensor of which the slice of a thread is large enough to be judged."
+        )
+    if not locality.all.cached:
+        return _make_verdict("rows", UNKNOWN, f"Not known: nothing of {path} is in the page cache; {GIVE_WORK_HINT}.")
+    return _make_verdict("rows", OK if locality.is_local_enough else DRIFT, f"{path}: {locality}.")
 
 
-def _huge(kind: str, least: int, proof: Proof) -> Result:
-    """Judge the process with the most of them: what two processes share would count twice."""
+def _judge_huge_pages(kind: str, minimum: int, observation: Observation) -> Result:
+    """Judge huge pages by the process that has most: pages that two processes share would count twice in a sum."""
     name = f"hugepages/{kind}"
-    found = [memory.huge[kind] for memory in proof.memory if memory.huge is not None]
+    found = [memory.huge[kind] for memory in observation.memory if memory.huge is not None]
     most = max(found, default=0)
-    sentence = f"{format_bytes_short(most)} in {HUGE_NAMES[kind]}, requested are {format_bytes_short(least)}."
-    if found and most >= least:
-        return _result(name, OK, sentence)
-    unread = [memory for memory in proof.memory if memory.huge is None]
+    sentence = f"{format_bytes_short(most)} in {HUGE_NAMES[kind]}, requested are {format_bytes_short(minimum)}."
+    if found and most >= minimum:
+        return _make_verdict(name, OK, sentence)
+    unread = [memory for memory in observation.memory if memory.huge is None]
     if unread or not found:
         reason = unread[0].missing["huge"] if unread else "the service has no process any more."
-        return _result(name, UNKNOWN, f"Not known: {reason}")
-    return _result(name, DRIFT, f"Only {sentence}")
+        return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
+    return _make_verdict(name, DRIFT, f"Only {sentence}")

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What came between the threads that compute, over a window: interrupts on their CPUs, and tasks of others.
+"""Noise of a service in a window: interrupts on the CPUs of its busy threads, and time that other tasks took there.
 
 Threads of one service wait for each other at the end of each layer, so the worst CPU and the worst thread count, not
-the mean. A thread that is ready to run and does not, because another task has its CPU, is counted by the kernel as
-waiting: that is what others take, whoever they are.
+the mean. The kernel counts a thread as waiting while it is ready to run and another task has its CPU.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     Counts = Mapping[str, Mapping[int, int]]
 
 
-def between(before: Counts, after: Counts, threads: Iterable[Thread], seconds: float) -> dict[str, object] | None:
-    """Return what came between the busy threads in a window, None where none was busy for all of it.
+def measure_noise(before: Counts, after: Counts, threads: Iterable[Thread], seconds: float) -> dict[str, object] | None:
+    """Return the noise of the busy threads in a window, None where no thread was busy.
 
     ``cpus`` are those that they ran on last. ``ticks``, ``devices`` and ``sent`` are interrupts per second of the CPU
     that had most of a kind, ``involuntary`` are switches per second and ``waited`` is the share of the window of the

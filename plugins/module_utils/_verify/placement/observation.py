@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was found out about a running service, before anything is judged."""
+"""What was read of a running service, before it is judged."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from ..._kernel.numa_maps import ProcessMemory
     from ..._kernel.threads import Thread
     from ..._models.weight_locality import Locality
-    from .resctrl_groups import Groups
+    from .resctrl_groups import ResctrlGroups
 
 
-class Proof:
-    """What was found out about a service; ``seconds`` is the length of the window, None without one."""
+class Observation:
+    """Threads, memory and resctrl groups of a service; ``seconds`` is the length of the window, None without one."""
 
-    def __init__(self, service: str, threads: Iterable[Thread], groups: Groups) -> None:
+    def __init__(self, service: str, threads: Iterable[Thread], groups: ResctrlGroups) -> None:
         self.service = service
         self.threads = sorted(threads, key=lambda thread: (thread.process, thread.tid))
         self.groups = groups
-        self.places = {thread.tid: groups.place(thread) for thread in self.threads}
+        self.places = {thread.tid: groups.find_thread_groups(thread) for thread in self.threads}
         self.seconds: float | None = None
         self.monitored: list[dict[str, object]] = []
-        #: What came between its busy threads, None where that is not known.
+        #: Interrupts and other tasks on the CPUs of the busy threads, None where that is not known.
         self.noise: dict[str, object] | None = None
         self.memory: list[ProcessMemory] = []
-        #: By model, where its rows are, or why that is not known.
+        #: By model, the locality of its rows, or why that is not known.
         self.rows: dict[str, Locality | str] = {}
 
     @property
     def missing(self) -> list[str]:
-        """What could not be read, with the reason."""
+        """Sentences on what could not be read."""
         return [*self.groups.missing, *(reason for memory in self.memory for reason in memory.missing.values())]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which resctrl groups threads are in, and what those groups have in the caches.
+"""The resctrl groups of threads, and their cache occupancy and memory bandwidth.
 
 Source: Documentation/filesystems/resctrl.rst and proc_resctrl_show() in fs/resctrl/rdtgroup.c of the Linux kernel.
 """
@@ -25,112 +25,123 @@ if TYPE_CHECKING:
     Counters = Mapping[int, Mapping[str, Optional[int]]]
 
 #: The name of the default group.
-DEFAULT = "/"
+DEFAULT_GROUP = "/"
 COUNTERS = {"occupancy": "llc_occupancy", "local": "mbm_local_bytes", "total": "mbm_total_bytes"}
 
 
-class Place:
-    """Where a thread is: the group it is in itself, its monitor group there or '', and the groups that limit it.
+class ThreadGroups:
+    """The groups of a thread: its own, its monitor group in it or '', and the groups whose limits hold for it.
 
-    A thread that was put into a group has the limits of that group. Any other has those of the CPU that it runs on.
+    A thread that was put into a group has the limits of that group, any other thread those of the CPU it runs on.
     """
 
-    __slots__ = ("limits", "monitor", "own")
+    __slots__ = ("limiting_groups", "monitor_group", "own_group")
 
-    def __init__(self, limits: tuple[str, ...], own: str, monitor: str) -> None:
-        self.limits = limits
-        self.own = own
-        self.monitor = monitor
+    def __init__(self, limiting_groups: tuple[str, ...], own_group: str, monitor_group: str) -> None:
+        self.limiting_groups = limiting_groups
+        self.own_group = own_group
+        self.monitor_group = monitor_group
 
 
-class Groups:
-    """The groups of this host; ``why_unknown`` says why a place is unknown, ``missing`` what could not be read."""
+class ResctrlGroups:
+    """The groups of this host; ``unknown_reason`` says why those of a thread are unknown."""
 
     def __init__(self, fs: KernelFS) -> None:
         self.fs = fs
+        #: Sentences on what could not be read.
         self.missing: list[str] = []
-        self.why_unknown = ""
+        self.unknown_reason = ""
         found = find_mount(fs)
         self.mount = found[0] if found else None
-        self._of_cpu: dict[int, str] = {}
+        self._group_of_cpu: dict[int, str] = {}
         if self.mount is None:
-            self._unknown("resctrl is not mounted.")
+            self._note_unknown("resctrl is not mounted.")
             return
         for name in fs.list_names(self.mount):
             cpus = None if name in FIXED else fs.read_if_present(f"{self.mount}/{name}/cpus_list")
-            self._of_cpu.update(dict.fromkeys(parse_cpulist(cpus or ""), name))
+            self._group_of_cpu.update(dict.fromkeys(parse_cpulist(cpus or ""), name))
 
-    def place(self, thread: Thread) -> Place | None:
-        """Return where a thread is, None where that is unknown."""
+    def find_thread_groups(self, thread: Thread) -> ThreadGroups | None:
+        """Return the groups of a thread, None where they are unknown."""
         if self.mount is None:
             return None
         text = self.fs.read_if_present(f"/proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups")
         fields = dict(line.partition(":")[::2] for line in (text or "").splitlines())
         own = fields.get("res", "")
         if not own:
-            self._unknown(
+            self._note_unknown(
                 f"there is no group in /proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups: the thread has "
                 "ended, or the kernel has no CONFIG_PROC_CPU_RESCTRL."
             )
             return None
-        limits = (own,) if own != DEFAULT else tuple(sorted({self._of_cpu.get(c, DEFAULT) for c in thread.allowed}))
-        return Place(limits, own, fields.get("mon", ""))
+        limits = (
+            (own,)
+            if own != DEFAULT_GROUP
+            else tuple(sorted({self._group_of_cpu.get(c, DEFAULT_GROUP) for c in thread.allowed}))
+        )
+        return ThreadGroups(limits, own, fields.get("mon", ""))
 
-    def counters(self, group: str, monitor: str = "") -> Counters:
+    def read_counters(self, group: str, monitor: str = "") -> Counters:
         """Return the counters of a group in each L3 domain; empty where there are none.
 
-        They count everything in the group, not only the service.
+        They count all threads of the group, not only those of the service.
         """
         if self.mount is None:
             return {}
-        parts = [self.mount, *([] if group == DEFAULT else [group]), *(["mon_groups", monitor] if monitor else [])]
+        parts = [
+            self.mount,
+            *([] if group == DEFAULT_GROUP else [group]),
+            *(["mon_groups", monitor] if monitor else []),
+        ]
         folder = "/".join([*parts, "mon_data"])
         found: dict[int, dict[str, int | None]] = {}
         for name in self.fs.list_names(folder):
             domain = name[len("mon_L3_") :]
             if name.startswith("mon_L3_") and domain.isdecimal():
-                found[int(domain)] = {key: self._number(f"{folder}/{name}/{file}") for key, file in COUNTERS.items()}
+                found[int(domain)] = {
+                    key: self._read_counter(f"{folder}/{name}/{file}") for key, file in COUNTERS.items()
+                }
         return found
 
-    def _number(self, path: str) -> int | None:
+    def _read_counter(self, path: str) -> int | None:
         try:
             text = self.fs.read(path)
         except Absent:
             return None
         except Refused as error:
-            self._miss(str(error))
+            self._note_missing(str(error))
             return None
         if text.isdecimal():
             return int(text)
-        self._miss(f"{path} says '{text}': the hardware has no counter for it now.")
+        self._note_missing(f"{path} says '{text}': the hardware has no counter for it now.")
         return None
 
-    def _unknown(self, reason: str) -> None:
-        self.why_unknown = self.why_unknown or reason
-        self._miss(f"resctrl groups: {reason}")
+    def _note_unknown(self, reason: str) -> None:
+        self.unknown_reason = self.unknown_reason or reason
+        self._note_missing(f"resctrl groups: {reason}")
 
-    def _miss(self, reason: str) -> None:
+    def _note_missing(self, reason: str) -> None:
         if reason not in self.missing:
             self.missing.append(reason)
 
 
-def names_of(places: Iterable[Place | None]) -> list[tuple[str, str]]:
-    """Return each group that threads are in as (group, ''), and each monitor group as (group, monitor group)."""
+def list_group_names(groups_of_threads: Iterable[ThreadGroups | None]) -> list[tuple[str, str]]:
+    """Return each limiting group of threads as (group, ''), and each monitor group as (group, monitor group)."""
     names: set[tuple[str, str]] = set()
-    for place in filter(None, places):
-        names.update((group, "") for group in place.limits)
-        if place.monitor:
-            names.add((place.own, place.monitor))
+    for place in filter(None, groups_of_threads):
+        names.update((group, "") for group in place.limiting_groups)
+        if place.monitor_group:
+            names.add((place.own_group, place.monitor_group))
     return sorted(names)
 
 
-def report(
+def build_group_rows(
     names: Iterable[tuple[str, str]],
     before: Mapping[tuple[str, str], Counters],
     after: Mapping[tuple[str, str], Counters],
     seconds: float | None,
 ) -> list[dict[str, object]]:
-    """Return plain data: occupancy in bytes by L3 domain, and bandwidth in bytes per second over a window."""
+    """Return for each group, by L3 domain, the occupancy in bytes and the bandwidth in bytes per second."""
     rows: list[dict[str, object]] = []
     for name in names:
         domains = {}
@@ -138,14 +149,14 @@ def report(
             first = before.get(name, {}).get(domain, {})
             domains[str(domain)] = {
                 "occupancy": now["occupancy"],
-                "local_bandwidth": _rate(first.get("local"), now["local"], seconds),
-                "total_bandwidth": _rate(first.get("total"), now["total"], seconds),
+                "local_bandwidth": _compute_rate(first.get("local"), now["local"], seconds),
+                "total_bandwidth": _compute_rate(first.get("total"), now["total"], seconds),
             }
         rows.append({"group": name[0], "monitor": name[1], "l3": domains})
     return rows
 
 
-def _rate(first: int | None, second: int | None, seconds: float | None) -> int | None:
+def _compute_rate(first: int | None, second: int | None, seconds: float | None) -> int | None:
     if first is None or second is None or not seconds or second < first:
         return None
     return round((second - first) / seconds)

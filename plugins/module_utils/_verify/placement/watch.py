@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The proof about a running service: where its threads and its memory are, compared with what was requested.
+"""The proof of where threads and memory of a running service are, compared with the requested placement.
 
 Nothing is written, and what cannot be measured is reported as unknown.
 """
@@ -20,7 +20,7 @@ from ..._kernel.cgroups import list_processes
 from ..._models import weight_locality
 from ..._notation.cpulist import format_cpulist
 from . import judge, noise, resctrl_groups
-from .observation import Proof
+from .observation import Observation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,113 +32,119 @@ if TYPE_CHECKING:
     from ..._kernel.threads import Thread
 
 
-#: Seconds. Who watches a service for longer has mistyped a number.
-LONGEST_WINDOW = 24 * 3600
+#: The longest window in seconds; a larger number is taken for a mistake.
+MAX_WINDOW_SECONDS = 24 * 3600
 
 
-class Watch:
-    """Observes a service from now on, until the proof is requested."""
+class ServiceWatch:
+    """Observes a service from its construction until a proof is requested."""
 
     def __init__(self, host: Host, options: Mapping[str, Any], clock: Any = time) -> None:
         self._host = host
         self._options = options
-        self._asked = judge.Asked(host, options)
+        self._request = judge.PlacementRequest(host, options)
         self._clock = clock
-        self._before = kernel_threads.sample_threads(host.fs, list_processes(host.fs, options["service"]))
-        self._groups = resctrl_groups.Groups(host.fs)
+        self._threads_before = kernel_threads.sample_threads(host.fs, list_processes(host.fs, options["service"]))
+        self._groups = resctrl_groups.ResctrlGroups(host.fs)
         self._begin = clock.monotonic()
-        names = resctrl_groups.names_of(self._groups.place(thread) for thread in self._before.values())
-        self._first = {name: self._groups.counters(*name) for name in names}
-        self._interrupts = interrupts.read_interrupt_counts_if_shown(host.fs)
+        names = resctrl_groups.list_group_names(
+            self._groups.find_thread_groups(thread) for thread in self._threads_before.values()
+        )
+        self._counters_before = {name: self._groups.read_counters(*name) for name in names}
+        self._interrupts_before = interrupts.read_interrupt_counts_if_shown(host.fs)
 
-    def now(self) -> dict[str, object]:
-        """Return the proof of this moment; whether a thread is busy is then unknown."""
-        return self._result(kernel_threads.without_measurement(self._before.values()), None)
+    def sample_now(self) -> dict[str, object]:
+        """Return the proof of this moment, in which it is unknown whether a thread is busy."""
+        return self._build_result(kernel_threads.without_measurement(self._threads_before.values()), None)
 
-    def since(self, by_busiest: bool = False) -> dict[str, object]:
-        """Return the proof of the time since the beginning.
+    def sample_since_start(self, relative_to_busiest: bool = False) -> dict[str, object]:
+        """Return the proof of the time since the observation began.
 
-        With ``by_busiest``, a thread counts as busy that worked half as much as the busiest one: for a service that had
-        work for a part of the time only.
+        With ``relative_to_busiest``, a thread counts as busy that worked half as much as the busiest one, for services
+        that had work for a part of the time only.
         """
         service = self._options["service"]
         after = kernel_threads.sample_threads(self._host.fs, list_processes(self._host.fs, service))
         seconds = self._clock.monotonic() - self._begin
-        threads = kernel_threads.measure_between(self._before, after, seconds)
-        if by_busiest:
+        threads = kernel_threads.measure_between(self._threads_before, after, seconds)
+        if relative_to_busiest:
             kernel_threads.scale_busy_to_busiest(threads)
-        return self._result(threads, seconds)
+        return self._build_result(threads, seconds)
 
-    def _result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
+    def _build_result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
         fs, options = self._host.fs, self._options
-        proof = Proof(options["service"], threads, self._groups)
-        if not proof.threads:
+        observation = Observation(options["service"], threads, self._groups)
+        if not observation.threads:
             raise BadRequest(
-                f"{proof.service} has no threads: it has ended, or is being started. Ask again when it runs."
+                f"{observation.service} has no threads: it has ended, or is being started. Ask again when it runs."
             )
-        proof.seconds = seconds
-        proof.noise = self._noise(proof.threads, seconds)
-        names = resctrl_groups.names_of(proof.places.values())
-        second = {name: self._groups.counters(*name) for name in names}
-        proof.monitored = resctrl_groups.report(names, self._first, second, seconds)
+        observation.seconds = seconds
+        observation.noise = self._measure_noise(observation.threads, seconds)
+        names = resctrl_groups.list_group_names(observation.places.values())
+        second = {name: self._groups.read_counters(*name) for name in names}
+        observation.monitored = resctrl_groups.build_group_rows(names, self._counters_before, second, seconds)
         models = [os.path.realpath(path) for path in options.get("model") or []]
-        proof.memory = [numa_maps.read_process_memory(fs, pid, models) for pid in list_processes(fs, proof.service)]
-        nodes = len(self._asked.nodes or ())
-        proof.rows = {path: _rows(path, threads, nodes) for path, threads in self._asked.rows.items()}
-        verdicts = judge.judge(self._asked, proof)
+        observation.memory = [
+            numa_maps.read_process_memory(fs, pid, models) for pid in list_processes(fs, observation.service)
+        ]
+        nodes = len(self._request.nodes or ())
+        observation.rows = {
+            path: _read_row_locality(path, threads, nodes) for path, threads in self._request.rows.items()
+        }
+        verdicts = judge.judge_placement(self._request, observation)
         return {
             "clean": all(verdict["verdict"] == OK for verdict in verdicts),
             "verdicts": verdicts,
             "seconds": seconds,
-            "threads": [_row(self._host.topology, proof, thread) for thread in proof.threads],
-            "memory": [memory.to_dict() for memory in proof.memory],
-            "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in proof.rows.items()},
-            "groups": proof.monitored,
-            "noise": proof.noise,
-            "missing": proof.missing,
+            "threads": [_thread_row(self._host.topology, observation, thread) for thread in observation.threads],
+            "memory": [memory.to_dict() for memory in observation.memory],
+            "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in observation.rows.items()},
+            "groups": observation.monitored,
+            "noise": observation.noise,
+            "missing": observation.missing,
         }
 
-    def _noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
+    def _measure_noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
         after = interrupts.read_interrupt_counts_if_shown(self._host.fs) if seconds else {}
-        if not (seconds and self._interrupts and after):
+        if not (seconds and self._interrupts_before and after):
             return None
-        return noise.between(self._interrupts, after, threads, seconds)
+        return noise.measure_noise(self._interrupts_before, after, threads, seconds)
 
 
-def prove(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
+def prove_placement(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
     """Return the proof about the service that the options name, as plain data."""
     window = options.get("window") or 0
-    if not 0 <= window <= LONGEST_WINDOW:
+    if not 0 <= window <= MAX_WINDOW_SECONDS:
         raise BadRequest(
-            f"window: {window} is no length of time; say 0 for none, or a number of seconds up to {LONGEST_WINDOW}."
+            f"window: {window} is no length of time; say 0 for none, or a number of seconds up to {MAX_WINDOW_SECONDS}."
         )
-    watch = Watch(host, options, clock)
+    watch = ServiceWatch(host, options, clock)
     if not window:
-        return watch.now()
+        return watch.sample_now()
     clock.sleep(window)
-    return watch.since()
+    return watch.sample_since_start()
 
 
-def _rows(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
-    """Return where the rows of a model are, or why that is not known."""
+def _read_row_locality(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
+    """Return the locality of the rows of a model, or why it is not known."""
     try:
         return weight_locality.measure_locality(weight_locality.read_file_headers(path), threads, nodes)
     except TuningError as error:
         return str(error)
 
 
-def _row(top: Topology, proof: Proof, thread: Thread) -> dict[str, object]:
-    """Return a thread as plain data; L3 domain and node are those of the CPU that it ran on last."""
-    place = proof.places[thread.tid]
+def _thread_row(topology: Topology, observation: Observation, thread: Thread) -> dict[str, object]:
+    """Return a thread as plain data, with L3 domain and node of the CPU that it ran on last."""
+    place = observation.places[thread.tid]
     return {
         "process": thread.process,
         "thread": thread.tid,
         "name": thread.name,
         "allowed": format_cpulist(thread.allowed),
         "cpu": thread.cpu,
-        "l3": next((domain.id for domain in top.l3 if thread.cpu in domain.cpus), None),
-        "node": next((node.id for node in top.nodes if thread.cpu in node.cpus), None),
-        "groups": None if place is None else list(place.limits),
+        "l3": next((domain.id for domain in topology.l3 if thread.cpu in domain.cpus), None),
+        "node": next((node.id for node in topology.nodes if thread.cpu in node.cpus), None),
+        "groups": None if place is None else list(place.limiting_groups),
         "busy": thread.busy,
         "worked": thread.worked,
         "waited": thread.waited,

@@ -34,7 +34,7 @@ def bmc() -> Bmc:
 
 @pytest.fixture
 def run(bmc: Bmc, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(_bmc, "send", bmc)
+    monkeypatch.setattr(_bmc, "open_url", bmc)
 
     def run(module: Any, check: bool = False, **options: Any) -> dict[str, Any]:
         access = {"bmc": "bmc.example.com", "username": "ops", "password": PASSWORD}
@@ -103,11 +103,11 @@ def test_errors_of_the_transport_become_sentences(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(urls.Request, "open", broken)
     with pytest.raises(BmcError, match="https://b cannot be asked: no way"):
-        _bmc.send("GET", "https://b")
+        _bmc.open_url("GET", "https://b")
 
     def lost(self: object, method: str, url: str, **dummy: object) -> None:
         raise ConnectionResetError
 
     monkeypatch.setattr(urls.Request, "open", lost)
     with pytest.raises(ConnectionResetError):
-        _bmc.send("GET", "https://b")
+        _bmc.open_url("GET", "https://b")

@@ -167,7 +167,7 @@ def closed(tree: RuledFS, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ansible, "AnsibleModule", Door)
     monkeypatch.setattr(_bmc, "AnsibleModule", Door)
     attributes = [bmcs.enumeration("NumaMemoryDomainsPerSocket", "Auto", "FourMemoryDomainsPerSocket")]
-    monkeypatch.setattr(_bmc, "send", bmcs.Bmc(attributes, {"NumaMemoryDomainsPerSocket": "Auto"}))
+    monkeypatch.setattr(_bmc, "open_url", bmcs.Bmc(attributes, {"NumaMemoryDomainsPerSocket": "Auto"}))
     tree.read_only = True
 
     def refuse(*dummy: Any, **more: Any) -> None:

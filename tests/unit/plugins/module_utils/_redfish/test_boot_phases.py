@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.registry import Registry
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import resolve
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.boot_phases import Phases, phases
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import resolve_request
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.boot_phases import BootPhases, plan_boots
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import enumeration, locked
 
 ATTRIBUTES = [
@@ -26,19 +26,21 @@ ACTIVE = {
 LOCK = locked("MinProcIdlePower", "WorkloadProfile", "Custom")
 
 
-def planned(wanted: dict[str, str], **active: str) -> Phases:
+def planned(wanted: dict[str, str], **active: str) -> BootPhases:
     """Return the phases of attributes by name on a machine of HPE whose profile is not opened."""
     registry = Registry({"RegistryEntries": {"Attributes": ATTRIBUTES, "Dependencies": [LOCK]}})
     values = {**ACTIVE, **active}
-    return phases(registry, "HPE", resolve(registry, "HPE", values, {}, wanted)[0], values, {}, unlock=False)
+    return plan_boots(
+        registry, "HPE", resolve_request(registry, "HPE", values, {}, wanted)[0], values, {}, unlock=False
+    )
 
 
 def test_without_a_lock_one_boot_makes_all() -> None:
     plan = planned({"ProcSMT": "Disabled", "WorkloadProfile": "Custom", "MinProcIdlePower": "NoCStates"})
-    assert (set(plan.first), plan.boots) == ({"ProcSMT", "WorkloadProfile", "MinProcIdlePower"}, 1)
+    assert (set(plan.first_boot), plan.boot_count) == ({"ProcSMT", "WorkloadProfile", "MinProcIdlePower"}, 1)
 
 
 def test_a_blocked_setting_holds_back_the_first_boot() -> None:
     plan = planned({"ProcSMT": "Disabled", "MinProcIdlePower": "NoCStates"})
     assert set(plan.blocked) == {"MinProcIdlePower"}
-    assert (plan.first, plan.second, plan.boots) == ({}, {}, 0)
+    assert (plan.first_boot, plan.second_boot, plan.boot_count) == ({}, {}, 0)

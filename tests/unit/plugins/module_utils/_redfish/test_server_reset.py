@@ -10,7 +10,12 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import COLD, FORCE, GRACEFUL, reset
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import (
+    COLD,
+    FORCE,
+    GRACEFUL,
+    reset_server,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import ROOT, Bmc
 
 SYSTEM = f"{ROOT}/Systems/1"
@@ -28,7 +33,7 @@ def server(*allowed: str, power: str = "On", **action: Any) -> Bmc:
 def sent(bmc: Bmc, how: str, **more: Any) -> list[str]:
     """What the BMC was told, and what the result says of it."""
     with bmc.client() as client:
-        told = reset(client, None, how, **{"sleep": bmc.slept.append, **more})
+        told = reset_server(client, None, how, **{"sleep": bmc.slept.append, **more})
     types = [body["ResetType"] for body, dummy in bmc.sent]
     assert types == ([] if more.get("check") else told["sent"])
     return list(told["sent"])

@@ -50,11 +50,11 @@ def test_units_are_items_and_what_was_not_looked_at_is_said(tree: hosts.Host) ->
     assert seen["units"].sentence.startswith("found changed by hand")
     assert "services" not in seen
     left_out = check(tree, wrong[:1], tuned=True, services=False)
-    assert left_out["units"].verdict == "wrong" and not left_out["units"].clean
+    assert left_out["units"].verdict == "wrong" and not left_out["units"].is_clean
     assert left_out["units"].sentence == (
         "found failed, wanted active; 'journalctl' says why. Run site.yml --tags llama."
     )
-    assert (left_out["services"].verdict, left_out["services"].clean) == ("not looked at", True)
+    assert (left_out["services"].verdict, left_out["services"].is_clean) == ("not looked at", True)
     assert "verify_services is false" in left_out["services"].sentence
     starting = unit("active", "active", "activating")
     assert "units" not in check(tree, [starting], tuned=True, services=False), "it has time to start"

@@ -7,17 +7,23 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.catalogue import KNOBS, vendor_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.locks import lock_of
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.redaction import PLACE, scrubbed
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.catalogue import (
+    BIOS_OPTIONS,
+    detect_vendor,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.locks import find_lock
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.redaction import (
+    PLACEHOLDER,
+    redact_values,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.registry import Attribute, Registry
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import (
-    Absent,
-    attribute_of,
-    denied,
-    meaning_of,
-    profile_of,
-    resolve,
+    MissingOption,
+    deny_reason,
+    find_attribute_of_option,
+    find_locking_profile,
+    find_meaning_of_value,
+    resolve_request,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import enumeration, locked
 
@@ -31,7 +37,7 @@ def registry(*attributes: dict[str, Any], dependencies: Any = ()) -> Registry:
 
 
 def found(vendor: str, told: Registry, knob: str, meaning: str, **active: str) -> dict[str, Any] | str:
-    targets, absent = resolve(told, vendor, active, {knob: meaning}, {})
+    targets, absent = resolve_request(told, vendor, active, {knob: meaning}, {})
     return absent[0].sentence if absent else {name: target.value for name, target in targets.items()}
 
 
@@ -48,7 +54,7 @@ def found(vendor: str, told: Registry, knob: str, meaning: str, **active: str) -
     ],
 )
 def test_vendors(manufacturer: str, vendor: str) -> None:
-    assert vendor_of(manufacturer) == vendor
+    assert detect_vendor(manufacturer) == vendor
 
 
 @pytest.mark.parametrize(
@@ -125,18 +131,18 @@ def test_two_attributes_of_a_name_are_refused() -> None:
     told = registry(enumeration("SMTControl_0037", "Auto"), enumeration("SMTControl_00CB", "Auto"))
     with pytest.raises(BadRequest, match="SMTControl_0037, SMTControl_00CB"):
         found("Supermicro", told, "smt", "on")
-    assert attribute_of(told, "Supermicro", "smt") is None
+    assert find_attribute_of_option(told, "Supermicro", "smt") is None
 
 
 def test_values_have_a_meaning_in_the_words_of_the_option() -> None:
     for text, meaning in (("CbsDfCmnDramNpsNPS4", "4"), ("CbsDfCmnDramNpsAuto", None)):
         one = Attribute(enumeration("CbsDfCmnDramNps", text))
-        assert meaning_of("nps", one, text, "AMI") == meaning
+        assert find_meaning_of_value("nps", one, text, "AMI") == meaning
     one = Attribute(enumeration("MinProcIdlePower", "C6=C6 State", "NoCStates=No C-states"))
-    assert meaning_of("c_states", one, "NoCStates", "HPE") == "off"
+    assert find_meaning_of_value("c_states", one, "NoCStates", "HPE") == "off"
     switch = Attribute({"AttributeName": "Hsmp", "Type": "Boolean"})
     assert (
-        resolve(
+        resolve_request(
             Registry({"RegistryEntries": {"Attributes": [{"AttributeName": "Hsmp", "Type": "Boolean"}]}}),
             "Dell",
             {},
@@ -145,15 +151,15 @@ def test_values_have_a_meaning_in_the_words_of_the_option() -> None:
         )[0]["Hsmp"].value
         is True
     )
-    assert meaning_of("hsmp", switch, False, "Dell") == "off"
+    assert find_meaning_of_value("hsmp", switch, False, "Dell") == "off"
 
 
 def test_the_profile_that_locks_others() -> None:
     told = registry(enumeration("OperatingModes_ChooseOperatingMode", "MaximumEfficiency", "CustomMode"))
-    profile = profile_of(told, "Lenovo")
+    profile = find_locking_profile(told, "Lenovo")
     assert profile is not None
     assert profile.value == "CustomMode"
-    assert profile_of(told, "AMI") is profile_of(told, "Dell") is None
+    assert find_locking_profile(told, "AMI") is find_locking_profile(told, "Dell") is None
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,7 @@ def test_the_profile_that_locks_others() -> None:
     ],
 )
 def test_values_in_the_type_of_the_registry(told: dict[str, Any], wanted: Any, value: Any) -> None:
-    assert Attribute(told).convert(wanted) == value
+    assert Attribute(told).convert_value(wanted) == value
 
 
 @pytest.mark.parametrize(
@@ -189,22 +195,24 @@ def test_values_in_the_type_of_the_registry(told: dict[str, Any], wanted: Any, v
 )
 def test_values_that_the_bmc_would_refuse(told: dict[str, Any], wanted: Any, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        Attribute(told).convert(wanted)
+        Attribute(told).convert_value(wanted)
 
 
 def test_attributes_by_name() -> None:
     told = registry(enumeration("ProcSMT", "Enabled", "Disabled"), enumeration("WorkloadProfile", "Custom"))
-    targets, dummy = resolve(told, "HPE", {}, {"smt": "off"}, {"WorkloadProfile": "Custom", "ProcSMT": "Disabled"})
-    assert {name: target.knob for name, target in targets.items()} == {
+    targets, dummy = resolve_request(
+        told, "HPE", {}, {"smt": "off"}, {"WorkloadProfile": "Custom", "ProcSMT": "Disabled"}
+    )
+    assert {name: target.option for name, target in targets.items()} == {
         "ProcSMT": "smt",
         "WorkloadProfile": "attributes",
     }
     with pytest.raises(BadRequest, match="wanted as Disabled by smt and as Enabled by attributes"):
-        resolve(told, "HPE", {}, {"smt": "off"}, {"ProcSMT": "Enabled"})
+        resolve_request(told, "HPE", {}, {"smt": "off"}, {"ProcSMT": "Enabled"})
     with pytest.raises(BadRequest, match="Did you mean ProcSMT"):
-        resolve(told, "HPE", {}, {}, {"ProcSmt": "Enabled"})
+        resolve_request(told, "HPE", {}, {}, {"ProcSmt": "Enabled"})
     with pytest.raises(BadRequest, match=r"has no Qqq\. The module epyc_bios_info"):
-        resolve(told, "HPE", {}, {}, {"Qqq": "Enabled"})
+        resolve_request(told, "HPE", {}, {}, {"Qqq": "Enabled"})
 
 
 @pytest.mark.parametrize(
@@ -217,7 +225,7 @@ def test_attributes_by_name() -> None:
 )  # fmt: skip
 def test_what_can_lock_out_is_never_set(name: str) -> None:
     with pytest.raises(BadRequest, match="never"):
-        resolve(registry(enumeration(name, "a", "b")), "Dell", {}, {}, {name: "a"})
+        resolve_request(registry(enumeration(name, "a", "b")), "Dell", {}, {}, {name: "a"})
 
 
 def test_what_the_options_set_is_not_denied() -> None:
@@ -227,12 +235,12 @@ def test_what_the_options_set_is_not_denied() -> None:
         "Processors_SMTMode", "DevicesandIOPorts_IOMMU", "SMTControl_00CB", "TransparentSme", "Hsmp", "MemFrequency",
         "ProcConfigTdp", "AmdL1Prefetcher", "CcdCores",
     ]  # fmt: skip
-    assert [name for name in names if denied(Attribute(enumeration(name, "a")))] == []
+    assert [name for name in names if deny_reason(Attribute(enumeration(name, "a")))] == []
 
 
 def test_secrets_are_removed_from_what_is_shown() -> None:
     told = registry({"AttributeName": "Hidden1", "Type": "Password"})
-    shown = scrubbed(
+    shown = redact_values(
         {
             "NewSetupPassword": "hunter2",
             "Hidden1": "x",
@@ -243,9 +251,8 @@ def test_secrets_are_removed_from_what_is_shown() -> None:
         },
         told,
     )
-    assert shown == {
-        "NewSetupPassword": PLACE, "Hidden1": PLACE, "AdminName": PLACE, "SetupPassword": "", "PwdSet": True, "A": 1,
-    }  # fmt: skip
+    hidden = dict.fromkeys(("NewSetupPassword", "Hidden1", "AdminName"), PLACEHOLDER)
+    assert shown == {**hidden, "SetupPassword": "", "PwdSet": True, "A": 1}
 
 
 PROFILE = enumeration("Profile", "Fast", "Custom")
@@ -255,23 +262,23 @@ SLIDER = enumeration("Slider", "Power", "Perf")
 def test_a_lock_is_asked_of_what_will_hold() -> None:
     told = registry(PROFILE, {**SLIDER, "Readonly": True}, dependencies=[locked("Slider", "Profile", "Custom")])
     now = {"Profile": "Fast", "Slider": "Power"}
-    lock = lock_of(told, "Slider", now, {**now, "Slider": "Perf"})
+    lock = find_lock(told, "Slider", now, {**now, "Slider": "Perf"})
     assert str(lock) == "it is read-only, because Profile is Fast"
-    assert lock_of(told, "Slider", now, {"Slider": "Perf", "Profile": "Custom"}) is None
+    assert find_lock(told, "Slider", now, {"Slider": "Perf", "Profile": "Custom"}) is None
 
 
 def test_a_flag_without_a_reason_is_believed() -> None:
     told = registry({**SLIDER, "Immutable": True})
-    assert str(lock_of(told, "Slider", {}, {})) == "it is fixed by the maker, and the registry does not say why"
+    assert str(find_lock(told, "Slider", {}, {})) == "it is fixed by the maker, and the registry does not say why"
 
 
 def test_a_value_may_be_forced() -> None:
     forced = locked("Slider", "Profile", "Fast", "CurrentValue", "Power", "EQU")
     told = registry(PROFILE, SLIDER, dependencies=[forced])
-    assert str(lock_of(told, "Slider", {}, {"Profile": "Fast", "Slider": "Perf"})) == (
+    assert str(find_lock(told, "Slider", {}, {"Profile": "Fast", "Slider": "Perf"})) == (
         "it is forced to Power, because Profile is Fast"
     )
-    assert lock_of(told, "Slider", {}, {"Profile": "Fast", "Slider": "Power"}) is None
+    assert find_lock(told, "Slider", {}, {"Profile": "Fast", "Slider": "Power"}) is None
 
 
 @pytest.mark.parametrize(
@@ -280,7 +287,7 @@ def test_a_value_may_be_forced() -> None:
 )
 def test_conditions_of_numbers(condition: str, value: Any, holds: bool) -> None:
     told = registry(SLIDER, dependencies=[locked("Slider", "Watts", value, condition=condition)])
-    assert (lock_of(told, "Slider", {}, {"Watts": 4}) is not None) is holds
+    assert (find_lock(told, "Slider", {}, {"Watts": 4}) is not None) is holds
 
 
 def test_terms_are_joined_and_may_ask_for_flags() -> None:
@@ -289,14 +296,16 @@ def test_terms_are_joined_and_may_ask_for_flags() -> None:
     rule["Dependency"]["MapFrom"].append({**term, "MapTerms": "AND"})
     other = enumeration("Other", "a", ReadOnly=True)
     values = {"Profile": "Fast"}
-    assert lock_of(registry(SLIDER, PROFILE, other, dependencies=[rule]), "Slider", {}, values) is not None
-    assert lock_of(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is None
+    assert find_lock(registry(SLIDER, PROFILE, other, dependencies=[rule]), "Slider", {}, values) is not None
+    assert find_lock(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is None
     rule["Dependency"]["MapFrom"][1]["MapTerms"] = "OR"
-    assert lock_of(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is not None
+    assert find_lock(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is not None
 
 
 def test_every_option_can_be_found_somewhere() -> None:
-    assert all(knob.ways and knob.words and knob.title for knob in KNOBS.values())
+    assert all(knob.ways and knob.title_words and knob.title for knob in BIOS_OPTIONS.values())
     told = registry(enumeration("X", "a"))
-    dummy, absent = resolve(told, "Dell", {}, {name: next(iter(knob.values)) for name, knob in KNOBS.items()}, {})
-    assert [type(one) for one in absent] == [Absent] * len(KNOBS)
+    dummy, absent = resolve_request(
+        told, "Dell", {}, {name: next(iter(knob.values)) for name, knob in BIOS_OPTIONS.items()}, {}
+    )
+    assert [type(one) for one in absent] == [MissingOption] * len(BIOS_OPTIONS)

@@ -13,13 +13,13 @@ import urllib.error
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection import client, pinned_certificate
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import Access
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import (
-    LONGEST,
-    Answer,
+    MAX_MESSAGE_LENGTH,
+    BmcBusy,
     BmcError,
-    Busy,
-    RefusedByBmc,
+    RequestRefused,
+    Response,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import PASSWORD, ROOT, Bmc
 
@@ -46,7 +46,7 @@ def test_a_session_is_ended_whatever_happens(bmc: Bmc) -> None:
 def test_a_session_that_cannot_be_ended_hides_nothing(bmc: Bmc) -> None:
     bmc.answers["DELETE", f"{SESSIONS[1]}/1"] = [(200, b"", {"Location": "x"})]
     with bmc.client() as session:
-        assert session.get(f"{ROOT}/Systems")["Members"]
+        assert session.get_resource(f"{ROOT}/Systems")["Members"]
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -77,15 +77,15 @@ def test_a_service_without_sessions_is_told(bmc: Bmc) -> None:
 def test_a_busy_bmc_is_asked_again_at_growing_intervals(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(503, {}, {}), (429, {}, {"Retry-After": "7"}), (503, {}, {"Retry-After": "soon"})]
-        assert session.get(SYSTEMS[1])["Members"]
+        assert session.get_resource(SYSTEMS[1])["Members"]
     assert bmc.slept == [1, 7, 4]
 
 
 def test_a_bmc_that_stays_busy_is_left(bmc: Bmc) -> None:
     with bmc.client(patience=10) as session:
         bmc.answers[SYSTEMS] = [(503, error("Wait."), {})] * 9
-        with pytest.raises(Busy, match=r"busy \('Wait\.'\).*within 10 seconds"):
-            session.get(SYSTEMS[1])
+        with pytest.raises(BmcBusy, match=r"busy \('Wait\.'\).*within 10 seconds"):
+            session.get_resource(SYSTEMS[1])
     assert sum(bmc.slept) <= 10
 
 
@@ -93,14 +93,14 @@ def test_a_session_that_somebody_ended_is_not_begun_again(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(401, {}, {})]
         with pytest.raises(BmcError, match="in the middle of the run"):
-            session.get(SYSTEMS[1])
+            session.get_resource(SYSTEMS[1])
     assert bmc.log.count(SESSIONS) == 1
 
 
 def test_a_redirection_within_the_bmc_is_followed(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers["GET", "/old"] = [(308, {}, {"Location": SYSTEMS[1]})]
-        assert session.get("/old")["Members"]
+        assert session.get_resource("/old")["Members"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_redirection_to_another_place_is_refused(bmc: Bmc, place: str, words: 
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(302, {}, {"Location": place})]
         with pytest.raises(BmcError, match=words):
-            session.get(SYSTEMS[1])
+            session.get_resource(SYSTEMS[1])
     assert not any("elsewhere" in path for dummy, path in bmc.log)
 
 
@@ -122,33 +122,33 @@ def test_redirections_lead_somewhere(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(302, {}, {"Location": SYSTEMS[1]})] * 4
         with pytest.raises(BmcError, match="leads nowhere"):
-            session.get(SYSTEMS[1])
+            session.get_resource(SYSTEMS[1])
         bmc.answers["PATCH", "/x"] = [(302, {}, {"Location": "/y"})]
         with pytest.raises(BmcError, match="leads nowhere"):
-            session.ask("PATCH", "/x", {})
+            session.send_request("PATCH", "/x", {})
 
 
 def test_a_resource_at_another_place_is_not_asked_for(bmc: Bmc) -> None:
     with bmc.client() as session, pytest.raises(BmcError, match=r"another place, other\.example\.com"):
-        session.get("https://other.example.com/redfish/v1")
+        session.get_resource("https://other.example.com/redfish/v1")
 
 
 def test_what_is_compressed_is_read(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(200, gzip.compress(json.dumps({"a": 1}).encode()), {})]
-        assert session.get(SYSTEMS[1]) == {"a": 1}
+        assert session.get_resource(SYSTEMS[1]) == {"a": 1}
         bmc.answers[SYSTEMS] = [(200, b"<html>not up yet</html>", {})]
-        assert session.get(SYSTEMS[1]) == {}
+        assert session.get_resource(SYSTEMS[1]) == {}
 
 
 def test_what_is_not_there_is_none_and_what_fails_is_told(bmc: Bmc) -> None:
     with bmc.client() as session:
-        assert session.find("/nowhere") is None
+        assert session.find_resource("/nowhere") is None
         bmc.answers["GET", "/broken"] = [(500, error("Out of memory."), {})] * 2
-        with pytest.raises(RefusedByBmc, match=r"status 500 \('Out of memory\.'\)"):
-            session.find("/broken")
-        with pytest.raises(RefusedByBmc, match="does not give /broken"):
-            session.get("/broken")
+        with pytest.raises(RequestRefused, match=r"status 500 \('Out of memory\.'\)"):
+            session.find_resource("/broken")
+        with pytest.raises(RequestRefused, match="does not give /broken"):
+            session.get_resource("/broken")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_why_a_bmc_cannot_be_reached(cause: Exception, words: str) -> None:
     def send(*dummy: object, **more: object) -> None:
         raise urllib.error.URLError(cause)
 
-    with pytest.raises(BmcError, match=words), client.Client(Access("b", "u", "p"), send):
+    with pytest.raises(BmcError, match=words), client.RedfishClient(BmcAccess("b", "u", "p"), send):
         pass
 
 
@@ -177,7 +177,7 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 
     with (
         pytest.raises(BmcError, match=r"self-signed certificate.*fingerprint"),
-        client.Client(Access("b", "u", "p"), send),
+        client.RedfishClient(BmcAccess("b", "u", "p"), send),
     ):
         pass
 
@@ -185,12 +185,16 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 @pytest.mark.parametrize("address", ["http://bmc", "https://bmc/redfish/v1", "https://me:secret@bmc", "https://"])
 def test_an_address_that_is_none_is_refused_without_its_secret(address: str) -> None:
     with pytest.raises(BmcError, match="is no BMC") as failed:
-        client.base_of(address)
+        client.parse_bmc_address(address)
     assert "secret" not in str(failed.value)
 
 
 def test_an_address_may_have_a_port() -> None:
-    assert client.base_of("10.0.0.7:8443") == client.base_of("https://10.0.0.7:8443/") == "https://10.0.0.7:8443"
+    assert (
+        client.parse_bmc_address("10.0.0.7:8443")
+        == client.parse_bmc_address("https://10.0.0.7:8443/")
+        == "https://10.0.0.7:8443"
+    )
 
 
 def test_fingerprints_as_people_write_them() -> None:
@@ -203,20 +207,20 @@ def test_fingerprints_as_people_write_them() -> None:
     )
     with pytest.raises(BmcError, match="64 hexadecimal digits"):
         pinned_certificate.parse_fingerprint("ab:cd")
-    context = pinned_certificate.pinned(bytes.fromhex(digits))
+    context = pinned_certificate.make_pinned_context(bytes.fromhex(digits))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
-    assert Access("b", "u", "p", fingerprint=digits).pin == bytes.fromhex(digits)
+    assert BmcAccess("b", "u", "p", fingerprint=digits).certificate_sha256 == bytes.fromhex(digits)
 
 
 def test_a_message_is_cut_and_without_the_password() -> None:
-    answer = Answer(400, {}, error(f"{PASSWORD} is in {'x' * 999}"), PASSWORD)
-    assert PASSWORD not in answer.said()
-    assert len(answer.said()) == LONGEST + 3
-    assert Answer(400, {}, {"error": {"code": "A.B", "message": "Plain."}}).said() == "Plain."
-    assert Answer(204, {}, []).said() == ""
+    answer = Response(400, {}, error(f"{PASSWORD} is in {'x' * 999}"), PASSWORD)
+    assert PASSWORD not in answer.error_messages()
+    assert len(answer.error_messages()) == MAX_MESSAGE_LENGTH + 3
+    assert Response(400, {}, {"error": {"code": "A.B", "message": "Plain."}}).error_messages() == "Plain."
+    assert Response(204, {}, []).error_messages() == ""
 
 
 def test_entity_tags_are_taken_from_both_places() -> None:
-    assert Answer(200, {"etag": '"a"'}, {"@odata.etag": '"b"'}).etag == '"a"'
-    assert Answer(200, {}, {"@odata.etag": '"b"'}).etag == '"b"'
-    assert Answer(200, {}, {}).etag is None
+    assert Response(200, {"etag": '"a"'}, {"@odata.etag": '"b"'}).etag == '"a"'
+    assert Response(200, {}, {"@odata.etag": '"b"'}).etag == '"b"'
+    assert Response(200, {}, {}).etag is None

@@ -22,7 +22,7 @@ def judged(
 ) -> Item:
     item = Item(name, "nodes", verdict, "Seen.", expected, found)
     told = {"attribute": "A", "wanted": None, "active": active, "pending": pending, **more}
-    return bmc_claims.judge([item], bmc_claims.parse({name: told}))[0]
+    return bmc_claims.judge_with_claims([item], bmc_claims.parse_claims({name: told}))[0]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_verdicts_of_both(verdict: str, expected: Word, found: Word, active: Wor
     item = judged(verdict, expected, found, active, pending)
     assert (item.verdict, item.expected, item.found) == (now, expected, found)
     assert item.sentence.startswith("Seen. ")
-    assert item.clean is (now in ("ok", "unasked", "pending", "claimed by firmware"))
+    assert item.is_clean is (now in ("ok", "unasked", "pending", "claimed by firmware"))
 
 
 def test_a_bmc_that_says_what_the_kernel_does_not_show_is_named_with_it() -> None:
@@ -60,24 +60,28 @@ def test_what_waits_and_what_the_kernel_made_is_said() -> None:
 
 
 def test_names_and_words_of_the_other_module() -> None:
-    (item,) = bmc_claims.judge([], bmc_claims.parse({"df_c_states": {"title": "DF", "wanted": "off", "active": "off"}}))
+    (item,) = bmc_claims.judge_with_claims(
+        [], bmc_claims.parse_claims({"df_c_states": {"title": "DF", "wanted": "off", "active": "off"}})
+    )
     assert (item.name, item.title, item.verdict) == ("df_cstates", "DF", "claimed by firmware")
-    assert bmc_claims.parse({"memory_encryption": {"active": "on"}})["memory_encryption"].active == "tsme"
-    assert bmc_claims.judge([], bmc_claims.parse({"apbdis": {"active": "on"}})) == []
+    assert bmc_claims.parse_claims({"memory_encryption": {"active": "on"}})["memory_encryption"].active == "tsme"
+    assert bmc_claims.judge_with_claims([], bmc_claims.parse_claims({"apbdis": {"active": "on"}})) == []
     with pytest.raises(BadRequest, match="nps has to be a table"):
-        bmc_claims.parse({"nps": 4})
+        bmc_claims.parse_claims({"nps": 4})
 
 
 def test_the_table() -> None:
-    told = bmc_claims.parse({"nps": {"attribute": "NumaNodesPerSocket", "wanted": "4", "active": "1", "pending": "4"}})
+    told = bmc_claims.parse_claims(
+        {"nps": {"attribute": "NumaNodesPerSocket", "wanted": "4", "active": "1", "pending": "4"}}
+    )
     items = [Item("nps", "NUMA nodes", "wrong", "", "NPS4", "NPS1"), Item("hsmp", "HSMP", "unasked", "", None, None)]
-    rows = bmc_claims.rows(bmc_claims.judge(items, told), told)
+    rows = bmc_claims.build_rows(bmc_claims.judge_with_claims(items, told), told)
     assert (rows[0]["bmc_attribute"], rows[0]["bmc_active"], rows[1]["bmc_active"]) == (
         "NumaNodesPerSocket",
         "NPS1",
         None,
     )
-    assert bmc_claims.render(rows).splitlines() == [
+    assert bmc_claims.render_table(rows).splitlines() == [
         "setting     wanted  BMC active  BMC pending  kernel  verdict",
         "NUMA nodes  NPS4    NPS1        NPS4         NPS1    waits for a reboot",
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import iommu_users
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import list_vfio_devices
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 DRIVERS, GROUPS = "/sys/bus/pci/drivers", "/sys/kernel/iommu_groups"
@@ -36,15 +36,15 @@ def bind(host: hosts.Host, device: str, driver: str) -> None:
 
 def test_a_driver_without_a_device_is_no_use(host: hosts.Host) -> None:
     bind(host, "0000:41:00.0", "nvidia")
-    assert iommu_users(host.fs) == []
+    assert list_vfio_devices(host.fs) == []
 
 
 def test_devices_of_each_driver_of_vfio_are_named(host: hosts.Host) -> None:
     bind(host, "0000:c1:00.0", "vfio-pci")
     host.put("/dev/vfio/40", "")
-    assert iommu_users(host.fs) == ["0000:c1:00.0 (IOMMU group 40, driver vfio-pci)"]
+    assert list_vfio_devices(host.fs) == ["0000:c1:00.0 (IOMMU group 40, driver vfio-pci)"]
     bind(host, "0000:41:00.0", "mlx5_vfio_pci")
-    assert iommu_users(host.fs) == [
+    assert list_vfio_devices(host.fs) == [
         "0000:41:00.0 (IOMMU group 23, driver mlx5_vfio_pci)",
         "0000:c1:00.0 (IOMMU group 40, driver vfio-pci)",
     ]
@@ -54,7 +54,7 @@ def test_a_group_in_use_without_a_driver_of_pci(host: hosts.Host) -> None:
     """As of a mediated device, which is a part of a device that keeps its own driver."""
     host.put("/dev/vfio/41", "")
     host.put("/dev/vfio/77", "")
-    assert iommu_users(host.fs) == [
+    assert list_vfio_devices(host.fs) == [
         "0000:c2:00.0 (IOMMU group 41, /dev/vfio/41)",
         "a device (IOMMU group 77, /dev/vfio/77)",
     ]
@@ -66,4 +66,4 @@ def test_a_host_without_an_iommu(host: hosts.Host, tmp_path: Path) -> None:
     host.put("/dev/vfio/noiommu-0", "")
     (tmp_path / "sys/class/iommu/ivhd0/uevent").unlink()
     (tmp_path / "sys/class/iommu/ivhd0").rmdir()
-    assert iommu_users(host.fs) == []
+    assert list_vfio_devices(host.fs) == []

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Boot parameters that wait for a reboot, and whether a reboot had the effect that it was made for."""
+
+from __future__ import annotations
+
+from .._drift.judge import waits_for_reboot
+from .._io.paths import REBOOT_PENDING_FILE
+from .._knobs.boot.knob import PREFIX as CMDLINE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from .._drift.verdict import Verdict
+    from .._io.kernelfs import KernelFS
+
+
+def pending_messages(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return a sentence, without its full stop, for each boot parameter that waits for a reboot."""
+    messages = [
+        f"{verdict.address} is {_format_value(verdict.found)} and should be {_format_value(verdict.wanted)}, which "
+        "waits for a reboot"
+        for verdict in verdicts
+        if waits_for_reboot(verdict)
+    ]
+    restored = restored_parameters(fs, verdicts)
+    return [*messages, *(f"{CMDLINE}{name} was put back, which waits for a reboot" for name in restored)]
+
+
+def restored_parameters(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the names of boot parameters that an undo removed and that the running kernel has until the next boot."""
+    stored = {verdict.address for verdict in verdicts}
+    return [name for name in (fs.read_if_present(REBOOT_PENDING_FILE) or "").split() if CMDLINE + name not in stored]
+
+
+def read_boot(fs: KernelFS, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return the id of the running boot, the words of its command line, and the names of restored_parameters."""
+    return {
+        "id": fs.read("/proc/sys/kernel/random/boot_id"),
+        "parameters": fs.read("/proc/cmdline").split(),
+        "restored": restored_parameters(fs, verdicts),
+    }
+
+
+def failed_reboot_reasons(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return why a reboot between two results of read_boot was in vain, nothing where it was not.
+
+    A restored parameter that neither command line has may be spelled otherwise there, and is not judged.
+    """
+    if before["id"] == after["id"]:
+        return ["It has not rebooted: its boot id is still that from before."]
+    unchanged = []
+    for name in before["restored"]:
+        words = _words_of_parameter(name, before["parameters"])
+        if words and words == _words_of_parameter(name, after["parameters"]):
+            unchanged.append(name)
+    if not unchanged:
+        return []
+    return [
+        f"The kernel was started with {', '.join(unchanged)} as before, which had been put back: the boot loader has "
+        "started another entry, or an older configuration."
+    ]
+
+
+def _words_of_parameter(name: str, words: Sequence[str]) -> list[str]:
+    """Return the words of a command line that set a parameter; the kernel reads - and _ in a name as the same."""
+    name = name.replace("-", "_")
+    return [word for word in words if word.partition("=")[0].replace("-", "_") == name]
+
+
+def _format_value(value: str | None) -> str:
+    return "nothing" if value is None else value or "a flag without a value"

@@ -10,10 +10,10 @@ module: epyc_bios
 short_description: Report what the kernel shows of the BIOS settings that matter on an EPYC
 version_added: 0.1.0
 description:
-  - Compares what the running kernel shows of BIOS settings with what is expected, and says for each one that is wrong
-    what it costs and where it is changed. It changes nothing itself.
-  - A setting that is expected and cannot be seen is V(unknown), never fine. One without an expectation is
-    V(unasked), with what is known of it.
+  - Compares what the running kernel shows of BIOS settings with what is expected. For each wrong setting it says what
+    that costs and where it is changed. It changes nothing itself.
+  - An expected setting that the kernel does not show is V(unknown), which is not clean. A setting without an
+    expectation is V(unasked), with the value that the kernel shows.
   - Memory modules are those that the firmware describes to the kernel (SMBIOS), which only root may read.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
@@ -31,32 +31,33 @@ options:
     type: str
     choices: [all]
   smt:
-    description: Whether cores should have two threads. Off by the BIOS or by the kernel is the same here.
+    description: Whether cores should have two threads. Whether the BIOS or the kernel turned SMT off does not matter.
     type: bool
   kernel_smt:
     description:
-      - What a later task of the same run has the kernel make of SMT, as O(sovereign.epyc.sysfs_settings#module:smt).
-      - Where that is what O(smt) expects, SMT is V(pending) and not V(wrong).
+      - The value to which a later task of the same run sets SMT in the kernel, as
+        O(sovereign.epyc.sysfs_settings#module:smt).
+      - Where O(smt) expects the same value, SMT is V(pending) and not V(wrong).
     type: str
     choices: ["on", "off"]
   claims:
     description:
-      - What the BMC says, as M(sovereign.epyc.epyc_bios_settings) returns it. What was asked of the BMC is expected
-        here too, and wins over the other options.
-      - Where the kernel shows a setting, it decides. A BMC that says what the kernel does not show is V(wrong), and
-        both are named. Where the kernel shows nothing, the setting is V(claimed by firmware) if the BMC has it active.
+      - What the BMC says of the settings, as M(sovereign.epyc.epyc_bios_settings) returns it. Values that were
+        requested of the BMC are expected here too, and win over the other options.
+      - Where the kernel shows a setting, it decides, and a BMC that says another value is V(wrong). Where the kernel
+        shows nothing, the setting is V(claimed by firmware) if the BMC has it active.
     type: dict
     default: {}
   memory_channels:
     description:
       - V(all) expects a memory module on every channel of the CPU, 12 on an EPYC 9004 or 9005 and 8 on its
         predecessors. Each channel without one takes a twelfth or an eighth of the bandwidth of its socket.
-      - Where the firmware's names of the slots do not say which channel they are on, it is only known whether there are
-        too few modules.
+      - Where the firmware's names of the slots do not have the channel in them, the module can only see whether there
+        are too few modules.
     type: str
     choices: [all]
   memory_speed:
-    description: V(rated) expects modules as fast as they and the CPU can be.
+    description: V(rated) expects modules to run at the highest speed of which they and the CPU are capable.
     type: str
     choices: [rated]
   memory_sizes:
@@ -67,13 +68,13 @@ options:
     description:
       - The encryption of memory to expect. V(tsme) is done by the BIOS alone, V(sme) by the kernel where the BIOS
         allows it. In the C(sentence) are the flags of the CPU for SME and SEV.
-      - Whether TSME is on is told by the driver ccp, from Linux 5.19 on. Put V(off) in quotes.
+      - The driver ccp shows whether TSME is on, from Linux 5.19 on. Put V(off) in quotes.
     type: str
     choices: ["off", sme, tsme]
   prefetchers:
     description:
-      - Whether the BIOS should start the machine with all prefetchers on, or with all off. From Zen 3 on.
-      - What M(sovereign.epyc.msr_bits) has written since does not count. Needs the drivers msr and cpuid loaded.
+      - Whether the BIOS should start the machine with all prefetchers on, or with all off. For Zen 3 and later.
+      - Changes by M(sovereign.epyc.msr_bits) since the boot do not count. Needs the drivers msr and cpuid loaded.
     type: bool
   boost:
     description: Whether cores should be allowed to run faster than their base frequency.
@@ -90,19 +91,19 @@ options:
         6.16 or newer.
     type: int
   determinism:
-    description: Performance or power determinism. No kernel file shows it, so it is V(unknown) wherever it is expected.
+    description: Performance or power determinism. No kernel file shows it, so it is V(unknown) where it is expected.
     type: str
     choices: [performance, power]
   c_states:
     description:
-      - Whether the firmware should offer cores a sleep as deep as C2. Visible with the driver acpi_idle. States that
-        the kernel has disabled are offered all the same.
+      - Whether the firmware should offer the idle state C2 or a deeper one to cores. Visible with the driver acpi_idle.
+        States that the kernel has disabled count as offered.
     type: bool
   df_cstates:
     description: Whether the data fabric may sleep. No kernel file shows it, as with O(determinism).
     type: bool
   iommu:
-    description: Whether the firmware should offer an IOMMU, whatever the kernel makes of it.
+    description: Whether the firmware should offer an IOMMU, even if the kernel does not use it.
     type: bool
   hsmp:
     description: Whether the host system management port should answer. Needs the driver amd_hsmp or hsmp_acpi loaded.
@@ -207,7 +208,7 @@ if TYPE_CHECKING:
 
 
 def check_bios(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the findings as the module's result."""
+    """Return the module's result."""
     look = KernelView(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
     soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
     told = bmc_claims.parse_claims(params["claims"])

@@ -10,10 +10,10 @@ module: epyc_bios_info
 short_description: Show the BIOS settings of a server as its BMC has them
 version_added: 0.1.0
 description:
-  - Reads the active and the pending BIOS settings of a server from the Redfish service of its BMC, the jobs that wait,
-    what the last boot said of them, and the description of chosen attributes from the machine's own registry.
-  - Passwords, and what names people or the one machine, are replaced. So the result can be kept as a recording.
-  - It only reads. What the BMC says is a claim; M(sovereign.epyc.epyc_bios) holds it against the kernel.
+  - Reads from the Redfish service of a BMC the active and pending BIOS settings of its server, waiting jobs, messages
+    of the last boot about settings, and the description of chosen attributes from the machine's own registry.
+  - Passwords, and values that identify people or the machine, are replaced, so the result can be stored.
+  - It only reads. What the BMC says is a claim; M(sovereign.epyc.epyc_bios) compares it with the kernel.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes.reader
@@ -21,8 +21,8 @@ extends_documentation_fragment:
 options:
   describe:
     description:
-      - Which attributes to describe from the registry, by name. V(catalogue) stands for those that
-        M(sovereign.epyc.epyc_bios_settings) has options for, V(all) for every one, which may be a thousand.
+      - The names of attributes to describe from the registry. V(catalogue) stands for the attributes of the options of
+        M(sovereign.epyc.epyc_bios_settings), V(all) for all attributes, which may be a thousand.
     type: list
     elements: str
     default: [catalogue]
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 machine:
-  description: Maker, model, BIOS version, power state, the self-test that goes on (or null), and apply times.
+  description: Maker, model, BIOS version, power state, state of a running self-test (or null), and apply times.
   returned: success
   type: dict
 claims:
@@ -59,22 +59,22 @@ active:
   returned: success
   type: dict
 pending:
-  description: What the next boot changes.
+  description: The attributes that the next boot changes, with their new values.
   returned: success
   type: dict
 jobs:
-  description: Jobs that wait for a boot, or work.
+  description: Jobs that wait for a boot, or run.
   returned: success
   type: list
   elements: dict
 messages:
-  description: What the last boot said of the settings, without successes.
+  description: Messages of the last boot about the settings, without successes.
   returned: success
   type: list
   elements: str
 registry:
   description:
-    - By attribute, its title, menu, type, what it takes, its flags, and why it is never set from here, or null.
+    - By attribute, its title, menu, type, allowed values, flags, and why no module sets it, or null.
   returned: success
   type: dict
 remarks:
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
 
 
 def read_bios(params: Mapping[str, Any], client: RedfishClient, dummy_check: bool) -> dict[str, Any]:
-    """Return what the BMC shows."""
+    """Return the module's result."""
     return {"changed": False, **read_bios_info(client, params["system"], params["describe"])}
 
 

@@ -12,13 +12,13 @@ version_added: 0.1.0
 description:
   - Sets BIOS settings through the Redfish service of the BMC, for servers of Dell, HPE, Lenovo and Supermicro, and for
     boards with AMI's names. The settings wait for the next boot of the server; this module never resets it.
-  - Names and values are taken from the machine's own registry. What locks a setting is found by the registry's
-    dependencies, over active values, pending ones and this very request. A profile that locks one is opened first
+  - Names and values are taken from the machine's own registry. Locks are found by the registry's dependencies, with
+    active values, pending values and those of this request. A profile that locks a setting is set to custom first
     (O(unlock)).
-  - What was before the first change is kept in O(originals), to be put back with O(state=original).
-  - A second run while the settings wait sends nothing. What the BMC took and dropped is found, by reading back at once
-    and by the first run after the boot.
-  - What the BMC says of itself is a claim. M(sovereign.epyc.epyc_bios) holds it against the kernel.
+  - The values before the first change are stored in O(originals), to be put back with O(state=original).
+  - A second run while the settings wait sends nothing. Values that the BMC took and dropped are found by reading back
+    at once, and by the first run after the boot.
+  - What the BMC says is a claim. M(sovereign.epyc.epyc_bios) compares it with the kernel.
   - Passwords, the TPM, secure boot, boot mode and order, network boot and slots are never set.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -26,7 +26,7 @@ extends_documentation_fragment:
   - sovereign.epyc.bmc
 attributes:
   check_mode:
-    details: Only reads, within a session that is ended. Says what would be sent, and how many boots it takes.
+    details: Only reads. Says what would be sent, and how many boots it takes.
   diff_mode:
     details: Each attribute with its active and its pending value.
   idempotent:
@@ -42,8 +42,8 @@ options:
     default: present
   originals:
     description:
-      - A file on the controller with what was before the first change of this machine, and what was sent last. It is
-        made with mode 0600 before anything is sent. Keep it; without it nothing can be put back.
+      - A file on the controller with the values before the first change of this machine, and those that were sent last.
+        It is created with mode 0600 before anything is sent. Keep it; without it nothing can be put back.
     type: path
     required: true
   nps:
@@ -64,7 +64,7 @@ options:
     type: str
     choices: [power, performance]
   power_profile:
-    description: What the power management of the socket is after.
+    description: The aim of the power management of a socket.
     type: str
     choices: [high_performance, max_io, efficiency]
   c_states:
@@ -81,11 +81,11 @@ options:
     description: Whether the data fabric keeps its highest speed, instead of following the load.
     type: bool
   xgmi_width:
-    description: How wide the links between two sockets are at most.
+    description: The greatest width of the links between two sockets.
     type: str
     choices: [auto, x4, x8, x16]
   xgmi_speed:
-    description: How fast the links between two sockets are at most, in GT/s.
+    description: The highest speed of the links between two sockets, in GT/s.
     type: str
     choices: [auto, "16", "18", "25", "32"]
   cppc:
@@ -99,14 +99,14 @@ options:
     type: bool
   attributes:
     description:
-      - Attributes of this machine by their exact names, with values of its registry, for what there is no option for.
+      - Attributes of this machine by their exact names, with values of its registry, for settings without an option.
         Put words like C(On) in quotes. M(sovereign.epyc.epyc_bios_info) lists them.
     type: dict
     default: {}
   unlock:
     description:
-      - Whether a profile of the vendor that locks a setting of this request is set to custom. What else the profile had
-        set may change with it; the next run shows what is active.
+      - Whether a profile of the vendor that locks a setting of this request is set to custom. Other settings of the
+        profile may change with it; the next run shows the active values.
     type: bool
     default: true
   pending:
@@ -145,21 +145,21 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reboot_required:
-  description: Whether something waits for a boot.
+  description: Whether settings wait for a boot.
   returned: success
   type: bool
 boots:
-  description: How many boots it takes until all of it can be active; V(2) needs another run between them.
+  description: How many boots it takes until all settings can be active; V(2) needs another run between them.
   returned: success
   type: int
 settings:
-  description: A row for each attribute that is asked for.
+  description: A row for each requested attribute.
   returned: success, and where something blocks
   type: list
   elements: dict
   contains:
     option:
-      description: The option that asks for it; C(attributes), C(unlock) or C(original).
+      description: The option that requests it; or C(attributes), C(unlock) or C(original).
       type: str
     title:
       description: Its name for people.
@@ -168,21 +168,21 @@ settings:
       description: Its name on this machine, null where it has none.
       type: str
     wanted:
-      description: The value to have.
+      description: The requested value.
       type: raw
     active:
-      description: The value in force, says the BMC.
+      description: The active value, as the BMC says.
       type: raw
     pending:
-      description: The value of the next boot, null where that changes nothing.
+      description: The value after the next boot, null where that does not change it.
       type: raw
     verdict:
       description:
-        - C(claimed by firmware), C(waits for a reboot), C(wrong), C(blocked) or C(not on this machine). Whether it is
-          ok is for the kernel to say.
+        - C(claimed by firmware), C(waits for a reboot), C(wrong), C(blocked) or C(not on this machine). Only the
+          kernel can prove that a setting is active.
       type: str
     sentence:
-      description: All of it as a sentence, with the reason.
+      description: The row as a sentence, with the reason.
       type: str
 text:
   description: The rows as a table.
@@ -212,7 +212,7 @@ claims:
   type: dict
   sample: {nps: {title: NUMA nodes per socket, wanted: "4", attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
 pending:
-  description: All that the next boot changes, whoever asked for it.
+  description: All settings that the next boot changes, also those of somebody else.
   returned: success
   type: dict
 jobs:
@@ -221,12 +221,12 @@ jobs:
   type: list
   elements: dict
 machine:
-  description: Maker, model, BIOS version, power state, and the self-test that goes on (or null).
+  description: Maker, model, BIOS version, power state, and the state of a running self-test (or null).
   returned: success
   type: dict
 diff:
   description:
-    - What was sent, or is to be sent, by attribute.
+    - The values that were sent, or are to be sent, by attribute.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
@@ -264,7 +264,7 @@ WORDS = ("nps", "determinism", "power_profile", "xgmi_width", "xgmi_speed")
 
 
 def set_bios(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
-    """Have the settings at the BMC."""
+    """Send the requested settings, and return the module's result."""
     options = {name: "on" if params[name] else "off" for name in SWITCHES if params[name] is not None}
     options.update({name: str(params[name]) for name in WORDS if params[name] is not None})
     undo = params["state"] == "original"

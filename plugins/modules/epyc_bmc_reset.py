@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_bmc_reset
-short_description: Have the BMC of a server reset it
+short_description: Reset a server through its BMC
 version_added: 0.1.0
 description:
-  - Sends a reset to the Redfish service of the BMC, of a type that this BMC says it takes. Any other is refused before
+  - Sends a reset to the Redfish service of the BMC, of a type that this BMC offers. Other types are refused before
     anything is sent.
-  - Some boards apply BIOS settings only when they start from cold, which no reboot of the operating system is.
+  - Some boards apply BIOS settings only when they are switched off and on, which no operating system does.
   - A server that is off is switched on.
   - C(reboot.yml) uses it with C(reboot_by=bmc). It takes the host out of service first, and proves the boot.
 author: The sovereign.epyc authors (@sovereign-epyc)
@@ -31,9 +31,9 @@ attributes:
 options:
   reset:
     description:
-      - V(graceful) has the BMC ask the operating system to restart (C(GracefulRestart)). A system that does not listen
-        to its power button ignores it.
-      - V(force) resets the server as its reset button does (C(ForceRestart)). What is not on the disk is lost.
+      - V(graceful) has the BMC ask the operating system to restart (C(GracefulRestart)). A system that ignores its
+        power button ignores this too.
+      - V(force) resets the server as its reset button does (C(ForceRestart)). Data that is not on the disk is lost.
       - V(cold) switches it off and on (C(PowerCycle), or C(ForceOff) and C(On)). Shut the operating system down first,
         and give it the time with O(shutdown_timeout).
     type: str
@@ -68,13 +68,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 sent:
-  description: The types of reset that were sent, in their order; in check mode, those that would be.
+  description: The types of reset that were sent, in their order; in check mode, those that would be sent.
   returned: success
   type: list
   elements: str
   sample: [ForceOff, "On"]
 power:
-  description: The power state before.
+  description: The power state before the reset.
   returned: success
   type: str
   sample: "on"
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 
 
 def work(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
-    """Reset the server."""
+    """Reset the server, and return the module's result."""
     return reset_server(client, params["system"], params["reset"], params["shutdown_timeout"], check)
 
 

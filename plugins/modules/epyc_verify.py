@@ -10,14 +10,14 @@ module: epyc_verify
 short_description: Go through the checklist of a tuned host
 version_added: 0.1.0
 description:
-  - Judges by what the kernel shows now. Everything that is stored on the host is surveyed as by
-    M(sovereign.epyc.epyc_drift), and summed up in one item per layer of settings.
-  - Adds what no single setting shows. Does the kernel have the expected nodes and threads, are the CPUs of the
-    plan online, did it isolate the CPUs that its parameters name, did the boot service succeed, are the threads of a
-    service where they should be?
-  - Every instance of M(sovereign.epyc.llama_server) is asked for 64 tokens, and watched meanwhile. Does it serve, does
-    it speculate, are its threads and its memory where they were planned? How fast it is, is reported and not judged.
-  - What could not be read is V(unknown) with the reason, never fine.
+  - Compares the settings that are stored on the host with what the kernel shows now, as M(sovereign.epyc.epyc_drift)
+    does, and sums them up in one item for each kind of setting.
+  - Adds items that no single setting shows. Does the kernel have the expected nodes and threads, are the CPUs of the
+    plan online, did the kernel isolate the CPUs of its parameters, did the boot service succeed, are the threads of a
+    service on their CPUs?
+  - Requests 64 tokens of every instance of M(sovereign.epyc.llama_server), and observes it meanwhile. Does it serve,
+    does it speculate, are its threads and its memory where they were planned? Its speed is reported and not judged.
+  - An item whose values could not be read is V(unknown) with the reason, which is not clean.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
 options:
@@ -37,13 +37,13 @@ options:
     type: str
     choices: [all]
   memory_speed:
-    description: V(rated) expects modules as fast as they and the CPU can be, as in M(sovereign.epyc.epyc_bios).
+    description: V(rated) expects modules to run at their rated speed, as in M(sovereign.epyc.epyc_bios).
     type: str
     choices: [rated]
   layers:
     description:
       - Knobs that must have a stored request on the host, by the name that their addresses begin with, such as
-        V(resctrl) or V(cmdline). A layer that never ran is not noticed otherwise.
+        V(resctrl) or V(cmdline). Otherwise nobody notices a layer that never ran.
       - An unknown layer is refused.
     type: list
     elements: str
@@ -58,19 +58,19 @@ options:
     default: false
   units:
     description:
-      - Running services whose threads to look at. A key is the name of a systemd unit, a value the CPUs that its
+      - Running services whose threads to check. A key is the name of a systemd unit, a value the CPUs that its
         threads must keep to, such as V(verify), V(draft,housekeeping) or V(8-15). An empty value allows any.
       - On CPUs that C(isolcpus) takes out of load balancing, the threads must be spread too.
     type: dict
     default: {}
   services:
     description:
-      - Whether to look at the instances of M(sovereign.epyc.llama_server). The plan that their units carry says what is
-        expected of each.
+      - Whether to check the instances of M(sovereign.epyc.llama_server). The plan in the unit of each says what is
+        expected of it.
       - The request takes a slot, for 60 seconds at most, and what that slot has cached of a conversation is lost. It
         waits when all slots are busy. A key is read on the host, from the file that the instance was given.
-      - With V(false) and O(tuned), the units of the instances are judged, and the item C(services) says that what they
-        do was not looked at.
+      - With V(false) and O(tuned), only the units of the instances are judged, and the item C(services) says that the
+        instances were not checked.
     type: bool
     default: true
   allow_pending_reboot:
@@ -147,7 +147,7 @@ checklist:
       description: What was found, where that is one value.
       type: str
     sentence:
-      description: What was found, and if it is not as configured, what to do.
+      description: The present state, and what to do if it is not as configured.
       type: str
 complaints:
   description: A line for each item that is wrong, unknown or unsupported.
@@ -222,8 +222,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist, pending_reboot
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify import (
+    boot_service,
+    checklist,
+    checklist_items,
+    pending_reboot,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import expected_values
 
 TYPE_CHECKING = False
@@ -234,7 +238,7 @@ if TYPE_CHECKING:
 
 
 def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the checklist as the module's result."""
+    """Return the module's result."""
     boot_run = boot_service.read_boot_service_state(fs)
     survey = _survey_host(params, fs)
     expected = checklist.Checklist(
@@ -265,7 +269,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 
 
 def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
-    """Check the host; where it need not be tuned, only what is stored, also while a trial goes on."""
+    """Compare settings with the kernel; without ``tuned`` only the stored ones, even while a trial runs."""
     if params["tuned"]:
         return drift.of_host(fs, **requested.parse_requested_option(params))
     store = Store(read_only=True)

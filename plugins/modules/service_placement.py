@@ -13,9 +13,9 @@ description:
   - Reads for a running service where each thread may run and where it ran last, on which nodes the pages of the model
     and of anonymous memory lie, which huge pages are in use, and which resctrl groups hold with what occupancy and
     bandwidth.
-  - Compares that with what is asked. Every option that asks for something returns a verdict with a sentence.
-  - What cannot be determined is V(unknown) with the reason, never fine. The module succeeds with any verdict; fail on
-    C(clean) where you want to.
+  - Compares that with what is requested. Every option that requests something returns a verdict with a sentence.
+  - What cannot be determined is V(unknown) with the reason, which is not clean. The module succeeds with any verdict;
+    fail on C(clean) where you want to.
   - Cheap for any size of a model. It reads three small files per thread, twice with a window, and two per process,
     C(numa_maps) and C(smaps_rollup). For each of these two the kernel walks the page tables of the process once; pages
     are never asked for one by one. While it walks, the service runs on, but for calls that change its mappings.
@@ -31,8 +31,8 @@ options:
     required: true
   window:
     description:
-      - For how many seconds the threads are watched. What is counted over time is known only with a window, C(busy),
-        context switches and bandwidth among it.
+      - For how many seconds the threads are observed. C(busy), context switches and bandwidth are counted over time,
+        and are known only with a window.
       - Give the service work meanwhile. One or two seconds are enough.
     type: float
     default: 0
@@ -58,7 +58,7 @@ options:
       - Say it only where the service has work during O(window). A service without work has too few.
     type: int
   spread:
-    description: Asks that no two busy threads share a CPU (V(cpu)), or not even the siblings of one core (V(core)).
+    description: Requests that no two busy threads share a CPU (V(cpu)), or a core (V(core)).
     type: str
     choices: [cpu, core]
   nodes:
@@ -70,18 +70,18 @@ options:
     default: 99
   interleaved:
     description:
-      - Asks that the weights lie evenly on O(nodes), none of which may have less than nine tenths of its share.
+      - Requests that the weights lie evenly on O(nodes), none of which may have less than nine tenths of its share.
       - Where no model is mapped, the weights are part of anonymous memory, and that memory must be even.
     type: bool
     default: false
   rows:
     description:
-      - Asks that each large tensor of a model lies on the nodes of the threads that read it, as C(memory rows) of
+      - Requests that each large tensor of a model lies on the nodes of the threads that read it, as C(memory rows) of
         M(sovereign.epyc.llama_server) puts it. One entry for each model, its path and the number of its threads.
       - Needs O(nodes), which are those of C(--numa distribute), from 0 without holes. A sample of the pages of each
         tensor of which a thread reads 64 KiB or more is looked at in the page cache. Of the bytes that pages of 4 KiB
         allow to be local, 98 percent must be.
-      - V(ok) where no tensor is as large. Pages that are not in memory are told and not judged.
+      - V(ok) where no tensor is as large. Pages that are not in memory are reported and not judged.
     type: dict
   hugepages:
     description:
@@ -143,11 +143,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether everything that was asked is so, and nothing of it is unknown.
+  description: Whether all verdicts are V(ok).
   returned: always
   type: bool
 verdicts:
-  description: One entry for each thing that was asked, two for O(nodes) where a model is mapped.
+  description: One entry for each requested thing, two for O(nodes) where a model is mapped.
   returned: always
   type: list
   elements: dict
@@ -159,7 +159,7 @@ verdicts:
       description: V(ok), V(drift) or V(unknown).
       type: str
     sentence:
-      description: What was found, or why it is not known.
+      description: The present placement, or why it is not known.
       type: str
   sample:
     - name: cpus
@@ -277,7 +277,7 @@ groups:
       sample: {"0": {"occupancy": 8388608, "local_bandwidth": 21474836480, "total_bandwidth": 21474836480}}
 noise:
   description:
-    - What came between the busy threads while they were watched; none without a window or a busy thread. C(cpus) are
+    - Interrupts and other tasks on the CPUs of the busy threads; none without a window or a busy thread. C(cpus) are
       those that they ran on. C(ticks), C(devices) and C(sent) are interrupts per second of timers, of devices and from
       other CPUs, on the CPU that had most of a kind. C(involuntary) are the switches per second of the thread that
       other tasks interrupted most, and C(waited) is the share of the time in which another task had the CPU of the
@@ -326,7 +326,7 @@ SPEC = dict(
 
 
 def prove_service_placement(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the proof as the module's result."""
+    """Return the module's result."""
     return prove_placement(Host(fs, params["intent"]), params)
 
 

@@ -48,30 +48,33 @@ def read_boot_service_state(fs: KernelFS) -> tuple[str | None, str]:
 
 def _read_state(fs: KernelFS) -> tuple[str, str]:
     output = command.run_command(["systemctl", "show", f"--property={','.join(PROPERTIES)}", BOOT_SERVICE])
-    found = dict(line.partition("=")[::2] for line in output.splitlines())
-    way = "so no setting is applied at boot. Run site.yml --tags base."
-    if found.get("LoadState") not in ("loaded", "masked"):
-        return MISSING, f"{BOOT_SERVICE} is not installed, {way}"
-    if found.get("UnitFileState") != "enabled":
-        return MISSING, f"{BOOT_SERVICE} is {found.get('UnitFileState') or 'disabled'}, {way}"
-    return _judge_last_run(found, fs)
+    properties = dict(line.partition("=")[::2] for line in output.splitlines())
+    remedy = "so no setting is applied at boot. Run site.yml --tags base."
+    if properties.get("LoadState") not in ("loaded", "masked"):
+        return MISSING, f"{BOOT_SERVICE} is not installed, {remedy}"
+    if properties.get("UnitFileState") != "enabled":
+        return MISSING, f"{BOOT_SERVICE} is {properties.get('UnitFileState') or 'disabled'}, {remedy}"
+    return _judge_last_run(properties, fs)
 
 
-def _judge_last_run(found: dict[str, str], fs: KernelFS) -> tuple[str, str]:
-    active = found.get("ActiveState", "")
-    look = f"'journalctl -b -u {BOOT_SERVICE}' on the host shows why."
-    if active in BETWEEN_STATES or found.get("Job", "0") not in ("", "0"):
+def _judge_last_run(properties: dict[str, str], fs: KernelFS) -> tuple[str, str]:
+    active = properties.get("ActiveState", "")
+    hint = f"'journalctl -b -u {BOOT_SERVICE}' on the host shows why."
+    if active in BETWEEN_STATES or properties.get("Job", "0") not in ("", "0"):
         return STARTING, "Enabled; its run has not ended yet. Ask again in a moment."
     if active == "active":
         return DONE, "Enabled, and its run at this boot succeeded."
     if active == "failed":
-        status = found.get("ExecMainStatus", "?")
-        return FAILED, f"Enabled, and its last run failed ({found.get('Result')}, exit code {status}). {look}"
-    if found.get("ConditionResult") == "no" and found.get("ConditionTimestampMonotonic", "0") not in ("", "0"):
+        status = properties.get("ExecMainStatus", "?")
+        return FAILED, f"Enabled, and its last run failed ({properties.get('Result')}, exit code {status}). {hint}"
+    if properties.get("ConditionResult") == "no" and properties.get("ConditionTimestampMonotonic", "0") not in (
+        "",
+        "0",
+    ):
         return IDLE, "Enabled; nothing was stored yet when this host booted, so it had nothing to do."
     if _is_newer_than_boot(fs):
         return IDLE, "Enabled; it was installed after the last boot, so it has not had to run yet."
-    return MISSED, f"Enabled, but it did not run at this boot. {look}"
+    return MISSED, f"Enabled, but it did not run at this boot. {hint}"
 
 
 def _is_newer_than_boot(fs: KernelFS) -> bool:

@@ -81,65 +81,81 @@ class Checklist:
             KernelView(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios}
         )
         for name in KNOBS:
-            mine = [one for one in findings if one.layer == name and not _is_about_plan(one)]
+            layer_findings = [finding for finding in findings if finding.layer == name and not _is_about_plan(finding)]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
-            items.append(self._layer_item(name, mine, number, survey.boot_failure))
+            items.append(self._layer_item(name, layer_findings, number, survey.boot_failure))
         items += [
-            Item("cpus", "CPUs of the plan", WRONG, _findings_message([one])) for one in findings if _is_about_plan(one)
+            Item("cpus", "CPUs of the plan", WRONG, _findings_message([finding]))
+            for finding in findings
+            if _is_about_plan(finding)
         ]
         items.append(_check_isolation(host.fs, survey.verdicts))
         items.append(_boot_service_item(*boot_run, any(verdict.request for verdict in survey.verdicts)))
         items += [unit_threads.check_unit_threads(host, unit, cpus) for unit, cpus in self.units.items()]
         return [*items, *self._unit_items(findings)] if self.tuned else items
 
-    def _host_items(self, found: Sequence[Finding]) -> list[Item]:
+    def _host_items(self, findings: Sequence[Finding]) -> list[Item]:
         """Return items on a run that did not end, and on wrong stored documents, if there are such findings."""
-        stored = [one for one in found if one.layer == BOOT and one.addresses[0] not in BOOT_SERVICE_ADDRESSES]
-        items = [Item("run", "run of site.yml", WRONG, _findings_message([one])) for one in found if one.layer == RUN]
+        stored = [
+            finding
+            for finding in findings
+            if finding.layer == BOOT and finding.addresses[0] not in BOOT_SERVICE_ADDRESSES
+        ]
+        items = [
+            Item("run", "run of site.yml", WRONG, _findings_message([finding]))
+            for finding in findings
+            if finding.layer == RUN
+        ]
         return [
             *items,
-            *(Item("stored", "what is stored", _finding_verdict(one), _findings_message([one])) for one in stored),
+            *(
+                Item("stored", "what is stored", _finding_verdict(finding), _findings_message([finding]))
+                for finding in stored
+            ),
         ]
 
-    def _unit_items(self, found: Sequence[Finding]) -> list[Item]:
+    def _unit_items(self, findings: Sequence[Finding]) -> list[Item]:
         """Return items on units of instances that differ from what was written, and one if services are left out."""
-        units = [one for one in found if one.layer == LLAMA]
+        units = [finding for finding in findings if finding.layer == LLAMA]
         if self.services:
-            units = [one for one in units if one.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
-            return [_unit_item(one) for one in units]
+            units = [finding for finding in units if finding.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
+            return [_unit_item(finding) for finding in units]
         left_out = "What instances answer, and where they compute (verify_services is false)."
         return [
             # A unit that is being started is judged only with services, where it is asked for an answer.
-            *(_unit_item(one) for one in units if one.found not in BETWEEN_STATES),
+            *(_unit_item(finding) for finding in units if finding.found not in BETWEEN_STATES),
             Item("services", "services", NOT_CHECKED, left_out),
         ]
 
-    def _layer_item(self, name: str, found: Sequence[Finding], count: int, not_at_boot_reason: str) -> Item:
+    def _layer_item(self, name: str, findings: Sequence[Finding], count: int, not_at_boot_reason: str) -> Item:
         """Return the item on a layer with this number of settings; ``boot`` is why nothing is applied at a boot."""
         title = KNOBS[name].title
-        if not count and not found:
+        if not count and not findings:
             if name in self.layers:
                 return Item(
                     name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
                 )
             return Item(name, title, NOT_CONFIGURED, "Nothing is stored for it on this host.")
-        waiting = [one for one in found if one.pending_reboot and KNOBS[name].needs_reboot]
-        others = [one for one in found if one not in waiting]
+        waiting = [finding for finding in findings if finding.pending_reboot and KNOBS[name].needs_reboot]
+        others = [finding for finding in findings if finding not in waiting]
         groups = [
-            (word, [one for one in others if _finding_verdict(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)
+            (verdict, [finding for finding in others if _finding_verdict(finding) == verdict])
+            for verdict in (WRONG, UNSUPPORTED, UNKNOWN)
         ]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
         # A finding about the whole layer begins with the title, which the item shows anyway.
-        told = [(word, _findings_message(members).removeprefix(f"{title}: ")) for word, members in groups if members]
-        if not told:
+        messages = [
+            (verdict, _findings_message(members).removeprefix(f"{title}: ")) for verdict, members in groups if members
+        ]
+        if not messages:
             return Item(
                 name,
                 title,
                 OK,
                 f"{_format_count(count)} in force{'' if not_at_boot_reason else ', and kept over a boot'}.",
             )
-        worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
-        return Item(name, title, worst, " ".join(text for dummy, text in told))
+        worst = min((verdict for verdict, dummy in messages), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
+        return Item(name, title, worst, " ".join(text for dummy, text in messages))
 
 
 def _is_about_plan(finding: Finding) -> bool:
@@ -159,9 +175,9 @@ def _finding_verdict(finding: Finding) -> str:
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _findings_message(found: Sequence[Finding]) -> str:
+def _findings_message(findings: Sequence[Finding]) -> str:
     """Return sentences that name the first findings, count the others, and say what to do about all."""
-    rows = [one.to_dict() for one in found]
+    rows = [finding.to_dict() for finding in findings]
     more = f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
     return " ".join([f"{'; '.join(map(words.format_finding, rows[:MAX_NAMED]))}{more}.", *words.list_next_steps(rows)])
 
@@ -181,22 +197,26 @@ def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         if not parts[0] or (parameter == "isolcpus" and flags and "domain" not in flags):
             continue
         last = parse_cpulist(fs.read("/sys/devices/system/cpu/present"))[-1]
-        asked = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
-        found = fs.read_if_present(path)
-        if found is None:
+        requested = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
+        isolated = fs.read_if_present(path)
+        if isolated is None:
             wrong_sentences.append(
                 f"There is no {path}, so {parameter} is without effect: this kernel was built without it."
             )
-        elif "null" not in found and asked <= set(parse_cpulist(found.strip())):  # "(null)" is the kernel's "none"
-            ok_sentences.append(f"{path} holds {found}.")
+        elif "null" not in isolated and requested <= set(
+            parse_cpulist(isolated.strip())
+        ):  # "(null)" is the kernel's "none"
+            ok_sentences.append(f"{path} holds {isolated}.")
         else:
             wrong_sentences.append(
-                f"{path} holds {found or 'nothing'}, and {parameter} asks for {format_cpulist(asked)}."
+                f"{path} holds {isolated or 'nothing'}, and {parameter} asks for {format_cpulist(requested)}."
             )
     kind, cpus = partitions.read_partition_in_force(fs)
     if kind:
         leaks = [
-            one.name for one in partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective") if one.cpus & cpus
+            group.name
+            for group in partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective")
+            if group.cpus & cpus
         ]
         ok_sentences.append(
             f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "

@@ -34,7 +34,7 @@ HELP = {
 
 def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
     """Return the samples by name of the metric, without metrics that this host does not have or count at the moment."""
-    found: dict[str, list[Sample]] = {
+    families: dict[str, list[Sample]] = {
         INFO: [({"version": VERSION}, 1)],
         OCCUPANCY: [],
         BANDWIDTH: [],
@@ -48,12 +48,12 @@ def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
         for domain, counters in groups.read_counters(group).items():
             labels = {"group": group, "domain": str(domain)}
             if counters["occupancy"] is not None:
-                found[OCCUPANCY].append((labels, counters["occupancy"]))
+                families[OCCUPANCY].append((labels, counters["occupancy"]))
             for kind in ("local", "total"):
                 number = counters[kind]
                 if number is not None:
-                    found[BANDWIDTH].append(({**labels, "of": "node" if kind == "local" else "all"}, number))
-    return {name: samples for name, samples in found.items() if samples}
+                    families[BANDWIDTH].append(({**labels, "of": "node" if kind == "local" else "all"}, number))
+    return {name: samples for name, samples in families.items() if samples}
 
 
 def _hugepage_samples(fs: KernelFS) -> list[Sample]:

@@ -49,7 +49,7 @@ class Claim:
 
 def parse_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the claims by setting, from the return value of epyc_bios_settings."""
-    claims = [Claim(name, one) for name, one in entries.items()]
+    claims = [Claim(name, entry) for name, entry in entries.items()]
     return {claim.name: claim for claim in claims}
 
 
@@ -65,23 +65,27 @@ def judge_with_claims(items: Sequence[Item], claims: Mapping[str, Claim]) -> lis
 
 
 def _judge_item(item: Item, claim: Claim) -> Item:
-    verdict, words = item.verdict, _claim_message(claim)
+    verdict, claim_message = item.verdict, _claim_message(claim)
     if item.expected is None or verdict == PENDING:
         pass
     elif item.found == item.expected:
-        words = f"{words} The kernel has it all the same." if claim.active not in (item.expected, None) else words
+        claim_message = (
+            f"{claim_message} The kernel has it all the same."
+            if claim.active not in (item.expected, None)
+            else claim_message
+        )
     elif claim.pending == item.expected:
         verdict = PENDING
     elif claim.active is None:
-        verdict, words = (ABSENT if item.found is None else WRONG), "This machine's BIOS has no such setting."
+        verdict, claim_message = (ABSENT if item.found is None else WRONG), "This machine's BIOS has no such setting."
     elif item.found is None:
         verdict = CLAIMED if claim.active == item.expected else WRONG
     elif claim.active == item.expected:
-        words = (
+        claim_message = (
             f"The BMC says {claim.active}, and the kernel shows {item.found}: the firmware tells what it did not do. "
             "Switch the machine off and on; some need another setting changed with it."
         )
-    return Item(item.name, item.title, verdict, f"{item.sentence} {words}", item.expected, item.found)
+    return Item(item.name, item.title, verdict, f"{item.sentence} {claim_message}", item.expected, item.found)
 
 
 def _claim_message(claim: Claim) -> str:
@@ -93,22 +97,22 @@ def _claim_message(claim: Claim) -> str:
 
 def build_rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
     """Return the items as plain data with the values of the BMC."""
-    out = []
+    rows = []
     for item in items:
         claim = claims.get(item.name)
-        told = {name: getattr(claim, name, None) for name in ("attribute", "active", "pending")}
-        out.append({**item.to_dict(), **{f"bmc_{name}": value for name, value in told.items()}})
-    return out
+        values = {name: getattr(claim, name, None) for name in ("attribute", "active", "pending")}
+        rows.append({**item.to_dict(), **{f"bmc_{name}": value for name, value in values.items()}})
+    return rows
 
 
 def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table for people of the rows that are expected or that the BMC has a value of."""
-    said = {PENDING: "waits for a reboot", OK: OK}
+    verdict_words = {PENDING: "waits for a reboot", OK: OK}
     lines = [TABLE_HEAD] + [
         (
             str(row["title"]),
             *(str(row[key] or "-") for key in ("expected", "bmc_active", "bmc_pending", "found")),
-            said.get(row["verdict"], str(row["verdict"])),
+            verdict_words.get(row["verdict"], str(row["verdict"])),
         )
         for row in rows
         if row["expected"] is not None or row["bmc_active"] is not None

@@ -61,21 +61,21 @@ def detect_vendor(view: KernelView) -> str:
 def _judge_setting(
     name: str, setting: Setting, reading: Reading, expected: str | None, vendor: str, later_value: str | None
 ) -> Item:
-    found, how = reading
+    value, source = reading
     if expected is None:
-        sentence = f"It is {found} ({how})." if found else f"Unknown: {how}. {_location_message(setting, vendor)}"
-        return Item(name, setting.title, NOT_CONFIGURED, sentence, None, found)
-    if found is None:
-        sentence = f"It should be {expected}, but its value is unknown: {how}. {_cost_message(setting, '')} "
+        sentence = f"It is {value} ({source})." if value else f"Unknown: {source}. {_location_message(setting, vendor)}"
+        return Item(name, setting.title, NOT_CONFIGURED, sentence, None, value)
+    if value is None:
+        sentence = f"It should be {expected}, but its value is unknown: {source}. {_cost_message(setting, '')} "
         return Item(name, setting.title, UNKNOWN, sentence + _location_message(setting, vendor), expected, None)
-    if found == expected:
-        return Item(name, setting.title, OK, f"It is {found} ({how}).", expected, found)
+    if value == expected:
+        return Item(name, setting.title, OK, f"It is {value} ({source}).", expected, value)
     if later_value == expected:
-        sentence = f"It is {found} ({how}). Later in this run the kernel makes it {later_value}, as it should be."
-        return Item(name, setting.title, PENDING, sentence, expected, found)
-    advice = f"{_cost_message(setting, found)} {_location_message(setting, vendor)}"
-    sentence = f"It is {found} ({how}) and should be {expected}. {advice}"
-    return Item(name, setting.title, WRONG, sentence, expected, found)
+        sentence = f"It is {value} ({source}). Later in this run the kernel makes it {later_value}, as it should be."
+        return Item(name, setting.title, PENDING, sentence, expected, value)
+    advice = f"{_cost_message(setting, value)} {_location_message(setting, vendor)}"
+    sentence = f"It is {value} ({source}) and should be {expected}. {advice}"
+    return Item(name, setting.title, WRONG, sentence, expected, value)
 
 
 def _cost_message(setting: Setting, found: str) -> str:

@@ -30,9 +30,9 @@ def read_cores(view: KernelView) -> Reading:
         return None, f"the kernel was started with {word}"
     if sum(len(core) for core in top.present_cores) != len(top.online) + len(top.offline):
         return None, "which core a CPU that is offline belongs to cannot be told"
-    there, whole = len(top.present_cores), int(named.group(1)) * len(top.sockets)
-    how = f"{there} of {whole} cores, on {len(top.ccds)} CCDs with {len(top.domains)} L3 domains"
-    return ALL if there == whole else f"{there} of {whole}", how
+    present, promised = len(top.present_cores), int(named.group(1)) * len(top.sockets)
+    how = f"{present} of {promised} cores, on {len(top.ccds)} CCDs with {len(top.domains)} L3 domains"
+    return ALL if present == promised else f"{present} of {promised}", how
 
 
 def read_smt(view: KernelView) -> Reading:

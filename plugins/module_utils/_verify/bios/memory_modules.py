@@ -124,12 +124,12 @@ def _find_memory_limits(top: Topology) -> tuple[int, int] | None:
 def _find_slot_channels(slots: Sequence[Slot], per_socket: int, sockets: int) -> list[str]:
     """Return the channel of each slot, nothing where the names do not have it."""
     for pattern, texts in ((BY_BANK, [slot.bank for slot in slots]), (BY_NAME, [slot.name for slot in slots])):
-        found = [pattern.match(text) for text in texts]
-        names = [one.group(1) for one in found if one]
+        matches = [pattern.match(text) for text in texts]
+        names = [match.group(1) for match in matches if match]
         if len(names) == len(slots) and _can_be_channels(len(set(names)), len(slots), per_socket, sockets):
             return names
-    found = [BY_NUMBER.fullmatch(slot.name) for slot in slots]
-    pairs = [(one.group(1), (int(one.group(2)) - 1) % per_socket) for one in found if one]
+    matches = [BY_NUMBER.fullmatch(slot.name) for slot in slots]
+    pairs = [(match.group(1), (int(match.group(2)) - 1) % per_socket) for match in matches if match]
     if len(pairs) == len(slots) and len(set(pairs)) == per_socket * sockets:
         return [f"{letter}{number}" for letter, number in pairs]
     return []

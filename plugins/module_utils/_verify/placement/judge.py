@@ -160,12 +160,12 @@ def _judge_busy_count(minimum: int, observation: Observation) -> Result:
     if reason:
         return _make_verdict("busy_threads", UNKNOWN, f"Not known: {reason}")
     busy = [thread for thread in observation.threads if thread.is_busy]
-    found = f"{len(busy)} of {_format_count(observation.threads, 'thread')} busy, at least {minimum} requested"
+    sentence = f"{len(busy)} of {_format_count(observation.threads, 'thread')} busy, at least {minimum} requested"
     if len(busy) >= minimum:
-        return _make_verdict("busy_threads", OK, f"{found}.")
+        return _make_verdict("busy_threads", OK, f"{sentence}.")
     hint = "" if busy else f"; {GIVE_WORK_HINT}"
     return _make_verdict(
-        "busy_threads", DRIFT, f"Only {found}, each for half of the {observation.seconds:.1f} s{hint}."
+        "busy_threads", DRIFT, f"Only {sentence}, each for half of the {observation.seconds:.1f} s{hint}."
     )
 
 
@@ -253,17 +253,17 @@ def _judge_node_shares(
     request: PlacementRequest, nodes: Sequence[int], kind: str, bytes_by_node: Mapping[int, int], even: bool
 ) -> Result:
     size = sum(bytes_by_node.values())
-    here = 100 * sum(bytes_by_node.get(node, 0) for node in nodes) / size
+    percent = 100 * sum(bytes_by_node.get(node, 0) for node in nodes) / size
     what = "the mapped weights" if kind == "weights" else "anonymous memory"
     shares = ", ".join(
         f"node {node} {100 * bytes_by_node.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *bytes_by_node})
     )
-    found = f"{here:.1f} % of {what} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
-    if here < request.percent:
-        return _make_verdict(f"nodes/{kind}", DRIFT, f"Only {found}, requested are {request.percent} %: {shares}.")
+    sentence = f"{percent:.1f} % of {what} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
+    if percent < request.percent:
+        return _make_verdict(f"nodes/{kind}", DRIFT, f"Only {sentence}, requested are {request.percent} %: {shares}.")
     if even and any(bytes_by_node.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
-        return _make_verdict(f"nodes/{kind}", DRIFT, f"{found}, but not evenly: {shares}.")
-    return _make_verdict(f"nodes/{kind}", OK, f"{found}: {shares}.")
+        return _make_verdict(f"nodes/{kind}", DRIFT, f"{sentence}, but not evenly: {shares}.")
+    return _make_verdict(f"nodes/{kind}", OK, f"{sentence}: {shares}.")
 
 
 def _judge_row_locality(path: str, locality: Locality | str) -> Result:
@@ -282,13 +282,13 @@ def _judge_row_locality(path: str, locality: Locality | str) -> Result:
 def _judge_huge_pages(kind: str, minimum: int, observation: Observation) -> Result:
     """Judge huge pages by the process that has most: pages that two processes share would count twice in a sum."""
     name = f"hugepages/{kind}"
-    found = [memory.huge[kind] for memory in observation.memory if memory.huge is not None]
-    most = max(found, default=0)
+    sizes = [memory.huge[kind] for memory in observation.memory if memory.huge is not None]
+    most = max(sizes, default=0)
     sentence = f"{format_bytes_short(most)} in {HUGE_NAMES[kind]}, requested are {format_bytes_short(minimum)}."
-    if found and most >= minimum:
+    if sizes and most >= minimum:
         return _make_verdict(name, OK, sentence)
     unread = [memory for memory in observation.memory if memory.huge is None]
-    if unread or not found:
+    if unread or not sizes:
         reason = unread[0].missing["huge"] if unread else "the service has no process any more."
         return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
     return _make_verdict(name, DRIFT, f"Only {sentence}")

@@ -51,8 +51,8 @@ class ResctrlGroups:
         #: Sentences on what could not be read.
         self.missing: list[str] = []
         self.unknown_reason = ""
-        found = find_mount(fs)
-        self.mount = found[0] if found else None
+        mount = find_mount(fs)
+        self.mount = mount[0] if mount else None
         self._group_of_cpu: dict[int, str] = {}
         if self.mount is None:
             self._note_unknown("resctrl is not mounted.")
@@ -67,19 +67,19 @@ class ResctrlGroups:
             return None
         text = self.fs.read_if_present(f"/proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups")
         fields = dict(line.partition(":")[::2] for line in (text or "").splitlines())
-        own = fields.get("res", "")
-        if not own:
+        own_group = fields.get("res", "")
+        if not own_group:
             self._note_unknown(
                 f"there is no group in /proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups: the thread has "
                 "ended, or the kernel has no CONFIG_PROC_CPU_RESCTRL."
             )
             return None
         limits = (
-            (own,)
-            if own != DEFAULT_GROUP
+            (own_group,)
+            if own_group != DEFAULT_GROUP
             else tuple(sorted({self._group_of_cpu.get(c, DEFAULT_GROUP) for c in thread.allowed}))
         )
-        return ThreadGroups(limits, own, fields.get("mon", ""))
+        return ThreadGroups(limits, own_group, fields.get("mon", ""))
 
     def read_counters(self, group: str, monitor: str = "") -> Counters:
         """Return the counters of a group in each L3 domain; empty where there are none.
@@ -94,14 +94,14 @@ class ResctrlGroups:
             *(["mon_groups", monitor] if monitor else []),
         ]
         folder = "/".join([*parts, "mon_data"])
-        found: dict[int, dict[str, int | None]] = {}
+        counters: dict[int, dict[str, int | None]] = {}
         for name in self.fs.list_names(folder):
             domain = name[len("mon_L3_") :]
             if name.startswith("mon_L3_") and domain.isdecimal():
-                found[int(domain)] = {
+                counters[int(domain)] = {
                     key: self._read_counter(f"{folder}/{name}/{file}") for key, file in COUNTERS.items()
                 }
-        return found
+        return counters
 
     def _read_counter(self, path: str) -> int | None:
         try:

@@ -128,7 +128,7 @@ class Checklist:
         ]
 
     def _layer_item(self, name: str, findings: Sequence[Finding], count: int, not_at_boot_reason: str) -> Item:
-        """Return the item on a layer with this number of settings; ``boot`` is why nothing is applied at a boot."""
+        """Return the item on a kind of setting, of which ``count`` settings are stored."""
         title = KNOBS[name].title
         if not count and not findings:
             if name in self.layers:
@@ -203,9 +203,8 @@ def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
             wrong_sentences.append(
                 f"There is no {path}, so {parameter} is without effect: this kernel was built without it."
             )
-        elif "null" not in isolated and requested <= set(
-            parse_cpulist(isolated.strip())
-        ):  # "(null)" is the kernel's "none"
+        # The kernel writes "(null)" for no CPUs.
+        elif "null" not in isolated and requested <= set(parse_cpulist(isolated.strip())):
             ok_sentences.append(f"{path} holds {isolated}.")
         else:
             wrong_sentences.append(

@@ -81,21 +81,6 @@ options:
     description:
       - RV(boot) of a run before a reboot of the host. RV(failed_reboot) then says whether that reboot had an effect.
     type: dict
-    suboptions:
-      id:
-        description: The id of the boot.
-        type: str
-        required: true
-      parameters:
-        description: The words of the kernel's command line.
-        type: list
-        elements: str
-        required: true
-      restored:
-        description: The boot parameters that an undo had put back and that the boot still had.
-        type: list
-        elements: str
-        required: true
 """
 
 EXAMPLES = r"""
@@ -295,14 +280,7 @@ def main() -> None:
         allow_pending_reboot=dict(type="bool", default=False),
         tuned=dict(type="bool", default=False),
         asked=requested.REQUESTED_OPTION,
-        before=dict(
-            type="dict",
-            options=dict(
-                id=dict(type="str", required=True),
-                parameters=dict(type="list", elements="str", required=True),
-                restored=dict(type="list", elements="str", required=True),
-            ),
-        ),
+        before=dict(type="dict"),
     )
     run_reader(spec, check_host)
 

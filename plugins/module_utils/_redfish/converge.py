@@ -160,7 +160,7 @@ def _choose_values_to_send(
         values = ", ".join(f"{name}: {active.get(name)} -> {soon[name]}" for name in foreign)
         by = f", in the job {', '.join(jobs)}" if jobs else ""
         raise BadRequest(
-            f"Somebody else has settings pending at the BMC {machine.client.access.bmc_name}{by}: {values}. Let a boot "
+            f"Somebody else has settings pending at the BMC {machine.bmc_name}{by}: {values}. Let a boot "
             "apply them first, or say pending: clear to take them back, or pending: keep to leave them. Nothing was "
             "changed.",
             pending={name: soon[name] for name in foreign},
@@ -176,7 +176,7 @@ def _choose_values_to_send(
     if jobs and (sending or clearing):
         if foreign and request.foreign == KEEP:
             raise BadRequest(
-                f"The job {', '.join(jobs)} of the BMC {machine.client.access.bmc_name} holds settings of somebody "
+                f"The job {', '.join(jobs)} of the BMC {machine.bmc_name} holds settings of somebody "
                 "else, and takes no others until a boot has applied it. Reboot first, or say pending: clear. Nothing "
                 "was changed."
             )

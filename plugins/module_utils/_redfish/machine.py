@@ -77,6 +77,15 @@ class Machine:
         self.manager: str | None = None
 
     @property
+    def bmc_name(self) -> str:
+        """Return the name of the BMC for messages."""
+        return self.client.access.bmc_name
+
+    def read_again(self) -> Machine:
+        """Return the machine as its BMC shows it now."""
+        return read_machine(self.client, str(self.system.get("Id") or "") or None)
+
+    @property
     def model(self) -> str:
         """Return manufacturer and model."""
         return " ".join(str(self.system.get(key) or "") for key in ("Manufacturer", "Model")).strip()
@@ -156,7 +165,7 @@ class Machine:
                 if len(registry):
                     return registry
         raise BmcError(
-            f"The BMC {self.client.access.bmc_name} has no registry of BIOS attributesf' ({name})' if name else '', so "
+            f"The BMC {self.bmc_name} has no registry of BIOS attributesf' ({name})' if name else '', so "
             "nobody can tell which values this machine takes. Boards of AMI hand it over in their self-test: start "
             "the machine once while its BMC is up, then run again. Nothing was changed."
         )
@@ -252,7 +261,7 @@ def _read_pending_settings(machine: Machine) -> None:
         machine.settings_path, machine.settings_etag, machine.settings_exist = linked_path, None, False
     elif machine.vendor != "Supermicro":
         raise BmcError(
-            f"The BMC {machine.client.access.bmc_name} does not say where settings that wait for a boot are, and has "
+            f"The BMC {machine.bmc_name} does not say where settings that wait for a boot are, and has "
             f"them at none of the usual places ({', '.join(PENDING_NAMES)}). Nothing was changed."
         )
 

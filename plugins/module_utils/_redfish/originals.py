@@ -55,7 +55,7 @@ class Originals:
         if stored_id and machine.machine_id and stored_id != machine.machine_id:
             raise TuningError(
                 f"{self.path} holds the originals of the machine {stored_id} ({self.data.get('model')}), but the BMC "
-                f"{machine.client.access.bmc_name} has {machine.machine_id}. Was the board replaced, or is the name of "
+                f"{machine.bmc_name} has {machine.machine_id}. Was the board replaced, or is the name of "
                 "the BMC that of another host? Correct the name, or move the file away. Nothing was changed."
             )
 
@@ -67,7 +67,7 @@ class Originals:
         if not self.data:
             self.data = {
                 "format": FORMAT,
-                "bmc": machine.client.access.bmc_name,
+                "bmc": machine.bmc_name,
                 "machine": machine.machine_id,
                 "model": machine.model,
                 "bios_version": machine.bios_version,

@@ -63,7 +63,7 @@ def reset_server(
                 f"The BMC {name} was told {OFF}, and its server is still on after {POWER_CUT_SECONDS:.0f} seconds."
             )
         answer = client.send_request("POST", str(action["target"]), {"ResetType": kind})
-        if answer.status not in (200, 201, 202, 204):
+        if not answer.is_success:
             raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_message()}")
     return {"changed": True, "sent": sent, "power": power}
 

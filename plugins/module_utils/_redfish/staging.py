@@ -10,7 +10,7 @@ Nothing is ever sent with the apply time Immediate, which would reset the server
 from __future__ import annotations
 
 from .connection.responses import BmcError
-from .machine import Job, read_machine
+from .machine import Job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def stage_settings(
     ``unlocked_by_others`` has the names that are locked without the other values. Where the BMC refuses one of these,
     LockedUntilBoot is raised and nothing was changed.
     """
-    client, pending_before = machine.client, machine.pending
+    pending_before = machine.pending
     response = send_settings(machine, values)
-    if response.status not in (200, 201, 202, 204):
+    if not response.is_success:
         raise _refusal_error(machine, values, response, unlocked_by_others)
     location = response.headers.get("location", "")
-    machine_after = read_machine(client, str(machine.system.get("Id") or "") or None)
+    machine_after = machine.read_again()
     if machine_after.hides_pending_settings:
         # The BMC hides pending settings, so there is nothing to read back.
         return machine_after, None
@@ -55,7 +55,7 @@ def stage_settings(
     if dropped:
         _restore_pending(machine_after, pending_before, values)
         raise BmcError(
-            f"The BMC {client.access.bmc_name} took the request and dropped {', '.join(dropped)} of it, without a "
+            f"The BMC {machine.bmc_name} took the request and dropped {', '.join(dropped)} of it, without a "
             "word. What it had taken was put back, nothing is pending from this run. Look for what locks it with "
             "epyc_bios_info."
         )
@@ -72,7 +72,7 @@ def send_settings(machine: Machine, values: Mapping[str, Value]) -> Response:
     )
     if response.status in (404, 405) and not machine.settings_exist:
         creation = machine.client.send_request("POST", machine.settings_path, body)
-        if creation.status not in (200, 201, 202, 204):
+        if not creation.is_success:
             return creation
         after = machine.client.find_resource(machine.settings_path)
         shown = (after.body.get("Attributes") or {}) if after else {}
@@ -82,10 +82,10 @@ def send_settings(machine: Machine, values: Mapping[str, Value]) -> Response:
             "PATCH", machine.settings_path, body, _if_match_header(after.etag if after else None)
         )
     if response.status in (412, 428):
-        current = read_machine(machine.client, str(machine.system.get("Id") or "") or None)
+        current = machine.read_again()
         if current.staged != machine.staged or current.active != machine.active:
             raise BmcError(
-                f"Somebody else changes the BIOS settings at the BMC {machine.client.access.bmc_name} right now. "
+                f"Somebody else changes the BIOS settings at the BMC {machine.bmc_name} right now. "
                 "Nothing was changed by this run; run again when they are done."
             )
         response = machine.client.send_request(
@@ -99,7 +99,7 @@ def clear_pending(machine: Machine) -> Machine:
     client = machine.client
     for job in machine.jobs:
         _require_success(machine, client.send_request("DELETE", job.path), f"delete the job {job.id}")
-    machine_after = read_machine(client, str(machine.system.get("Id") or "") or None)
+    machine_after = machine.read_again()
     if machine_after.pending:
         if machine_after.vendor == "Dell":
             action = _clear_action_path(machine_after)
@@ -110,10 +110,10 @@ def clear_pending(machine: Machine) -> Machine:
                 send_settings(machine_after, {name: machine_after.active.get(name) for name in machine_after.pending}),
                 "take back what is pending",
             )
-        machine_after = read_machine(client, str(machine.system.get("Id") or "") or None)
+        machine_after = machine.read_again()
     if machine_after.pending:
         raise BmcError(
-            f"The BMC {client.access.bmc_name} still has {', '.join(machine_after.pending)} pending after it was told "
+            f"The BMC {machine.bmc_name} still has {', '.join(machine_after.pending)} pending after it was told "
             "to clear it. Clear it in its web interface."
         )
     return machine_after
@@ -149,14 +149,11 @@ def _require_job(machine: Machine, location: str, values: Mapping[str, Value]) -
     job = Job(location, machine.client.get_resource(location)) if location else None
     if job is None:
         raise BmcError(
-            f"The BMC {machine.client.access.bmc_name} has {', '.join(values)} pending and made no job for it, so no "
+            f"The BMC {machine.bmc_name} has {', '.join(values)} pending and made no job for it, so no "
             "boot would apply it. Clear it with pending: clear, or make the job in its web interface."
         )
     if job.state in ("Failed", "CompletedWithErrors"):
-        raise BmcError(
-            f"The job {job.id} of the BMC {machine.client.access.bmc_name} is {job.state}. Clear it with pending: "
-            "clear."
-        )
+        raise BmcError(f"The job {job.id} of the BMC {machine.bmc_name} is {job.state}. Clear it with pending: clear.")
     return job
 
 
@@ -171,7 +168,7 @@ def _clear_action_path(machine: Machine) -> str:
 def _refusal_error(
     machine: Machine, values: Mapping[str, Value], response: Response, unlocked_by_others: set[str]
 ) -> BmcError:
-    name = machine.client.access.bmc_name
+    name = machine.bmc_name
     if response.lacks_licence:
         return BmcError(
             f"The BMC {name} needs a licence to set the BIOS{response.quoted_error_messages()}; Supermicro sells it as "
@@ -195,8 +192,8 @@ def _refusal_error(
 
 
 def _require_success(machine: Machine, response: Response, action: str) -> None:
-    if response.status not in (200, 201, 202, 204):
-        raise BmcError(f"The BMC {machine.client.access.bmc_name} does not {action}: {response.status_message()}")
+    if not response.is_success:
+        raise BmcError(f"The BMC {machine.bmc_name} does not {action}: {response.status_message()}")
 
 
 def _if_match_header(etag: str | None) -> dict[str, str]:

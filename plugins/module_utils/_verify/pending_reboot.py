@@ -51,11 +51,11 @@ def failed_reboot_reasons(before: Mapping[str, Any], after: Mapping[str, Any]) -
 
     A restored parameter that neither command line has may be spelled otherwise there, and is not judged.
     """
-    if before["id"] == after["id"]:
+    if before.get("id") == after["id"]:
         return ["It has not rebooted: its boot id is still that from before."]
     unchanged = []
-    for name in before["restored"]:
-        words = _words_of_parameter(name, before["parameters"])
+    for name in list(before.get("restored") or ()):
+        words = _words_of_parameter(name, list(before.get("parameters") or ()))
         if words and words == _words_of_parameter(name, after["parameters"]):
             unchanged.append(name)
     if not unchanged:

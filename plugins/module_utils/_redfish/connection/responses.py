@@ -79,6 +79,11 @@ class Response:
         self._secret = secret
 
     @property
+    def is_success(self) -> bool:
+        """Return whether the BMC took a request that changes something."""
+        return self.status in (200, 201, 202, 204)
+
+    @property
     def etag(self) -> str | None:
         """Return the entity tag, from the header or else from the resource."""
         tag = self.headers.get("etag") or self.body.get("@odata.etag")

@@ -41,7 +41,7 @@ def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
         return f"LoadState=loaded\nUnitFileState=enabled\nActiveState={active[0]}\n"
 
     monkeypatch.setattr(epyc_verify.boot_service.command, "run_command", run)
-    monkeypatch.setattr(epyc_verify, "stored", lambda store: (Intent.from_options({}), {}))
+    monkeypatch.setattr(epyc_verify, "load_stored_requests", lambda store: (Intent.from_options({}), {}))
     monkeypatch.setattr(epyc_verify.judge, "judge_requests", survey)
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")

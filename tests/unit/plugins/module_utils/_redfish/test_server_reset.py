@@ -93,12 +93,12 @@ def test_a_server_that_is_off_is_switched_on(how: str) -> None:
 
 def test_a_system_that_shuts_down_is_waited_for() -> None:
     bmc = server(*ALL)
-    assert sent(bmc, COLD, patience=300, sleep=lambda dummy: bmc.system.update(PowerState="Off")) == ["On"]
+    assert sent(bmc, COLD, shutdown_timeout=300, sleep=lambda dummy: bmc.system.update(PowerState="Off")) == ["On"]
 
 
 def test_the_power_is_cut_when_the_system_does_not_shut_down() -> None:
     bmc = server(*ALL)
-    assert sent(bmc, COLD, patience=12) == ["PowerCycle"]
+    assert sent(bmc, COLD, shutdown_timeout=12) == ["PowerCycle"]
     assert bmc.slept == [5, 5, 2]
 
 

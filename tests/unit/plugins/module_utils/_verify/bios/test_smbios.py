@@ -60,7 +60,7 @@ def test_a_table_that_ends_anywhere_is_read_as_far_as_it_goes() -> None:
 def test_a_table_longer_than_a_page_is_read_whole(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     firmware.give(host, [firmware.array(96), *(firmware.module(f"DIMM {number}") for number in range(96))])
-    assert (host.root / firmware.TABLE).stat().st_size > 2 * smbios.PAGE
+    assert (host.root / firmware.TABLE).stat().st_size > 2 * smbios.PAGE_BYTES
     assert len(smbios.read_memory_slots(host.fs).filled_slots) == 96
 
 

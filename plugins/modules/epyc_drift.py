@@ -10,14 +10,14 @@ module: epyc_drift
 short_description: Compare every setting of a host with what is configured
 version_added: 0.1.0
 description:
-  - Checks all settings in one run and says for each of them whether it is in force now, whether it will be after a
+  - Checks all settings in one run. Returns for each of them whether it is in force now, whether it will be after a
     boot, and whether a reboot is pending.
-  - The units of llama.cpp are among them, as the layer V(llama). Each has to be as M(sovereign.epyc.llama_server) wrote
-    it, without drop-ins, to run, to run after a boot, and to have loaded the program and the model that are there.
-  - A layer or an instance of O(asked) that is not on the host is drift, and so is a run of C(sovereign.epyc.site) that
+  - Checks the units of llama.cpp too, as the layer V(llama). Each has to be as M(sovereign.epyc.llama_server) wrote it,
+    without drop-ins. It has to run now and after a boot, with the program and the model that are on the host now.
+  - A layer or an instance of O(asked) that is missing on the host is drift. So is a run of C(sovereign.epyc.site) that
     began and did not end, which is the first finding.
-  - What could not be read is V(unknown) with the reason, never fine. Neither is a host on which nothing is stored.
-  - Needs nothing but the host; P(sovereign.epyc.drift#callback) makes a page for a fleet of what it returns.
+  - A setting that could not be read is V(unknown), with the reason, and so is a host on which nothing is stored.
+  - Needs nothing but the host. P(sovereign.epyc.drift#callback) makes a report of a fleet from the results.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
 options:
@@ -29,12 +29,12 @@ options:
     type: dict
   intent:
     description:
-      - What the operator wants of the host. Without it, the intent that is stored there.
-      - An intent that differs from the stored one is drift of its own, because the boot service plans with that one.
+      - The intent that the plan is made from. Without it, the stored intent.
+      - An intent that differs from the stored one is drift too, because the boot service plans with the stored one.
     type: dict
   detail:
     description:
-      - Whether to return RV(settings), which are hundreds on a large host. V(findings) returns none of them.
+      - V(settings) returns RV(settings) too, which has hundreds of entries on a large host; V(findings) leaves it out.
     type: str
     choices: [settings, findings]
     default: settings
@@ -60,8 +60,8 @@ clean:
   type: bool
 findings:
   description:
-    - What is not as configured, in terms that operators know. Settings that differ in the same way are one finding, and
-      so is a boot service that is not enabled.
+    - The settings that are not as configured, in words for people. Settings that differ in the same way are one
+      finding, and so is a boot service that is not enabled.
   returned: always
   type: list
   elements: dict
@@ -191,8 +191,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the verdicts as the module's result."""
+def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Check the host, and return the result of the module."""
     survey = drift.of_host(fs, params["requests"], params["intent"], **requested.parse_requested_option(params))
     findings = [finding.to_dict() for finding in survey.list_findings()]
     result = {
@@ -205,23 +205,23 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         ],
     }
     if not survey.is_clean:
-        result["map"] = _map(survey.host)
+        result["map"] = _build_map(survey.host)
     if params["detail"] == "settings":
         result["settings"] = [verdict.to_dict() for verdict in survey.verdicts]
     return result
 
 
-def _map(host: Host) -> dict[str, Any] | None:
+def _build_map(host: Host) -> dict[str, Any] | None:
     try:
         return map_data.build_map(host.plan, host.topology)
     except TuningError:
-        return None  # The finding on the intent, or on the request that needs the plan, has the reason.
+        return None  # A host without a plan has findings that say why.
 
 
 def main() -> None:
     detail = dict(type="str", choices=["settings", "findings"], default="settings")
     asked = requested.REQUESTED_OPTION
-    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), read)
+    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), check_host)
 
 
 if __name__ == "__main__":

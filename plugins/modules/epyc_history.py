@@ -11,9 +11,9 @@ short_description: Read or write the history of a host, one line for each run th
 version_added: 0.1.0
 description:
   - Reads who changed a host with this collection, when, from which controller, and how many settings of which layer.
-  - The playbook C(sovereign.epyc.site) notes its begin before its first change, and its end. A run that was killed or
-    that failed is one without an end. Modules that change settings in between count them in its line.
-  - An undo, a repair, and a boot that had to put settings in force are noted, too. A run that changed nothing is not.
+  - The playbook C(sovereign.epyc.site) notes its beginning before its first change, and its end. A run that failed or
+    was killed has no end. Modules count the settings that they change in the line of the run.
+  - An undo, a repair, and a boot that had to put settings in force are noted too. A run without changes is not noted.
   - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo keeps them all.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
@@ -21,19 +21,19 @@ options:
   state:
     description:
       - V(read) returns the history, and changes nothing.
-      - V(begun) notes the begin of a run, and V(ended) its end. Neither counts as a change.
-      - V(absent) forgets all runs. The newest one of C(sovereign.epyc.site) and one that did not end stay until
-        everything is put back, because they say what was asked for.
+      - V(begun) notes the beginning of a run, and V(ended) its end. Neither counts as a change.
+      - V(absent) removes all runs except the newest one of C(sovereign.epyc.site) and any that did not end. These stay
+        until everything is put back, because they have the requested layers.
     type: str
     choices: [read, begun, ended, absent]
     default: read
   layers:
-    description: The layers that the run does. Only with O(state=begun).
+    description: The layers that the run applies. Only with O(state=begun).
     type: list
     elements: str
     default: []
   requested:
-    description: The layers that the inventory asks for, of which tags may leave out some. Only with O(state=begun).
+    description: The layers that the inventory requests, some of which tags may leave out. Only with O(state=begun).
     type: list
     elements: str
     default: []
@@ -42,8 +42,8 @@ options:
     type: str
 notes:
   - Needs root.
-  - Who runs a playbook is known to the controller only, and comes in E(SOVEREIGN_EPYC_ORIGIN), which
-    P(sovereign.epyc.run_origin#lookup) makes.
+  - Only the controller knows who runs a playbook. It passes this in E(SOVEREIGN_EPYC_ORIGIN), whose value
+    P(sovereign.epyc.run_origin#lookup) returns.
   - Modules count their changes in the run that E(SOVEREIGN_EPYC_RUN) of their environment names.
 seealso:
   - plugin: sovereign.epyc.run_origin
@@ -73,8 +73,8 @@ ansible_facts:
   contains:
     epyc_history:
       description:
-        - The runs, the oldest first. Moments are in UTC. Without C(ended) a run did not end, and C(left)
-          has the layers that no later run has done either.
+        - The runs, the oldest first. Times are in UTC. A run without C(ended) did not end, and C(left) has its layers
+          that no later run has applied either.
         - C(kind) is V(site), V(restore), V(repair) or V(boot). C(user) and
           C(controller) are empty for work on the host itself, and C(host_user) is the user there.
         - C(changed) has the number of changed settings by layer.
@@ -98,7 +98,7 @@ ansible_facts:
           left: []
           changed: {base: 12, numa: 3, cat: 9}
 lines:
-  description: The same for people, a line for each run.
+  description: The history in words, a line for each run.
   returned: with O(state=read)
   type: list
   elements: str
@@ -108,7 +108,7 @@ unfinished:
   type: str
   sample: ""
 remarks:
-  description: What is damaged in the file, and what could not be noted. Each is a warning, too.
+  description: Sentences on damage in the file, and on runs that could not be noted. Each is a warning too.
   returned: always
   type: list
   elements: str
@@ -142,11 +142,11 @@ SPEC = dict(
 )
 
 
-def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def read_or_write_history(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Read or write the history, and return the module's result."""
     state = params["state"]
     if state == "read":
-        return read(store)
+        return _read_history(store)
     if state == "absent":
         forgotten = history_file.forget_runs(store, check)
         return dict(changed=forgotten > 0, forgotten=forgotten, remarks=[])
@@ -160,21 +160,21 @@ def run(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     return dict(changed=False, remarks=[remark] if remark else [])
 
 
-def read(store: Store) -> dict[str, Any]:
-    """Return the history as the result of a look."""
-    found = history_file.History(store)
-    unfinished = found.newest_unfinished()
+def _read_history(store: Store) -> dict[str, Any]:
+    """Return the history as the result of the module."""
+    history = history_file.History(store)
+    unfinished = history.newest_unfinished()
     return dict(
         changed=False,
-        ansible_facts=dict(epyc_history=[one.to_dict() for one in found.notable_runs()]),
-        lines=table.render_table(found.notable_runs()),
+        ansible_facts=dict(epyc_history=[run.to_dict() for run in history.notable_runs()]),
+        lines=table.render_table(history.notable_runs()),
         unfinished=unfinished.sentence() if unfinished else "",
-        remarks=found.damage,
+        remarks=history.damage,
     )
 
 
 def main() -> None:
-    run_writer(SPEC, run, required_if=[("state", "ended", ("run",))])
+    run_writer(SPEC, read_or_write_history, required_if=[("state", "ended", ("run",))])
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def test_without_layers_it_is_the_module(play: Play) -> None:
     ],
     ids=str,
 )
-def test_what_else_a_run_may_ask(play: Play, other: dict[str, Any]) -> None:
+def test_other_variables_change_the_digest(play: Play, other: dict[str, Any]) -> None:
     assert play.inputs() == play.inputs()
     assert play.inputs(**other) != play.inputs()
 
@@ -118,7 +118,7 @@ def test_other_layers_and_another_collection_are_other_inputs(play: Play) -> Non
     [{"plan_result": {"changed": False}}, {"irq_cpus": "0"}, {"numactl": "x"}, {"llama_binary": "/other"}],
     ids=["result", "another layer", "no variable of a layer", "llama is no layer here"],
 )
-def test_what_is_not_asked(play: Play, other: dict[str, Any]) -> None:
+def test_runs_that_a_digest_cannot_judge_do_not_ask_the_host(play: Play, other: dict[str, Any]) -> None:
     assert play.inputs(**other) == play.inputs()
 
 

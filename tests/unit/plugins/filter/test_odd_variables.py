@@ -124,7 +124,7 @@ def call(name: str, given: list[Any]) -> Callable[[], Any]:
     return lambda: module.FilterModule().filters()[name](*given)
 
 
-def test_each_filter_is_tried() -> None:
+def test_every_filter_is_tested_here() -> None:
     assert {path.stem for path in FILTERS.glob("[a-z]*.py")} == INPUTS.keys() | OF_DOCUMENTS
 
 

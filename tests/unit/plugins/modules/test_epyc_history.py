@@ -80,7 +80,7 @@ def test_an_end_without_a_begin_is_remarked(host: Host) -> None:
     assert "has no begin of this run any more" in remark
 
 
-def test_it_is_forgotten_when_asked_and_not_in_a_check(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_is_removed_except_in_check_mode(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for dummy in range(2):
         begun = host.note(state="begun", layers=["numa"], requested=["numa"])
         monkeypatch.setenv(RUN, begun["run"])

@@ -24,7 +24,7 @@ def host(name: str = "one", **variables: Any) -> dict[str, Any]:
     return {"inventory_hostname": name, **variables}
 
 
-def test_an_instance_and_its_host() -> None:
+def test_an_instance_and_its_host_are_targets() -> None:
     (llama,) = found(host(llama_instances=[CHAT]))["llama"]
     assert llama == {
         "targets": ["10.0.0.1:8080"],
@@ -51,7 +51,9 @@ def test_a_host_that_serves_nothing_is_no_target() -> None:
         ({"alias": None}, "ngram", "m-q4"),
     ],
 )
-def test_what_it_is_called_and_whether_it_guesses(more: dict[str, Any], guesses: str, model: str) -> None:
+def test_an_instance_has_labels_for_service_model_and_speculation(
+    more: dict[str, Any], guesses: str, model: str
+) -> None:
     labels = found(host(llama_instances=[{**CHAT, **more}]))["llama"][0]["labels"]
     assert (labels["speculation"], labels["model"]) == (guesses, model)
 
@@ -77,7 +79,7 @@ def test_each_model_of_a_router_is_a_target_where_all_stay_in_memory() -> None:
     assert some["remarks"] == ["one/desk is not scraped: its models come and go, as models_loaded says."]
 
 
-def test_what_listens_on_the_loopback_is_reached_from_its_own_host_only() -> None:
+def test_an_instance_on_the_loopback_is_scraped_on_its_own_host_only() -> None:
     quiet = {key: value for key, value in CHAT.items() if key != "host"}
     away = found(host(llama_instances=[quiet]), host("gate"), gateways=("gate",))
     assert away["llama"] == away["gateway"] == [] and len(away["host"]) == 2
@@ -97,12 +99,12 @@ def test_what_listens_on_the_loopback_is_reached_from_its_own_host_only() -> Non
 @pytest.mark.parametrize(
     ("bind", "place"), [("10.0.0.5:8405", "10.0.0.5:8405"), ("*:8405", "10.0.0.9:8405"), ("[::]:84", "10.0.0.9:84")]
 )
-def test_a_gateway(bind: str, place: str) -> None:
+def test_a_gateway_is_a_target(bind: str, place: str) -> None:
     gate = host("gate", ansible_host="10.0.0.9", gateway_metrics_bind=bind)
     assert found(gate, gateways=("gate",))["gateway"] == [{"targets": [place], "labels": {"host": "gate"}}]
 
 
-def test_what_is_refused() -> None:
+def test_malformed_targets_are_refused() -> None:
     with pytest.raises(BadRequest, match="monitoring_node_port is 'many'"):
         found(port="many")
     with pytest.raises(BadRequest, match="chat: speculation is 'magic'"):

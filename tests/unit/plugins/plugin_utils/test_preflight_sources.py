@@ -42,7 +42,7 @@ def test_models_keep_their_places_and_have_what_a_download_needs() -> None:
     assert asked[1] == {"path": "/x.gguf", "url": URL, "checksum": [], "size": None, "hub": False}
 
 
-def test_the_token_stays_here() -> None:
+def test_the_token_is_not_sent_to_the_host() -> None:
     """The options of a module are written to a disk of the host."""
     asked = sources(llama_hub_token="hf_swordfish")
     assert asked["hub_needs_token"] is True and "swordfish" not in str(asked)

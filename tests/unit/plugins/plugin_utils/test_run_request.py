@@ -30,7 +30,7 @@ LAYERS = ["prerequisites", "base", "numa", "cat"]
         (None, None),
     ],
 )
-def test_text_is_taken_for_a_list_as_options_of_modules_take_it(text: Any, words: Any) -> None:
+def test_a_text_is_parsed_as_options_of_modules_are(text: Any, words: Any) -> None:
     assert parse_list(text) == words
 
 
@@ -43,7 +43,7 @@ def test_text_is_taken_for_a_list_as_options_of_modules_take_it(text: Any, words
         (["base", "numma"], "epyc_steps of epyc-1 has numma; did you mean numa?"),
     ],
 )
-def test_layers_that_there_are_not(asked: Any, words: str) -> None:
+def test_unknown_layers_are_refused(asked: Any, words: str) -> None:
     (refusal,) = find_request_refusals(asked, LAYERS, "epyc-1", [])
     assert refusal.startswith(words)
 
@@ -64,22 +64,22 @@ def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, me
     assert find_unknown_variables([meant]) == []
 
 
-def test_a_prefix_of_ours_alone_is_enough_where_nobody_else_has_it() -> None:
+def test_an_unknown_name_with_a_unique_prefix_is_refused() -> None:
     (refusal,) = find_unknown_variables(["epyc_zzz"])
     assert refusal.startswith("There is no variable epyc_zzz, and names that begin so are the collection's")
 
 
-def test_variables_of_others_and_of_ansible_are_left_alone() -> None:
+def test_foreign_variables_and_those_of_ansible_are_accepted() -> None:
     others = (
         "groups group_names group_of_machines base_url gateway_ip plan_id verify_ssl site_name bios_version rack epyc"
     )
     assert find_unknown_variables(others.split()) == []
 
 
-def test_what_a_run_notes_is_no_variable_of_the_inventory() -> None:
+def test_registered_results_are_accepted() -> None:
     assert find_unknown_variables(["plan_result", "grub_params_result", "site_last_run", "__plan_layer"]) == []
 
 
-def test_all_refusals_of_a_request_come_together() -> None:
+def test_all_refusals_of_a_request_are_returned() -> None:
     refusals = find_request_refusals(["numma"], LAYERS, "epyc-1", ["plan_verfy", "numa_x"], ["numa_x"])
     assert [refusal.split()[0] for refusal in refusals] == ["epyc_steps", "There"]

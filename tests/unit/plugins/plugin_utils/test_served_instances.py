@@ -63,7 +63,7 @@ def refusal(call: Callable[..., Any], *given: Any, **more: Any) -> str:
     ("value", "kind"),
     [({"name": "a"}, "a dictionary"), ("name: a", "a text"), (True, "true"), (5, "a number")],
 )
-def test_what_is_no_list_is_refused_by_host_and_variable(
+def test_a_value_that_is_no_list_is_refused_with_host_and_variable(
     call: Callable[..., Any], variable: str, value: Any, kind: str
 ) -> None:
     said = refusal(call, **{variable: value})
@@ -73,7 +73,9 @@ def test_what_is_no_list_is_refused_by_host_and_variable(
 @pytest.mark.parametrize("call", FLEET)
 @pytest.mark.parametrize("variable", ["llama_instances", "vllm_instances"])
 @pytest.mark.parametrize(("value", "kind"), [("a", "a text"), (None, "empty"), (["name"], "a list"), (5, "a number")])
-def test_an_instance_of_another_kind_is_refused(call: Callable[..., Any], variable: str, value: Any, kind: str) -> None:
+def test_an_instance_that_is_no_dictionary_is_refused(
+    call: Callable[..., Any], variable: str, value: Any, kind: str
+) -> None:
     said = refusal(call, **{variable: [CHAT, value]})
     assert said == f"epyc-07: {variable}: entry 2 is {kind}; it is a dictionary of names and values."
 
@@ -107,7 +109,7 @@ def test_tuned_options_are_a_dictionary(call: Callable[..., Any]) -> None:
         ("models", {"a": ["/a"]}, "models: a is a list"),
     ],
 )
-def test_an_instance_that_nobody_reaches_is_refused(
+def test_an_unreachable_instance_is_refused(
     call: Callable[..., Any], variable: str, key: str, value: Any, words: str
 ) -> None:
     said = refusal(call, **{variable: [{**CHAT, key: value}]})
@@ -115,12 +117,12 @@ def test_an_instance_that_nobody_reaches_is_refused(
     assert said.startswith(f"epyc-07: {variable}: {name}: {words}") and len(said) < 500
 
 
-def test_an_instance_has_a_model() -> None:
+def test_an_instance_without_a_model_is_refused() -> None:
     said = refusal(_of_monitoring, llama_instances=[{**CHAT, "alias": None, "model": None}])
     assert said == "epyc-07: llama_instances: chat: it has neither a model nor models: name one."
 
 
-def test_what_is_left_out_is_no_instance() -> None:
+def test_hosts_without_instances_are_left_out() -> None:
     for nothing in (None, list[Any](), ""):
         host: dict[str, Any] = {
             "inventory_hostname": "h",

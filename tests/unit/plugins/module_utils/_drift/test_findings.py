@@ -30,7 +30,7 @@ def test_what_differs_in_the_same_way_is_one_finding() -> None:
     assert (one.role, one.repair) == ("cpufreq", "sovereign.epyc.site --tags cpufreq")
 
 
-def test_boot_parameters_come_and_go_together() -> None:
+def test_boot_parameters_with_the_same_fault_are_one_finding() -> None:
     gone = [
         verdict("cmdline/cmdline", f"cmdline:{name}", value, value, at_boot=None, persistent="drift")
         for name, value in (("nohz_full", "1-15"), ("isolcpus", "managed_irq,1-15"))
@@ -90,7 +90,7 @@ def test_a_boot_service_that_is_off_is_drift_only_where_something_needs_it(one: 
     assert findings.count_by_layer([one], OFF)["boot"]["drift"] == lost
 
 
-def test_unknown_and_unsupported_are_told_apart_and_neither_is_fine() -> None:
+def test_unknown_and_unsupported_are_different_statuses_and_not_ok() -> None:
     unread = verdict("msr/msr", "msr:", None, None, live="unknown", persistent="unknown", reason="not readable")
     never = verdict("resctrl/resctrl", "resctrl:", None, None, live="unknown", persistent="unknown", supported=False)
     partition, registers = findings.group_into_findings([unread, never])
@@ -100,7 +100,7 @@ def test_unknown_and_unsupported_are_told_apart_and_neither_is_fine() -> None:
     assert (counts["msr"]["unknown"], counts["resctrl"]["unsupported"]) == (1, 1)
 
 
-def test_a_request_of_somebody_else_is_made_again_on_the_host() -> None:
+def test_a_request_without_a_role_is_repaired_by_a_command_on_the_host() -> None:
     (one,) = findings.group_into_findings([verdict("sysfs/mine", "sysfs:nmi_watchdog", "0", "1")])
     assert (one.role, one.request, one.repair) == ("", "sysfs/mine", "sovereign-epyc apply")
 

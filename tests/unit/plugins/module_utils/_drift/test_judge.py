@@ -69,7 +69,7 @@ def test_a_list_of_banned_cpus_is_its_cpus(
     assert bool(converge_knobs([knob], ledger(tree), check=True).changes) is not fits
 
 
-def test_a_daemon_that_has_not_read_its_file_is_not_told(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_has_not_read_its_file_is_drift(tree: hosts.Host, monkeypatch: pytest.MonkeyPatch) -> None:
     systemd = Systemd(tree)
     tree.put(FILE, "IRQBALANCE_BANNED_CPULIST=2-15")
     assert verdicts(tree, balance(tree, systemd, "ban"), monkeypatch)[0] == "drift"
@@ -106,7 +106,7 @@ def survey(small: hosts.Host, **requests: dict[str, object]) -> list[tuple[str, 
 
 
 @pytest.mark.parametrize("loaded", [True, False])
-def test_registers_of_a_locked_down_kernel_are_told_once(small: hosts.Host, loaded: bool) -> None:
+def test_registers_of_a_locked_down_kernel_have_one_verdict(small: hosts.Host, loaded: bool) -> None:
     small.fs.read_only = True
     small.put("/sys/kernel/security/lockdown", "none [integrity] confidentiality")
     if loaded:
@@ -125,7 +125,7 @@ def test_registers_that_hold_what_is_asked_are_fine_on_a_locked_down_kernel(smal
     assert len(survey(small, msr=on)) == 16
 
 
-def test_what_is_said_of_a_whole_request_hides_no_other(small: hosts.Host) -> None:
+def test_a_verdict_on_a_whole_request_replaces_no_other(small: hosts.Host) -> None:
     told = survey(small, sysfs_one={"thp": "always"}, sysfs_two={"workqueue_cpus": "nowhere"})
     assert [address for address, dummy, dummy in told] == ["sysfs:", "sysfs:"]
     assert len({reason for dummy, reason, dummy in told}) == 2
@@ -140,7 +140,7 @@ def test_of_two_requests_for_one_address_the_later_one_is_judged(small: hosts.Ho
 
 
 @pytest.mark.parametrize("options", [{"settings": 5}, {"settings": [5]}, {"settings": [{}]}, {"settings": "x"}])
-def test_stored_options_that_nobody_can_use_end_no_check(small: hosts.Host, options: dict[str, object]) -> None:
+def test_unusable_stored_options_do_not_end_the_check(small: hosts.Host, options: dict[str, object]) -> None:
     ((address, reason, supported),) = survey(small, msr=options)
     assert (address, supported) == ("msr:", True)
     assert reason.startswith("the stored options cannot be used (")

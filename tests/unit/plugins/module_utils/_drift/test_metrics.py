@@ -52,7 +52,7 @@ class Found(survey.Survey):
         return count_by_layer(self.verdicts)
 
 
-def test_the_hosts_own_check_tells_node_exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_a_host_writes_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drift, "of_host", lambda fs: Found())
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 2
@@ -60,7 +60,7 @@ def test_the_hosts_own_check_tells_node_exporter(tmp_path: Path, monkeypatch: py
     assert file.stat().st_mode & 0o777 == 0o644, "node_exporter is not root"
 
 
-def test_a_check_that_cannot_be_made_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_check_writes_metrics_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(fs: object) -> None:
         raise TuningError("desired.json cannot be read")
 
@@ -94,7 +94,7 @@ def test_labels_are_escaped() -> None:
         ("\udcff", "\\\\udcff"),
     ],
 )
-def test_a_label_holds_nothing_that_ends_a_line_or_that_a_terminal_obeys(char: str, shown: str) -> None:
+def test_labels_have_no_line_ends_and_control_characters(char: str, shown: str) -> None:
     """The format has no escape for these, so that their escapes are text to it."""
     text = metrics.render_metrics({metrics.DRIFT: [({"what": f"\u4e2da{char}b"}, 1)]})
     assert text.splitlines()[2:] == [f'sovereign_epyc_drift{{what="\u4e2da{shown}b"}} 1']

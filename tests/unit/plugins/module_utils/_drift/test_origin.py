@@ -30,7 +30,7 @@ def role_of(cpu: int) -> str:
     return "draft" if cpu < 16 else "idle"
 
 
-def test_every_request_that_our_roles_store_is_known() -> None:
+def test_every_request_that_a_role_stores_is_in_the_catalogue() -> None:
     stored = {}
     for tasks in (ROOT / "roles").glob("*/tasks/*.yml"):
         for task in tasks.read_text().split("\n- name:"):
@@ -73,7 +73,7 @@ def test_the_variable_that_decides(request_: str, address: str, variable: str) -
     assert f"\n      {variable}:\n" in specs, "no role has it"
 
 
-def test_what_no_variable_of_ours_decides_on() -> None:
+def test_settings_without_a_variable() -> None:
     assert origin.deciding_variable("cmdline/cmdline", "cmdline:quiet", None) == "grub_params_remove"
     assert origin.deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
     assert origin.deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"

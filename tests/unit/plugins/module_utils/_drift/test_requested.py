@@ -74,18 +74,18 @@ def test_one_of_the_requests_of_a_layer_is_enough(machine: Machine) -> None:
     assert "cmdline" not in dict(machine.missing(grub_params=[]))
 
 
-def test_layers_that_store_nothing_are_not_missed(machine: Machine) -> None:
+def test_layers_that_store_nothing_are_not_missing(machine: Machine) -> None:
     assert machine.missing(prerequisites=[], base=[], bios=[], bios_check=[], llama=[], numa=[]) == []
 
 
-def test_a_layer_for_roles_without_cpus_is_not_missed(machine: Machine) -> None:
+def test_a_layer_for_roles_without_cpus_is_not_missing(machine: Machine) -> None:
     assert machine.missing(prefetch=["draft"]) == [], "this plan has no draft"
     assert machine.missing(prefetch=["draft", "verify"]) == [("msr", "sovereign.epyc.site --tags prefetch")]
     machine.keep(NUMA, draft={"ccds": 1})
     assert machine.missing(prefetch=["draft"]) == [("msr", "sovereign.epyc.site --tags prefetch")]
 
 
-def test_the_layer_base_is_missed_where_it_has_nothing_to_apply(machine: Machine) -> None:
+def test_the_layer_base_is_missing_without_stored_requests(machine: Machine) -> None:
     machine.keep({})
     assert machine.missing(base=[], llama=[]) == []
     machine.tree.drop(BOOT_SERVICE_LINK)
@@ -94,7 +94,7 @@ def test_the_layer_base_is_missed_where_it_has_nothing_to_apply(machine: Machine
     assert one.reason.startswith("the layer base is asked for, and sovereign-epyc.service is not enabled")
 
 
-def test_of_an_untuned_host_one_thing_is_said(tmp_path: Path) -> None:
+def test_an_untuned_host_has_one_finding(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     store = Store(str(tmp_path), read_only=True)
     for layers in (None, {"numa": [], "cat": [], "base": []}):
@@ -103,7 +103,7 @@ def test_of_an_untuned_host_one_thing_is_said(tmp_path: Path) -> None:
         assert one.reason.startswith("nothing is stored on this host")
 
 
-def test_without_an_inventory_the_newest_run_says_what_was_asked_for(machine: Machine) -> None:
+def test_without_an_inventory_the_newest_run_names_the_layers(machine: Machine) -> None:
     run = history_file.begin_run(machine.store, ["numa"], ["prerequisites", "base", "numa", "cat", "cpuidle", "llama"])
     history_file.end_run(machine.store, run.id)
     assert [one.layer for one in machine.look()] == ["resctrl"], "idle states are set for some roles of CPUs only"

@@ -58,12 +58,12 @@ def test_a_host_on_which_nothing_is_stored_is_unknown(tmp_path: Path) -> None:
     assert one.reason.startswith("nothing is stored on this host")
 
 
-def test_an_intent_that_asks_for_the_same_is_no_drift(tree: hosts.Host) -> None:
+def test_an_equivalent_intent_is_no_drift(tree: hosts.Host) -> None:
     assert survey(tree, intent=INTENT).is_clean
     assert survey(tree, intent={"draft": {"ccds": 1, "l3": "8192KiB", "l3_domains": None}, "verify": {}}).is_clean
 
 
-def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
+def test_a_different_intent_is_drift(tree: hosts.Host) -> None:
     found = survey(tree, intent={**INTENT, "housekeeping": {"cores": 1, "per": "host"}})
     work, intent = found.list_findings()
     assert (work.what, work.live, work.wanted, work.found) == (
@@ -73,7 +73,7 @@ def test_another_intent_is_drift_of_its_own(tree: hosts.Host) -> None:
     assert intent.repair == "sovereign.epyc.site"
 
 
-def test_a_plan_that_shrank_says_why(tree: hosts.Host) -> None:
+def test_a_role_without_its_offline_cpus_is_drift(tree: hosts.Host) -> None:
     """All settings are as planned, and the plan is not what was asked for."""
     store = Store(str(tree.root))
     intent = {**INTENT, "draft": {"ccds": 1}}
@@ -108,7 +108,7 @@ def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
     )
 
 
-def test_faults_of_real_knobs_are_named_in_the_words_of_the_trade(tmp_path: Path) -> None:
+def test_faults_of_real_knobs_are_named_in_technical_terms(tmp_path: Path) -> None:
     host = hosts.small(tmp_path)
     host.put(BOOT_SERVICE_LINK, "[Unit]")
     host.put("/proc/self/mounts", "resctrl /sys/fs/resctrl resctrl rw 0 0")

@@ -60,7 +60,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
         ("strange:thing", ("strange:thing", "", None)),
     ],
 )
-def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
+def test_addresses_are_described(address: str, words: tuple[object, ...]) -> None:
     assert drift_words.describe_address(address) == words
 
 
@@ -84,7 +84,7 @@ def test_what_an_address_is(address: str, words: tuple[object, ...]) -> None:
         ("desired:intent", "{}", "{}"),
     ],
 )
-def test_what_a_value_means(address: str, text: str | None, words: str) -> None:
+def test_values_are_described(address: str, text: str | None, words: str) -> None:
     assert drift_words.format_value(address, text) == words
 
 
@@ -118,7 +118,7 @@ def finding(address: str = "sysfs:thp/enabled", **changes: Any) -> dict[str, Any
         ("colour:", {"live": "unknown", "reason": "why"}, "colour: unknown: why"),
     ],
 )
-def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, changes: dict[str, Any], line: str) -> None:
+def test_a_sentence_on_all_settings_names_the_layer(address: str, changes: dict[str, Any], line: str) -> None:
     assert drift_words.format_finding(finding(address, **changes)) == line
 
 
@@ -131,13 +131,13 @@ def test_a_sentence_names_the_layer_where_all_of_it_is_meant(address: str, chang
         ("", ""),
     ],
 )
-def test_what_to_do_next(repair: str, step: str) -> None:
+def test_next_steps_of_findings(repair: str, step: str) -> None:
     assert drift_words.choose_next_step({**finding(), "repair": repair}) == step
     sentence = f"{step[:1].upper()}{step[1:]}."
     assert drift_words.list_next_steps([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
 
 
-def test_a_count() -> None:
+def test_settings_are_counted_in_words() -> None:
     counts = {"ok": 335, "unsupported": 0, "unknown": 1, "drift": 1}
     assert drift_words.settings_checked_message(counts) == "337 settings checked, 2 not as configured"
     assert (
@@ -146,7 +146,7 @@ def test_a_count() -> None:
     )
 
 
-def test_places() -> None:
+def test_places_are_formatted_with_units() -> None:
     assert drift_words.format_location("CPU", [3, 1, 2, 8]) == "CPUs 1-3,8"
     assert drift_words.format_location("policy", [0, 1]) == "policies 0-1"
     assert drift_words.format_location("node", [2]) == "node 2"
@@ -158,7 +158,7 @@ def test_places() -> None:
     assert drift_words.format_location("file", ["a", "b"]) == "2 files"
 
 
-def test_natural_order() -> None:
+def test_numbers_in_texts_sort_by_value() -> None:
     assert sorted(["host10", "host9", "host", "host9b"], key=drift_words.natural_sort_key) == [
         "host",
         "host9",
@@ -169,7 +169,7 @@ def test_natural_order() -> None:
     assert sorted(["0b", "00a", "1", "a"], key=drift_words.natural_sort_key) == ["a", "00a", "0b", "1"]
 
 
-def test_natural_order_takes_any_text() -> None:
+def test_natural_order_accepts_any_text() -> None:
     """Python makes no number of more than 4300 digits, and digits of other scripts are letters here."""
     long, longer = f"a{'9' * 5000}", f"a1{'0' * 5000}"
     assert sorted([longer, long, "a\u0663", "a4"], key=drift_words.natural_sort_key) == ["a\u0663", "a4", long, longer]

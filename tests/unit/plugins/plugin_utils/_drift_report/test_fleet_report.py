@@ -39,7 +39,7 @@ def titles(document: fleet_report.Document) -> dict[str, list[str]]:
     return {finding["what"]: finding["hosts"] for finding in document["findings"]}
 
 
-def test_hosts_are_folded_by_equal_drift_and_trouble_comes_first() -> None:
+def test_hosts_with_equal_findings_form_groups_with_failed_hosts_first() -> None:
     groups = [(group["state"], group["label"]) for group in report(FLEET)["groups"]]
     assert groups == [
         ("unreachable", "c"),
@@ -51,7 +51,7 @@ def test_hosts_are_folded_by_equal_drift_and_trouble_comes_first() -> None:
     ]
 
 
-def test_a_finding_of_many_hosts_is_kept_once() -> None:
+def test_a_finding_of_many_hosts_is_stored_once() -> None:
     assert titles(report(FLEET)) == {
         "L3 share of group draft": ["b-01", "b-02", "b-03"],
         "all settings": ["e"],
@@ -59,7 +59,7 @@ def test_a_finding_of_many_hosts_is_kept_once() -> None:
     }
 
 
-def test_in_a_layer_what_more_hosts_have_comes_first() -> None:
+def test_in_a_layer_findings_of_more_hosts_come_first() -> None:
     gathering = gathered({"a": ("mask",), "b": (), "c": ()})
     (finding,), dummy = answer("mask")
     for host in ("b", "c"):
@@ -79,7 +79,7 @@ def test_the_order_of_answers_does_not_matter() -> None:
     assert len(texts) == 1
 
 
-def test_exit_codes() -> None:
+def test_exit_code_tells_clean_drift_and_failure_apart() -> None:
     assert fleet_report.exit_code(report({"a": ()})) == 0
     assert fleet_report.exit_code(report({"a": (), "b": ("msr",)})) == 2
     assert fleet_report.exit_code(report({"a": (), "b": ("unknown",)})) == 2
@@ -88,7 +88,7 @@ def test_exit_codes() -> None:
     assert fleet_report.exit_code(report({})) == 1, "where no host was checked, nothing is known"
 
 
-def test_a_host_that_told_nothing_is_unknown() -> None:
+def test_a_host_without_results_is_unknown() -> None:
     gathering = gathered({})
     gathering.host_row("silent")
     assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "unknown"
@@ -101,7 +101,7 @@ def test_a_host_with_drift_and_something_unknown_has_drift() -> None:
     assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "drift"
 
 
-def test_what_a_host_cannot_have_is_drift_and_has_no_command() -> None:
+def test_an_unsupported_setting_is_drift_without_a_repair_command() -> None:
     gathering = gathered({})
     findings, coverage = answer("unknown")
     gathering.add_answer("a", [{**findings[0], "status": "unsupported", "repair": ""}], coverage)
@@ -109,7 +109,7 @@ def test_what_a_host_cannot_have_is_drift_and_has_no_command() -> None:
     assert (document["hosts"][0]["state"], document["findings"][0]["command"]) == ("drift", "")
 
 
-def test_new_gone_and_since_when() -> None:
+def test_a_comparison_names_new_and_resolved_findings_with_dates() -> None:
     first = report({"a": ("mask", "msr"), "b": ("mask",)}, generated=BEFORE)
     assert first["previous"] is None
     assert {finding["since"] for finding in first["findings"]} == {BEFORE}
@@ -123,7 +123,7 @@ def test_new_gone_and_since_when() -> None:
     assert (second["summary"]["new"], second["summary"]["gone"], second["previous"]) == (1, 2, BEFORE)
 
 
-def test_a_finding_is_as_old_as_the_first_of_its_settings() -> None:
+def test_a_finding_has_the_oldest_date_of_its_settings() -> None:
     (finding,), coverage = answer("mask")
     one, other = "resctrl:draft/L3/2", "resctrl:draft/L3/3"
     first, second = {**finding, "addresses": [one]}, {**finding, "addresses": [other], "found": "fff0"}
@@ -138,7 +138,7 @@ def test_a_finding_is_as_old_as_the_first_of_its_settings() -> None:
     assert (last["findings"][0]["since"], last["gone"]) == (BEFORE, [])
 
 
-def test_a_host_that_does_not_answer_keeps_what_was_known_of_it() -> None:
+def test_an_unreachable_host_keeps_its_last_known_findings() -> None:
     first = report({"a": ("mask",)}, generated=BEFORE)
     away = report({"a": ("unreachable",)}, first, generated="2026-11-20T18:00:00Z")
     assert away["gone"] == [], "nobody looked"
@@ -148,7 +148,7 @@ def test_a_host_that_does_not_answer_keeps_what_was_known_of_it() -> None:
     assert [one["what"] for one in report({"a": ()}, away)["gone"]] == ["L3 share of group draft"]
 
 
-def test_a_finding_that_is_new_on_some_hosts_says_on_which() -> None:
+def test_a_finding_that_is_new_on_some_hosts_names_them() -> None:
     first = report({"a1": ("mask",), "a2": (), "a3": ()}, generated=BEFORE)
     second = report({"a1": ("mask",), "a2": ("mask",), "a3": ("mask",)}, first)
     (finding,) = second["findings"]
@@ -156,7 +156,7 @@ def test_a_finding_that_is_new_on_some_hosts_says_on_which() -> None:
     assert wording.format_age(finding) == f"since {BEFORE}, new on a[2-3]"
 
 
-def test_the_command_names_inventory_and_hosts() -> None:
+def test_a_repair_command_names_inventory_and_hosts() -> None:
     hosts = ["b 1", "b2"]
     assert fleet_report.format_repair_command("sovereign.epyc.site --tags cat", hosts, ["one", "two"]) == (
         "ansible-playbook -i one -i two sovereign.epyc.site -l 'b 1,b2' --tags cat"
@@ -166,7 +166,7 @@ def test_the_command_names_inventory_and_hosts() -> None:
     )
 
 
-def test_a_name_that_turns_the_direction_of_writing_does_not_turn_the_command() -> None:
+def test_a_host_name_with_direction_marks_is_escaped_in_the_command() -> None:
     name = "web\u202egnp.1\n'\x07\U000e0001\u00a0"
     command = fleet_report.format_repair_command("sovereign.epyc.site", [name], [])
     assert command == ("ansible-playbook sovereign.epyc.site -l $'web\\u202egnp.1\\x0a\\'\\x07\\U000e0001\\u00a0'")
@@ -202,7 +202,7 @@ FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
         ([{**FINDING, "live": "x" * 5000}], COVERAGE, f"findings[0].live is '{'x' * 79}..."),
     ],
 )
-def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any, coverage: Any, where: str) -> None:
+def test_a_malformed_answer_is_refused_and_changes_nothing(findings: Any, coverage: Any, where: str) -> None:
     gathering = gathered({"a": ("msr",)})
     before = json.dumps(gathering.build_document(generated=NOW))
     with pytest.raises(Malformed) as caught:
@@ -211,7 +211,7 @@ def test_an_answer_of_another_shape_is_refused_and_leaves_nothing(findings: Any,
     assert json.dumps(gathering.build_document(generated=NOW)) == before
 
 
-def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
+def test_equal_maps_are_stored_once_and_only_for_hosts_with_findings() -> None:
     host_map = plans.result("9354")["map"]
     hosts: dict[str, tuple[str, ...]] = {"c": ("mask",), "b": (), "a": ("msr",), "gone": ("unreachable",)}
     document = report(hosts, host_map=host_map)
@@ -241,7 +241,7 @@ def test_equal_maps_are_kept_once_and_only_of_hosts_with_findings() -> None:
         ({"hosts": [{"name": "a", "findings": [], "since": [], "last_known": [{}]}]}, "hosts[0].last_known[0].layer"),
     ],
 )
-def test_a_report_that_somebody_changed_is_not_compared_with(spoil: dict[str, Any], where: str) -> None:
+def test_a_malformed_earlier_report_is_refused(spoil: dict[str, Any], where: str) -> None:
     document = report({"a": ("mask",), "b": ("unreachable",)}, report({"b": ("msr",)}, generated=BEFORE))
     schema.validate_previous_report(document)
     with pytest.raises(Malformed) as caught:
@@ -249,7 +249,7 @@ def test_a_report_that_somebody_changed_is_not_compared_with(spoil: dict[str, An
     assert where in str(caught.value)
 
 
-def test_a_layer_that_there_is_no_more_is_among_the_others() -> None:
+def test_a_layer_of_an_older_version_is_reported_as_other() -> None:
     first = report({"a": ("mask",)}, generated=BEFORE)
     first["findings"][0]["layer"] = "colour"
     schema.validate_previous_report(first)
@@ -259,7 +259,7 @@ def test_a_layer_that_there_is_no_more_is_among_the_others() -> None:
     assert [one["layer"] for one in report({"a": ()}, away)["gone"]] == ["other"]
 
 
-def test_what_is_not_there_as_wanted_is_not_called_nothing() -> None:
+def test_a_setting_that_is_absent_as_wanted_is_shown_as_not_there() -> None:
     finding = {**FINDING, "wanted": "nothing", "found": "nothing", "persistent": "drift", "at_boot": "1-3"}
     assert wording.format_values(finding) == "not there now, as wanted; 1-3 after a boot"
 

@@ -93,7 +93,7 @@ class Texts(HTMLParser):
         self.texts.append(data)
 
 
-def test_the_page() -> None:
+def test_the_terminal_page_is_as_expected() -> None:
     first = report({"a": ("mask",), "b": ("pages",)}, generated=BEFORE)
     assert terminal_page.render_terminal_page(report({"a": ("mask", "grub"), "b": ()}, first)) == PAGE
 
@@ -161,7 +161,7 @@ def test_colours_are_only_added() -> None:
 
 
 @pytest.mark.parametrize("render", FORMATS)
-def test_every_format_tells_of_every_trouble(render: Callable[[fleet_report.Document], str]) -> None:
+def test_every_format_shows_every_kind_of_finding(render: Callable[[fleet_report.Document], str]) -> None:
     text = render(report(FLEET))
     for word in ("L3 share of group draft", "nohz", "boot service", "c", "all settings"):
         assert word in text.replace("\\", ""), word
@@ -229,7 +229,7 @@ def test_metrics_are_samples_under_their_headings() -> None:
 EVIL = '<script>alert("1")</script> | `x` \\ \n& \x07 --'
 
 
-def test_nothing_breaks_out() -> None:
+def test_texts_of_hosts_are_escaped_in_markup() -> None:
     gathering = gathered({"a": ("mask",)})
     gathering.note_failure(EVIL, "failed", EVIL, EVIL)
     number = gathering.hosts["a"].findings[0]
@@ -257,7 +257,7 @@ OBEYED = "\x1b[31mred\x1b[0m \x07 \x9b2J\n\udcff \u202egnp.exe\u2066 \u200f \r\x
 
 
 @pytest.mark.parametrize("render", FORMATS)
-def test_nothing_is_obeyed(render: Callable[[fleet_report.Document], str]) -> None:
+def test_control_characters_of_hosts_are_escaped(render: Callable[[fleet_report.Document], str]) -> None:
     gathering = gathered({"a": ("mask",)})
     gathering.note_failure(f"failed{OBEYED}", "failed", OBEYED, OBEYED)
     finding = json.loads(gathering._texts[gathering.hosts["a"].findings[0]])
@@ -272,7 +272,7 @@ def test_nothing_is_obeyed(render: Callable[[fleet_report.Document], str]) -> No
         assert "\\x1b[31mred\\x1b[0m \\x07 \\x9b2J\\n\\udcff \\u202egnp.exe\\u2066 \\u200f \\r\\x08" in page
 
 
-def test_a_host_that_could_not_be_looked_at_is_not_one_that_nobody_asked() -> None:
+def test_layers_of_a_failed_host_are_not_checked_rather_than_not_configured() -> None:
     gathering = gathered({"a": (), "b": ("mask",), "c": ("unreachable",), "d": ("failed",)})
     gathering.host_row("silent")
     document = gathering.build_document(generated=NOW)
@@ -288,7 +288,7 @@ def test_a_host_that_could_not_be_looked_at_is_not_one_that_nobody_asked() -> No
     assert "asked for" not in nobody
 
 
-def test_a_run_that_failed_on_its_way_tells_of_the_layers_before() -> None:
+def test_a_failed_run_reports_the_layers_before_the_failure() -> None:
     gathering = gathered({"a": ("failed",)})
     gathering.add_answer("a", [], {"sysfs": {"ok": 2}})
     lines = terminal_page.render_terminal_page(gathering.build_document(generated=NOW)).splitlines()
@@ -296,7 +296,7 @@ def test_a_run_that_failed_on_its_way_tells_of_the_layers_before() -> None:
     assert not any(line.startswith("  prefetchers") for line in lines)
 
 
-def test_html_needs_nothing_from_elsewhere() -> None:
+def test_html_loads_nothing_from_the_network() -> None:
     page = Texts(drift_html.render_drift_page(report(FLEET)))
     outside = [a for tag, a in page.tags for name in ("src", "href") if a.get(name) and not a[name].startswith("#")]  # type: ignore[union-attr]
     assert outside == []

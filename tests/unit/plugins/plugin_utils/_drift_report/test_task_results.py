@@ -17,7 +17,7 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return {"changed": True, "diff": {"changes": {"before": before, "after": after}}}
 
 
-def test_a_look_for_all_layers_tells_what_each_of_them_would() -> None:
+def test_a_check_of_all_layers_returns_their_counts() -> None:
     module, counts = "sovereign.epyc.epyc_last_run", {"sysfs": {"ok": 4}}
     answer = {"changed": False, "holds": True, "coverage": counts}
     assert task_results.check_result_to_findings("Look", "", module, answer) == ([], counts)
@@ -26,14 +26,14 @@ def test_a_look_for_all_layers_tells_what_each_of_them_would() -> None:
     ) == ([], {})
 
 
-def test_a_result_of_the_drift_module_is_taken_as_it_is() -> None:
+def test_a_result_of_the_drift_module_is_used_unchanged() -> None:
     result: dict[str, Any] = {"findings": [{"what": "x"}], "coverage": {"msr": {"ok": 1}}}
     assert task_results.drift_result_to_findings(result) == (result["findings"], result["coverage"], None)
     assert task_results.drift_result_to_findings({**result, "map": {}}) == (result["findings"], result["coverage"], {})
     assert task_results.drift_result_to_findings({"msg": "/var/lib cannot be read"}) is None
 
 
-def test_what_a_bmc_says() -> None:
+def test_bios_settings_become_findings() -> None:
     row = {"option": "nps", "title": "nodes", "attribute": "Nps", "wanted": "4", "active": "1", "sentence": "Nps is 1."}
     verdicts = ["claimed by firmware", "wrong", "waits for a reboot", "not on this machine"]
     result = {"changed": False, "settings": [{**row, "verdict": verdict} for verdict in verdicts]}
@@ -87,7 +87,7 @@ def test_a_change_of_what_is_stored() -> None:
     assert counts["boot"]["drift"] == 1
 
 
-def test_kernel_modules_that_registers_need_are_among_what_would_change() -> None:
+def test_kernel_modules_for_registers_are_reported_as_changes() -> None:
     after = {"msr:module/cpuid": "loaded", "msr:module/msr": "loaded"}
     module = "sovereign.epyc.msr_bits"
     findings, counts = task_results.check_result_to_findings(
@@ -97,7 +97,7 @@ def test_kernel_modules_that_registers_need_are_among_what_would_change() -> Non
     assert counts["msr"]["drift"] == 2
 
 
-def test_what_cannot_be_read_is_unknown_in_the_layers_that_it_is_about() -> None:
+def test_an_unreadable_result_makes_its_layers_unknown() -> None:
     (one,), counts = task_results.unreadable_result_finding(
         "Switch", "prefetch", "sovereign.epyc.msr_bits", ValueError("no number")
     )
@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_unknown_in_the_layers_that_it_is_about() -> None
     assert counts == {layer: {"unknown": 1} for layer in drift_findings.LAYERS}, "it is about all of them"
 
 
-def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
+def test_an_enabled_service_is_about_the_next_boot_and_its_run_about_now() -> None:
     before = {
         "engine:sovereign-epyc.service/enabled": "disabled",
         "engine:sovereign-epyc-watch.service/active": "failed",
@@ -124,7 +124,7 @@ def test_a_service_is_of_the_next_boot_and_its_run_of_now() -> None:
     assert (two["what"], two["live"], two["found"]) == ("run of the watch service", "drift", "failed")
 
 
-def test_a_kernel_module_is_of_now_and_its_file_of_the_next_boot() -> None:
+def test_a_kernel_module_is_about_now_and_its_file_about_the_next_boot() -> None:
     after = {"prerequisites:module/msr": "loaded", "prerequisites:/etc/modules-load.d/sovereign-epyc.conf": "9f86d081"}
     result = change(dict.fromkeys(after), after)
     module = "sovereign.epyc.epyc_prerequisites"
@@ -137,7 +137,7 @@ def test_a_kernel_module_is_of_now_and_its_file_of_the_next_boot() -> None:
     )
 
 
-def test_an_instance_that_runs_otherwise_than_planned() -> None:
+def test_an_instance_that_differs_from_its_plan_is_drift() -> None:
     before = {
         "llama:/etc/systemd/system/llama-chat.service.d/nice.conf": "[Service]\nNice=5\n",
         "llama:llama-chat.service/active": "failed",
@@ -155,19 +155,19 @@ def test_an_instance_that_runs_otherwise_than_planned() -> None:
     assert {one["role"], two["role"]} == {"llama"}, "also of a file in the folder of units"
 
 
-def test_an_undo_says_what_it_puts_back() -> None:
+def test_an_undo_reports_the_values_it_restores() -> None:
     result = change({"sysfs:thp/enabled": "never"}, {"sysfs:thp/enabled": "always"})
     (one,), dummy = task_results.check_result_to_findings("Put back", "", "sovereign.epyc.epyc_restore", result)
     assert (one["found"], one["wanted"], one["reason"]) == ("never", "always", task_results.PUT_BACK_REASON)
 
 
-def test_a_look_that_changes_nothing_is_no_drift() -> None:
+def test_a_change_of_a_read_only_module_is_no_drift() -> None:
     for action in ("sovereign.epyc.llama_benchmark", "ansible.builtin.group_by"):
         findings, counts = task_results.check_result_to_findings("Measure", "", action, {"changed": True})
         assert findings == [] and counts == {"other": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
-def test_a_repair_in_check_mode_tells_of_the_whole_host() -> None:
+def test_a_repair_in_check_mode_reports_the_whole_host() -> None:
     kinds: dict[str, Any] = {name: [] for name in ("repaired", "given_up", "left", "left_alone")}
     counts = {"sysfs": {"ok": 1, "drift": 2}}
     result = {**kinds, "repaired": [{"what": "a"}], "left_alone": [{"what": "b"}], "coverage": counts}
@@ -175,12 +175,12 @@ def test_a_repair_in_check_mode_tells_of_the_whole_host() -> None:
     assert task_results.repair_result_to_findings({"msg": "desired.json cannot be read"}) is None
 
 
-def test_instances_that_would_not_change_count_as_their_layer() -> None:
+def test_unchanged_instances_count_as_a_setting_of_their_layer() -> None:
     counts = task_results.check_result_to_findings("Run", "llama", "sovereign.epyc.llama_server", {"changed": False})[1]
     assert counts == {"llama": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
-def test_a_task_that_would_change_nothing_counts() -> None:
+def test_an_unchanged_task_counts_as_a_setting() -> None:
     assert task_results.check_result_to_findings(
         "Set it", "numa", SYSFS, {"changed": False, "diff": {"changes": {"before": {}, "after": {}}}}
     ) == (
@@ -189,7 +189,7 @@ def test_a_task_that_would_change_nothing_counts() -> None:
     )
 
 
-def test_what_check_mode_left_out_is_unknown_and_what_was_not_wanted_is_not() -> None:
+def test_a_task_that_check_mode_skips_is_unknown_unless_a_condition_skipped_it() -> None:
     left_out = {"changed": False, "msg": "Command would have run if not in check mode"}
     (one,), counts = task_results.check_result_to_findings(
         "Do it", "", "ansible.builtin.command", left_out, skipped=True
@@ -202,7 +202,7 @@ def test_what_check_mode_left_out_is_unknown_and_what_was_not_wanted_is_not() ->
         ) == ([], {})
 
 
-def test_another_module_names_the_task_and_what_it_is_about() -> None:
+def test_a_foreign_module_is_reported_by_task_and_path() -> None:
     (one,), counts = task_results.check_result_to_findings(
         "Write", "", "ansible.builtin.copy", {"changed": True, "dest": "/etc/x"}
     )
@@ -212,7 +212,7 @@ def test_another_module_names_the_task_and_what_it_is_about() -> None:
     assert one["what"] == "Write", "its diff is not one of ours"
 
 
-def test_a_loop_is_each_of_its_items() -> None:
+def test_each_item_of_a_loop_is_reported() -> None:
     result = {
         "changed": True,
         "results": [{"changed": True, "item": "a"}, {"changed": False, "item": "b"}, {"skip_reason": "when"}],

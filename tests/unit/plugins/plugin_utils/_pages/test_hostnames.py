@@ -29,6 +29,6 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames im
         ([f"a0{10**18}", f"a0{10**18 + 1}"], f"a0{10**18}, a0{10**18 + 1}"),
     ],
 )
-def test_fold(names: list[str], text: str) -> None:
+def test_host_names_are_folded_into_ranges(names: list[str], text: str) -> None:
     assert fold_host_names(names) == text
     assert fold_host_names(reversed(names)) == text

@@ -42,7 +42,7 @@ def test_a_text_is_escaped_and_markup_is_not() -> None:
     assert join_html([inside, "<u>\x1b"]) == f"{inside}\n&lt;u&gt;\\x1b"
 
 
-def test_what_is_made_from_markup_in_another_way_is_a_text_again() -> None:
+def test_an_f_string_of_markup_is_escaped_again() -> None:
     inside = element("b", "x")
     assert element("p", f"{inside}") == "<p>&lt;b&gt;x&lt;/b&gt;</p>"
     assert element("p", "<i>" + inside) == element("p", "<i>", inside)
@@ -54,7 +54,7 @@ def test_a_body_that_nobody_escaped_is_shown_as_a_text() -> None:
     assert "<title>&lt;title&gt;</title>" in page and "<body>&lt;b&gt;\n<i>\n" in page
 
 
-def test_markup_is_made_at_the_door_only() -> None:
+def test_only_two_files_make_markup() -> None:
     """Everything else builds elements, so that nobody has to remember to escape."""
     makes = re.compile(r"\bHtml\(|\bmarkupsafe\b|\bfrom html\b")
     makers = [path for path in PLUGINS.rglob("*.py") if makes.search(path.read_text())]
@@ -62,7 +62,7 @@ def test_markup_is_made_at_the_door_only() -> None:
 
 
 @pytest.mark.parametrize("connect", ["", "http://prometheus.example.com:9090"])
-def test_a_page_lets_nothing_in_and_nothing_out(connect: str) -> None:
+def test_the_policy_of_a_page_forbids_network_and_foreign_scripts(connect: str) -> None:
     page = frame.render_page("x", "", "", [], connect)
     policy = page.partition('Content-Security-Policy" content="')[2].partition('"')[0].replace("&#39;", "'")
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
@@ -98,7 +98,7 @@ def passes(check: Callable[[Any], Any], *errors: type[Exception]) -> Callable[[A
         (bench_documents.tuning, 60),
     ],
 )
-def test_the_page_of_a_run(make: Callable[[], dict[str, Any]], at_least: int) -> None:
+def test_the_run_page_escapes_texts_of_documents(make: Callable[[], dict[str, Any]], at_least: int) -> None:
     honest = make()
     hostile = spoil_texts(honest, passes(run_document.validate_document, BadRequest))
     assert_only_texts_differ(run_page.render_run_page(honest), run_page.render_run_page(hostile), at_least)
@@ -111,7 +111,7 @@ def test_each_cell_of_a_tuning_is_a_text() -> None:
     assert rows.count("<tr><th>&lt;img") == 3, "the names of the candidates are hostile"
 
 
-def test_the_drift_page() -> None:
+def test_the_drift_page_escapes_texts_of_hosts() -> None:
     def fleet(spoil: Callable[[Any, Callable[[Any], bool]], Any]) -> fleet_report.Document:
         document = None
         for generated, faults in ((fleets.BEFORE, ("mask", "pages")), (fleets.NOW, ("mask", "grub", "msr"))):
@@ -134,7 +134,7 @@ def test_the_drift_page() -> None:
     assert_only_texts_differ(drift_html.render_drift_page(honest), drift_html.render_drift_page(hostile), 35)
 
 
-def test_the_page_of_plans() -> None:
+def test_the_plan_page_escapes_texts_of_hosts() -> None:
     def fleet(spoil: Callable[[Any, Callable[[Any], bool]], Any]) -> fleet_plans.Document:
         gathering = fleet_plans.PlanCollector()
         names = spoil(["host-1", "host-2", "gone-1", "task", "message"], lambda data: True)
@@ -150,6 +150,6 @@ def test_the_page_of_plans() -> None:
     assert_only_texts_differ(plan_html.render_plan_page(honest), plan_html.render_plan_page(hostile), 30)
 
 
-def test_the_page_of_what_is_served_takes_a_url_and_nothing_else() -> None:
+def test_the_serving_page_accepts_a_url_only() -> None:
     with pytest.raises(BadRequest):
         serving_html.render_serving_page(f"http://one/{HOSTILE}")

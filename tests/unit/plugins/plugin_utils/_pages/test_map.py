@@ -66,7 +66,7 @@ def test_every_cpu_node_and_domain_of_each_sku_has_its_place(kind: str) -> None:
     assert right <= width <= map_drawing.WIDTH and bottom <= height < 1300
 
 
-def test_titles_tell_cpus_and_ways() -> None:
+def test_titles_name_cpus_and_ways() -> None:
     root = parsed(plans.result("9754 SMT")["map"])
     titles = {one.get("data-at"): title(one) for one in root.iter()}
     assert titles["cpu:16"] == "CPU 16 with 144: draft, L3 2, node 0"
@@ -105,7 +105,7 @@ def test_two_sockets_of_sixteen_ccds_with_sixteen_threads() -> None:
     assert float(root.get("width", 0)) <= map_drawing.WIDTH and float(root.get("height", 0)) < 1200
 
 
-def test_what_a_host_says_is_text_on_the_map() -> None:
+def test_texts_of_a_host_are_escaped_on_the_map() -> None:
     data = plans.result("9354")["map"]
     data["model"] = '"><script>alert(1)</script>'
     data["nodes"][0]["memory"] = "<b>much</b>"
@@ -123,7 +123,7 @@ def finding(*addresses: str, wanted: str = "", found: str = "") -> dict[str, Any
     return {"id": 7, "addresses": list(addresses), "wanted": wanted, "found": found}
 
 
-def test_findings_are_marked_where_they_are() -> None:
+def test_findings_are_marked_at_their_places() -> None:
     assert marks("mask", "msr", "pages", "grub") == [("node", 2, 2), ("l3", 3, 3), ("cpu", 5, 5)]
     cells = [f"msr:0xc0000108[1]/cpu{cpu}" for cpu in (3, 1, 2, 9)]
     assert map_marks.find_map_marks([finding(*cells)]) == [(7, "cpu", 1, 3), (7, "cpu", 9, 9)]
@@ -140,7 +140,7 @@ def test_findings_are_marked_where_they_are() -> None:
         "msr:0xzz[1]/cpux", "hugepages:nodex/kB", "cpufreq:policyx/y", "llama:", "llama:/etc/x", "resctrl:draft/cpus",
     ],
 )  # fmt: skip
-def test_what_has_no_place_is_not_marked(address: str) -> None:
+def test_a_finding_without_a_place_is_not_marked(address: str) -> None:
     assert map_marks.find_map_marks([finding(address, wanted="none", found="x")]) == []
 
 
@@ -186,7 +186,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("instances/0/more", ""),
     ],
 )
-def test_a_map_of_another_shape_is_refused(path: str, value: Any) -> None:
+def test_a_malformed_map_is_refused(path: str, value: Any) -> None:
     map_schema.validate_host_map(plans.result("9354", 1)["map"])
     with pytest.raises(Malformed):
         map_schema.validate_host_map(changed(path, value))

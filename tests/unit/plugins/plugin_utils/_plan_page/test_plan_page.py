@@ -28,7 +28,7 @@ FLEET: dict[str, Any] = {
 }
 
 
-def test_equal_plans_are_one_and_the_order_of_answers_does_not_count() -> None:
+def test_equal_plans_are_stored_once_in_any_order_of_answers() -> None:
     document = plans.gathered(FLEET)
     assert [(plan["label"], len(plan["hosts"])) for plan in document["plans"]] == [("b-[2-3,10]", 3), ("a-1", 1)]
     assert [(one["state"], one["hosts"]) for one in document["errors"]] == [("unreachable", ["gone"])]
@@ -38,7 +38,7 @@ def test_equal_plans_are_one_and_the_order_of_answers_does_not_count() -> None:
         assert plans.gathered({name: FLEET[name] for name in names}) == document
 
 
-def test_an_instance_more_is_another_plan() -> None:
+def test_a_further_instance_makes_a_different_plan() -> None:
     document = plans.gathered({"a": plans.result("9354"), "b": plans.result("9354", 2)})
     assert len(document["plans"]) == 2
     page = plan_html.render_plan_page(document)
@@ -47,7 +47,7 @@ def test_an_instance_more_is_another_plan() -> None:
     assert "<h2>a, b (2 hosts)</h2>" in page and "<h3>a</h3>" in page and "<h3>b</h3>" in page
 
 
-def test_a_strange_answer_is_an_error_of_its_host_and_no_end_of_the_page() -> None:
+def test_a_malformed_answer_is_an_error_of_its_host_only() -> None:
     strange: list[dict[str, Any]] = [
         {},
         {"map": None, "text": ""},
@@ -66,7 +66,7 @@ def test_a_strange_answer_is_an_error_of_its_host_and_no_end_of_the_page() -> No
     assert "<h2>good</h2>" in plan_html.render_plan_page(document)
 
 
-def test_whatever_fails_on_one_host_is_its_own_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_for_one_host_is_an_error_of_that_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """No such fault is known, so the page is made to fail on what one host answers."""
     draw = plan_html.render_plan_page
 
@@ -89,7 +89,7 @@ def test_whatever_fails_on_one_host_is_its_own_error(monkeypatch: pytest.MonkeyP
     assert "<h2>a, d (2 hosts)</h2>" in page
 
 
-def test_what_a_page_would_obey_is_shown_as_an_escape() -> None:
+def test_control_characters_are_escaped_on_the_page() -> None:
     answer = plans.result("9354", 1)
     answer["map"]["model"] = "EPYC\x1b[31m\u202e\udc80"
     answer["map"]["instances"][0]["name"] = "<i>\u200b"

@@ -7,20 +7,20 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: drift
 type: aggregate
-short_description: One page on the drift of a fleet
+short_description: A report on the drift of a fleet
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Reports what is not as configured on a fleet, with the results of M(sovereign.epyc.epyc_drift), which
-    C(sovereign.epyc.drift) runs on each host. Reports any other play in check mode too, as far as check mode shows it.
-    Says nothing of other plays.
-  - Folds hosts with equal drift, says of each setting whether it is wrong now, at the next boot, or waits for a reboot,
-    which role and variables asked for it, and which command repairs it. Compares with the report before.
-  - What could not be read is unknown, never fine, and so are a task that check mode had to leave out, and a result that
-    this plugin cannot read.
-  - Texts of hosts are shown with escapes for what a terminal or a page would obey, such as colours and marks that turn
-    the direction of writing. In JSON they are as they came.
-  - Results of tasks with C(no_log) are named and not shown.
+  - Reports which settings of a fleet are not as configured, from the results of M(sovereign.epyc.epyc_drift), which
+    C(sovereign.epyc.drift) runs on each host. Also reports the changes of any play in check mode, as far as check mode
+    shows them. Other plays have no report.
+  - Groups hosts with equal drift. Shows for each setting whether it is wrong now, at the next boot, or waits for a
+    reboot, which role and variables request it, and which command repairs it. Compares with the report before.
+  - A setting that could not be read is unknown. So are a task that check mode had to skip, and a result that this
+    plugin cannot read.
+  - Control characters in texts of hosts are shown as escapes, such as those for colours and for the direction of
+    writing. In JSON the texts are unchanged.
+  - Of tasks with C(no_log), only the name is shown.
   - Where no host was checked, files of an earlier report stay as they are.
 options:
   terminal:
@@ -31,7 +31,7 @@ options:
     ini: [{section: sovereign_epyc_drift, key: terminal}]
   json:
     description: >-
-      A file for the report as JSON. It holds all that any other format shows, and C(docs/drift-report.schema.json)
+      A file for the report as JSON. It has everything that the other formats show, and C(docs/drift-report.schema.json)
       describes it.
     type: path
     env: [{name: SOVEREIGN_EPYC_DRIFT_JSON}]
@@ -58,7 +58,7 @@ options:
     ini: [{section: sovereign_epyc_drift, key: metrics}]
   previous:
     description:
-      - The JSON report to compare with, to say what is new, what is gone, and since when the rest is wrong.
+      - The JSON report to compare with, from which the report takes what is new, what is gone, and since when.
       - Without it, the file of O(json) as it is before this run.
     type: path
     env: [{name: SOVEREIGN_EPYC_DRIFT_PREVIOUS}]
@@ -74,8 +74,8 @@ options:
     env: [{name: SOVEREIGN_EPYC_DRIFT_EXIT_CODE}]
     ini: [{section: sovereign_epyc_drift, key: exit_code}]
 notes:
-  - Enable it with C(callbacks_enabled=sovereign.epyc.drift), or have nothing but the report on the screen with
-    C(stdout_callback=sovereign.epyc.drift).
+  - Enable it with C(callbacks_enabled=sovereign.epyc.drift). With C(stdout_callback=sovereign.epyc.drift), the screen
+    shows nothing but the report.
   - Runs with several playbooks have a report for each, and end after the first one that is not clean.
 seealso:
   - module: sovereign.epyc.epyc_drift
@@ -305,8 +305,8 @@ def _inventory_arguments() -> list[str]:
     names = list(context.CLIARGS.get("inventory") or [])
     if names == list(constants.DEFAULT_HOST_LIST):
         return []
-    here = f"{os.getcwd()}{os.sep}"
-    return [name[len(here) :] if name.startswith(here) else name for name in names]
+    folder = f"{os.getcwd()}{os.sep}"
+    return [name[len(folder) :] if name.startswith(folder) else name for name in names]
 
 
 def _run_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:

@@ -11,16 +11,16 @@ short_description: A page with the plans of a fleet as maps
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Draws what M(sovereign.epyc.epyc_plan) returned for each host, which is what C(sovereign.epyc.plan) runs. A map has
-    sockets, nodes, CCDs, L3 domains and CPUs, with who works where and which ways of L3 are whose. Hosts with equal
+  - Draws the plan that M(sovereign.epyc.epyc_plan) returned for each host, as C(sovereign.epyc.plan) runs it. A map has
+    sockets, nodes, CCDs, L3 domains and CPUs, with the role of each CPU and of the ways of each L3. Hosts with equal
     plans are drawn once.
   - Writes one HTML file on the controller, also in check mode, and nothing on the hosts. It needs no network, and reads
     without its script.
-  - Says nothing of a run with any other module of this collection, such as that of C(sovereign.epyc.site), which plans
+  - Draws nothing for a run with other modules of this collection, such as that of C(sovereign.epyc.site), which plans
     too.
-  - Hosts without a plan are named first, with the reason. A result that this plugin cannot read is one.
+  - Hosts without a plan come first, with the reason. A host whose result this plugin cannot read is among them.
   - Where no host has a plan, the page of an earlier run stays as it is.
-  - Texts of hosts are shown with escapes for what a page would obey, such as marks that turn the direction of writing.
+  - Control characters in texts of hosts are shown as escapes, such as those for the direction of writing.
 options:
   html:
     description: The file for the page, from the present folder. Nothing is written where it is empty.

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: monitoring_targets
-short_description: What Prometheus has to scrape, from the variables of all hosts
+short_description: The targets that Prometheus scrapes, from the variables of all hosts
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Gathers the instances of llama-server of all hosts with their C(service), C(model) and C(speculation), the metrics
-    of the gateways, and the node_exporter of each of these hosts, in the form of C(file_sd_configs) of Prometheus. All
-    have the label C(host), the name in the inventory.
-  - What can be reached from its own host only is left out, with a remark.
-  - Refuses, in one sentence with the host, the variable and the instance, what no Prometheus could scrape. An instance
-    without a name, a model or a port, or with one that is none, and what is no list of instances.
+  - Returns the instances of llama-server of all hosts, the metrics of the gateways, and the node_exporter of each of
+    these hosts, in the form of C(file_sd_configs) of Prometheus. Instances have the labels C(service), C(model) and
+    C(speculation); all targets have the label C(host), the name in the inventory.
+  - A target that only its own host can reach is left out, with a remark.
+  - Refuses an instance without a valid name, model or port, and a value that is no list of instances. The sentence
+    names the host, the variable and the instance.
 positional: _input, monitor, gateways, node_port
 options:
   _input:
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 def monitoring_targets(
     hosts: Sequence[Mapping[str, Any]], monitor: str, gateways: Sequence[str] = (), node_port: object = 9100
 ) -> dict[str, Any]:
-    """Return the targets; raises AnsibleFilterError, with a sentence, for what cannot be one."""
+    """Return the targets. Raises AnsibleFilterError for a malformed target."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
 
     try:
@@ -75,7 +75,7 @@ def monitoring_targets(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
+    """The class by which Ansible finds the filter."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filter by its name."""

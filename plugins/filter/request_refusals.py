@@ -6,22 +6,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: request_refusals
-short_description: What a run was asked that nobody knows, as layers and variables
+short_description: Unknown layers and misspelt variables of a run
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds layers that there are not, and variables that begin as those of the collection and are none of them, and says
-    which known one each looks like.
-  - Of prefixes that are everyday words, such as C(plan_) or C(group_), only names that are nearly a known one are
-    found, since others have such variables, too.
+  - Finds unknown layers, and variables that begin as those of the collection do but are none of them. Names the known
+    layer or variable that each resembles.
+  - With a prefix that is an everyday word, such as C(plan_) or C(group_), only a name similar to a known variable is
+    found, because other collections have such variables too.
 positional: _input, layers, host, names, foreign
 options:
   _input:
-    description: The layers that were asked for, as C(epyc_steps).
+    description: The requested layers, as C(epyc_steps).
     type: raw
     required: true
   layers:
-    description: The layers that there are.
+    description: The layers of C(sovereign.epyc.site).
     type: list
     elements: str
     required: true
@@ -35,7 +35,7 @@ options:
     elements: str
     required: true
   foreign:
-    description: Names that belong to somebody else, as C(epyc_foreign_variables).
+    description: Names that are not of this collection, as C(epyc_foreign_variables).
     type: list
     elements: str
     default: []
@@ -70,7 +70,7 @@ def request_refusals(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
+    """The class by which Ansible finds the filter."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filter by its name."""

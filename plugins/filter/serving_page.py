@@ -10,13 +10,14 @@ short_description: A page that shows what a fleet serves at this moment
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes an HTML page that asks a Prometheus by its HTTP API, every 15 seconds and nobody else. Tokens a second, busy
-    slots, requests that wait, the time of a token, guesses that were right, memory and drift, for each instance.
+  - Makes an HTML page that queries one Prometheus by its HTTP API every 15 seconds, and no other server. For each
+    instance it shows tokens per second, busy slots, the time per token, the share of accepted guesses, memory use and
+    drift.
   - The Prometheus has to read the files of the role P(sovereign.epyc.monitoring#role).
 positional: _input
 options:
   _input:
-    description: Where a browser reaches that Prometheus, as V(http://prometheus.example.com:9090).
+    description: The URL by which browsers reach that Prometheus, as V(http://prometheus.example.com:9090).
     type: str
     required: true
 """
@@ -43,7 +44,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 
 def serving_page(prometheus: str) -> str:
-    """Return the page; raises AnsibleFilterError, with a sentence, for what is no URL."""
+    """Return the page. Raises AnsibleFilterError for a text that is no URL."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
     try:
@@ -53,7 +54,7 @@ def serving_page(prometheus: str) -> str:
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
+    """The class by which Ansible finds the filter."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filter by its name."""

@@ -10,10 +10,10 @@ short_description: Who runs a playbook from which controller, for the history of
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - The value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. The modules of this
-    collection write what it says into the history of the host; see M(sovereign.epyc.epyc_history).
-  - It has the user and the name of the controller, the playbooks as they were named on the command line, and the tags.
-    With AWX the user is the one who started the job.
+  - Returns the value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. The modules of
+    this collection write it into the history of the host; see M(sovereign.epyc.epyc_history).
+  - The value has the user, the name of the controller, the playbooks of the command line, and the tags. With AWX, the
+    user is the one who started the job.
   - Takes no terms.
 options:
   _terms:

@@ -42,22 +42,22 @@ def build_scrape_targets(
     for host in hosts:
         name = str(host["inventory_hostname"])
         address = "127.0.0.1" if name == monitor else str(routing.host_address(host) or name)
-        served = [raw for raw in _served_instances.list_served_instances(host) if not raw.get("vllm")]
-        for raw in served:
-            where = f"{name}/{raw['name']}"
-            if name != monitor and str(raw.get("host") or FIELDS["host"].default) in LOOPBACK:
+        served = [instance for instance in _served_instances.list_served_instances(host) if not instance.get("vllm")]
+        for instance in served:
+            where = f"{name}/{instance['name']}"
+            if name != monitor and str(instance.get("host") or FIELDS["host"].default) in LOOPBACK:
                 targets["remarks"].append(
                     f"{where} is not scraped: it listens on the loopback. Set host to an address."
                 )
                 continue
-            place = f"{routing.address_for_gateway(where, host, raw, monitor)}:{parse_port(raw['port'])}"
-            if raw.get("models"):
-                if str(raw.get("models_loaded") or len(raw["models"])) != str(len(raw["models"])):
+            place = f"{routing.address_for_gateway(where, host, instance, monitor)}:{parse_port(instance['port'])}"
+            if instance.get("models"):
+                if str(instance.get("models_loaded") or len(instance["models"])) != str(len(instance["models"])):
                     targets["remarks"].append(f"{where} is not scraped: its models come and go, as models_loaded says.")
                 else:
-                    targets["llama"] += _build_router_targets(place, name, where, raw)
+                    targets["llama"] += _build_router_targets(place, name, where, instance)
                 continue
-            targets["llama"].append(_build_target(place, name, **_build_instance_labels(where, raw)))
+            targets["llama"].append(_build_target(place, name, **_build_instance_labels(where, instance)))
         if name in gateways:
             place = str(host.get("gateway_metrics_bind") or "127.0.0.1:8405")
             bound, dummy, gate_port = place.rpartition(":")
@@ -79,30 +79,32 @@ def build_scrape_targets(
     return targets
 
 
-def _build_router_targets(place: str, host: str, where: str, raw: Mapping[str, Any]) -> list[Target]:
+def _build_router_targets(place: str, host: str, where: str, instance: Mapping[str, Any]) -> list[Target]:
     """Return a target for each model of a router. The metrics of a router are those of the model in the request."""
     model_targets = []
-    for model in raw["models"]:
+    for model in instance["models"]:
         # Prometheus sends the first two as parameters. Without the label instance, all models would have one name.
         parameters = {"__param_model": model, "__param_autoload": "false", "instance": f"{place}/{model}"}
         model_targets.append(
-            _build_target(place, host, **_build_instance_labels(where, {**raw, "alias": model}), **parameters)
+            _build_target(place, host, **_build_instance_labels(where, {**instance, "alias": model}), **parameters)
         )
     return model_targets
 
 
-def _build_instance_labels(where: str, raw: Mapping[str, Any]) -> dict[str, str]:
+def _build_instance_labels(where: str, instance: Mapping[str, Any]) -> dict[str, str]:
     """Return the labels of an instance: its name as ``service``, its model, and its kind of speculation."""
-    model = str(raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).stem)
+    model = str(instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).stem)
     try:
         speculation = (
-            ",".join(speculation_kinds.parse_speculation(raw.get("speculation") or FIELDS["speculation"].default))
+            ",".join(speculation_kinds.parse_speculation(instance.get("speculation") or FIELDS["speculation"].default))
             or "none"
         )
     except BadRequest as error:
         raise BadRequest(f"{where}: {error}") from None
-    guesses = speculation if raw.get("task", "completion") == "completion" and not raw.get("projector") else "none"
-    return {"service": str(raw["name"]), "model": model, "speculation": guesses}
+    guesses = (
+        speculation if instance.get("task", "completion") == "completion" and not instance.get("projector") else "none"
+    )
+    return {"service": str(instance["name"]), "model": model, "speculation": guesses}
 
 
 def _build_target(place: str, host: str, **labels: str) -> Target:

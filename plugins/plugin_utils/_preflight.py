@@ -165,15 +165,15 @@ class Preflight:
         """Return the instances as the role passes them to the module llama_server."""
         own = self.variables.get("llama_catalogue", {})
         placed = []
-        for raw in require_tables(self.variables.get("llama_instances"), "llama_instances", "instances"):
+        for given in require_tables(self.variables.get("llama_instances"), "llama_instances", "instances"):
             try:
-                (instance,) = _catalogue.with_models([raw], files or [], own)
+                (instance,) = _catalogue.with_models([given], files or [], own)
                 (instance,) = _tuned.with_tuned([instance], self.variables.get("llama_tuned", {}))
             except BadRequest as error:
                 if files is not None:
                     self.refusals.append(str(error))
-                named = {key: REFUSED_MODEL for key in ("model", "draft_model") if raw.get(key)}
-                instance = {**raw, **named, **({"models": {"refused": REFUSED_MODEL}} if raw.get("models") else {})}
+                named = {key: REFUSED_MODEL for key in ("model", "draft_model") if given.get(key)}
+                instance = {**given, **named, **({"models": {"refused": REFUSED_MODEL}} if given.get("models") else {})}
             placed.append(self._convert_types(instance))
         return placed
 

@@ -50,40 +50,40 @@ def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     Raises BadRequest for an instance that clients could not reach or name.
     """
     served: list[Mapping[str, Any]] = [*list_llama_instances(host)]
-    for raw in list_vllm_instances(host):
-        options = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
-        alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
+    for instance in list_vllm_instances(host):
+        options = {key: value for key, value in instance.items() if key != "extra_arguments" and value is not None}
+        alias = instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).name
         served.append({"slots": _vllm_options.DEFAULTS["slots"], **options, "alias": alias, "vllm": True})
-    for raw in served:
-        _refuse_unreachable(host, raw)
+    for instance in served:
+        _refuse_unreachable(host, instance)
     return served
 
 
-def _refuse_unreachable(host: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
-    variable = VLLM if raw.get("vllm") else LLAMA
-    where = f"{host['inventory_hostname']}: {variable}: {raw.get('name') or '?'}"
+def _refuse_unreachable(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
+    variable = VLLM if instance.get("vllm") else LLAMA
+    where = f"{host['inventory_hostname']}: {variable}: {instance.get('name') or '?'}"
     for key in TEXT_OPTIONS:
-        if raw.get(key) is not None:
-            require_text(raw[key], f"{where}: {key}")
-    if not NAME.match(str(raw.get("name") or "")):
+        if instance.get(key) is not None:
+            require_text(instance[key], f"{where}: {key}")
+    if not NAME.match(str(instance.get("name") or "")):
         raise BadRequest(
-            f"{where}: name is '{raw.get('name') or ''}': say a name of small letters, digits, - and _, of 40 "
+            f"{where}: name is '{instance.get('name') or ''}': say a name of small letters, digits, - and _, of 40 "
             "characters at most."
         )
-    if raw.get("models"):
-        for alias, model in require_table(raw["models"], f"{where}: models").items():
+    if instance.get("models"):
+        for alias, model in require_table(instance["models"], f"{where}: models").items():
             require_text(model, f"{where}: models: {alias}")
-        if raw.get("alias"):
+        if instance.get("alias"):
             raise BadRequest(f"{where}: an instance with models has no alias beside them: leave one of them out.")
-    elif not (raw.get("alias") or raw.get("model")):
+    elif not (instance.get("alias") or instance.get("model")):
         raise BadRequest(f"{where}: it has neither a model nor models: name one.")
-    if parse_port(raw.get("port")) is None:
-        found = "missing" if raw.get("port") is None else f"'{raw['port']}'"
-        raise BadRequest(f"{where}: port is {found}: set it to a number from 1 to 65535.")
-    if not HOST.match(str(raw.get("host") or FIELDS["host"].default)):
-        raise BadRequest(f"{where}: host is '{raw['host']}': say an address, or the name of a host.")
+    if parse_port(instance.get("port")) is None:
+        shown = "missing" if instance.get("port") is None else f"'{instance['port']}'"
+        raise BadRequest(f"{where}: port is {shown}: set it to a number from 1 to 65535.")
+    if not HOST.match(str(instance.get("host") or FIELDS["host"].default)):
+        raise BadRequest(f"{where}: host is '{instance['host']}': say an address, or the name of a host.")
     for key in ("slots", "models_loaded"):
-        if raw.get(key) is not None and not parse_whole(raw[key]):
-            raise BadRequest(f"{where}: {key} is '{raw[key]}': set it to a whole number from 1 up.")
+        if instance.get(key) is not None and not parse_whole(instance[key]):
+            raise BadRequest(f"{where}: {key} is '{instance[key]}': set it to a whole number from 1 up.")
     for key in ("extra_arguments", "workers", "clients"):
-        require_list(raw.get(key), f"{where}: {key}", "words")
+        require_list(instance.get(key), f"{where}: {key}", "words")

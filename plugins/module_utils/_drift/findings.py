@@ -213,7 +213,8 @@ class _FindingBuilder:
             return finding
         finding.role = ROLES.get(first.request, "")
         names = (
-            origin.deciding_variable(one.request, one.address, one.wanted, self.cpu_role_lookup()) for one in members
+            origin.deciding_variable(member.request, member.address, member.wanted, self.cpu_role_lookup())
+            for member in members
         )
         finding.variables = [name for name in dict.fromkeys(names) if name]
         finding.repair = _choose_repair(finding, first)

@@ -23,9 +23,14 @@ def repair_of_unit(address: str) -> tuple[str, list[str], str]:
     return "group", [], "sovereign.epyc.group"
 
 
+def is_playbook(repair: str) -> bool:
+    """Return True if a repair is a playbook with its options, False for a command of the host, or no repair."""
+    return repair.startswith(PLAYBOOKS)
+
+
 def describe_step(repair: str) -> str:
     """Return a repair in words, such as "run site.yml --tags cat"; "" for no repair."""
-    if repair.startswith(PLAYBOOKS):
+    if is_playbook(repair):
         name, dummy, options = repair[len(PLAYBOOKS) :].partition(" ")
         return f"run {name}.yml {options}".rstrip()
     return f"run '{repair}' on the host" if repair else ""

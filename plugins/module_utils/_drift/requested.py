@@ -55,11 +55,11 @@ def parse_requested_option(params: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises BadRequest for a malformed layer.
     """
-    asked = params["asked"] or {}
-    for name, roles in (asked.get("layers") or {}).items():
+    request = params["asked"] or {}
+    for name, roles in (request.get("layers") or {}).items():
         if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
             raise BadRequest(f"asked: {name} is no list of roles of CPUs: say an empty list where roles do not matter.")
-    return {"layers": asked.get("layers"), "instances": asked.get("instances")}
+    return {"layers": request.get("layers"), "instances": request.get("instances")}
 
 
 def list_requested_layers(store: Store, named: Layers | None) -> Layers:

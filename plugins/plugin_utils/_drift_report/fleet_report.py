@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings imp
     LAYERS,
     STATUSES,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.next_step import PLAYBOOKS
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.next_step import is_playbook
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import schema, task_results
@@ -95,9 +95,9 @@ class ResultCollector:
                 row.findings.append(number)
         merged = {layer: dict(counts) for layer, counts in row.coverage.items()}
         for layer, counts in coverage.items():
-            mine = merged.setdefault(layer, dict.fromkeys(STATUSES, 0))
+            total = merged.setdefault(layer, dict.fromkeys(STATUSES, 0))
             for status, count in counts.items():
-                mine[status] += count
+                total[status] += count
         # Hosts with the same counts share one table.
         row.coverage = self._coverages.setdefault(json.dumps(merged, sort_keys=True), merged)
 
@@ -278,13 +278,13 @@ class PreviousReport:
         self._known: dict[str, list[Document]] = {}
         findings = {finding["id"]: finding for finding in document["findings"]} if document else {}
         for row in document["hosts"] if document else []:
-            mine = [{**findings[number], "since": date} for number, date in zip(row["findings"], row["since"])]
-            self._known[row["name"]] = [_remembered_fields(one) for one in mine or row.get("last_known", [])]
+            dated = [{**findings[number], "since": date} for number, date in zip(row["findings"], row["since"])]
+            self._known[row["name"]] = [_remembered_fields(finding) for finding in dated or row.get("last_known", [])]
         self._since = {
-            (name, address): one["since"]
+            (name, address): finding["since"]
             for name, known in self._known.items()
-            for one in known
-            for address in one["addresses"]
+            for finding in known
+            for address in finding["addresses"]
         }
 
     def findings_of_host(self, host: str) -> list[Document]:
@@ -293,7 +293,8 @@ class PreviousReport:
 
     def first_reported(self, host: str, finding: Mapping[str, Any]) -> str:
         """Return when a finding was first reported: the oldest date of its addresses, now for a new finding."""
-        dates = [self._since[host, one] for one in finding["addresses"] if (host, one) in self._since]
+        keys = [(host, address) for address in finding["addresses"]]
+        dates = [self._since[key] for key in keys if key in self._since]
         return min(dates, default=self.now)
 
     def resolved_findings(self, rows: Sequence[Document], findings: Mapping[int, Document]) -> list[Document]:
@@ -303,15 +304,17 @@ class PreviousReport:
             if row["state"] in (UNREACHABLE, FAILED):
                 continue
             wrong = {address for number in row["findings"] for address in findings[number]["addresses"]}
-            for one in self.findings_of_host(row["name"]):
-                if not wrong & set(one["addresses"]):
-                    hosts.setdefault(json.dumps(one, sort_keys=True), []).append(row["name"])
+            for finding in self.findings_of_host(row["name"]):
+                if not wrong & set(finding["addresses"]):
+                    hosts.setdefault(json.dumps(finding, sort_keys=True), []).append(row["name"])
         result = [
             {"hosts": names, "label": fold_host_names(names), **json.loads(text)} for text, names in hosts.items()
         ]
-        return sorted(
-            result, key=lambda one: (LAYER_ORDER.index(one["layer"]), natural_sort_key(one["label"]), one["what"])
-        )
+
+        def rank(finding: Document) -> tuple[object, ...]:
+            return LAYER_ORDER.index(finding["layer"]), natural_sort_key(finding["label"]), finding["what"]
+
+        return sorted(result, key=rank)
 
 
 def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
@@ -319,7 +322,7 @@ def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence
     where = [word for name in inventory for word in ("-i", name)]
     if not repair:
         return ""
-    if repair.startswith(PLAYBOOKS):
+    if is_playbook(repair):
         playbook, *options = repair.split()
         words = ["ansible-playbook", *where, playbook, "-l", ",".join(hosts), *options]
     else:

@@ -207,7 +207,7 @@ def _sum_coverages(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[st
     total: dict[str, dict[str, int]] = {}
     for row in counts:
         for layer, statuses in row.items():
-            mine = total.setdefault(layer, dict.fromkeys(STATUSES, 0))
+            layer_total = total.setdefault(layer, dict.fromkeys(STATUSES, 0))
             for status, count in statuses.items():
-                mine[status] += count
+                layer_total[status] += count
     return {layer: total[layer] for layer in LAYERS if layer in total}

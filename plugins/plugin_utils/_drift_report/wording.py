@@ -78,7 +78,7 @@ def format_coverage(document: Document) -> str:
     """Return the sentence that counts the checked settings by status."""
     counts = document["summary"]["settings"]
     kinds = layer_status_words(document)
-    parts = ", ".join(f"{counts[one]} {kinds[one]}" for one in STATUSES if one == "ok" or counts[one])
+    parts = ", ".join(f"{counts[status]} {kinds[status]}" for status in STATUSES if status == "ok" or counts[status])
     wrong = "" if document["check"] else f", {drift_words.not_as_configured_message(counts)}"
     return f"{format_count(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 

@@ -40,9 +40,9 @@ function filter() {
   const name = form.host.value.trim().toLowerCase();
   let shown = 0;
   for (const card of cards) {
-    const found = card.dataset.hosts.split(' ').filter(host => host.includes(name)).length;
-    card.hidden = !found;
-    if (!card.matches('section > *')) shown += found;
+    const matching = card.dataset.hosts.split(' ').filter(host => host.includes(name)).length;
+    card.hidden = !matching;
+    if (!card.matches('section > *')) shown += matching;
   }
   document.querySelector('output').textContent = `${shown} of ${form.dataset.all} hosts`;
 }

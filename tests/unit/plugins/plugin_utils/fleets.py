@@ -56,6 +56,7 @@ def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]
     # A boot parameter needs no service.
     for row in rows[:-1] if boot else []:
         row.reason, row.persistent, row.at_boot = boot, "drift", None
+        row.lost_with_service = True
     return [one.to_dict() for one in group_into_findings(rows, boot)], count_by_layer(rows, boot)
 
 

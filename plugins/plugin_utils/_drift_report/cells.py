@@ -24,7 +24,7 @@ class FindingCells(NamedTuple):
     setting: str
     status: str
     hosts: str
-    #: What was found and what is wanted; in a check what would change into what.
+    #: The found and the wanted value; in a check the value before and the value that a run would set.
     change: str
     live: str
     at_boot: str
@@ -35,7 +35,7 @@ class FindingCells(NamedTuple):
     reason: str
     origin: str
     age: str
-    #: The command line of the repair, empty where none repairs it; and the same, or what else to do.
+    #: The command line of the repair, empty without one; and this command line, or a sentence in its place.
     command: str
     instruction: str
 

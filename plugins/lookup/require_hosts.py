@@ -91,9 +91,8 @@ def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
     """Return why the tags of the command line are wrong for a play with these ``tags``; "" if they are right."""
     everything = ("all", "tagged" if tags else "untagged")
     chosen = [tag for tag in variables["ansible_run_tags"] if tag not in (*everything, *tags)]
-    skipped = [
-        tag for tag in variables["ansible_skip_tags"] if tag not in (TAG_OF_NO_TASK, *TAGS_SKIPPED_BY_MOLECULE, *tags)
-    ]
+    harmless = (TAG_OF_NO_TASK, *TAGS_SKIPPED_BY_MOLECULE, *tags)
+    skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in harmless]
     if not chosen and not skipped:
         return ""
     option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)

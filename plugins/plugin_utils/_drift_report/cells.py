@@ -40,28 +40,31 @@ class FindingCells(NamedTuple):
     instruction: str
 
 
-def build_cells(document: Document) -> dict[int, FindingCells]:
+def build_finding_cells(document: Document) -> dict[int, FindingCells]:
     """Return the cells of all findings by their ids."""
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
-    return {finding["id"]: _build_row(finding, titles[finding["layer"]], document) for finding in document["findings"]}
+    return {
+        finding["id"]: _build_finding_row(finding, titles[finding["layer"]], document)
+        for finding in document["findings"]
+    }
 
 
-def _build_row(finding: Document, layer: str, document: Document) -> FindingCells:
+def _build_finding_row(finding: Document, layer: str, document: Document) -> FindingCells:
     check = document["check"]
     return FindingCells(
         number=str(finding["id"]),
         layer=layer,
         setting=wording.format_title(finding),
-        status=wording.format_status(finding, document),
+        status=wording.format_finding_status(finding, document),
         hosts=format_host_group(finding),
-        change=wording.format_values(finding, check),
+        change=wording.format_finding_values(finding, check),
         live=finding["live"],
         at_boot=finding["persistent"],
         reboot="pending" if finding["pending_reboot"] else "no",
         verdicts="" if check else wording.format_verdicts(finding),
         reason=finding["reason"] if finding["status"] == DRIFT else "",
-        origin=wording.format_origin(finding),
-        age=wording.format_age(finding),
+        origin=wording.format_finding_origin(finding),
+        age=wording.format_finding_age(finding),
         command=finding["command"],
         instruction=wording.repair_instruction(finding),
     )

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_finding_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.filter_script import SCRIPT
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
@@ -40,18 +40,18 @@ LEGEND = {**wording.STATUS_WORDS, **wording.NO_STATUS_WORDS}
 
 def render_drift_page(document: Document) -> str:
     """Return the page."""
-    title = f"{wording.report_heading(document)}: {wording.format_summary(document)}"
+    title = f"{wording.report_heading(document)}: {wording.format_fleet_summary(document)}"
     return frame.render_page(title, STYLE + map_style.MAP_STYLE, SCRIPT + map_style.MAP_SCRIPT, _render_body(document))
 
 
 def _render_body(document: Document) -> Iterator[Html]:
     yield element("h1", f"{wording.report_heading(document)} report")
-    yield element("p", wording.format_summary(document), class_="headline")
+    yield element("p", wording.format_fleet_summary(document), class_="headline")
     generated = element("time", document["generated"])
-    facts = f". {wording.format_coverage(document)} {wording.format_comparison(document)}"
+    facts = f". {wording.format_setting_counts(document)} {wording.format_comparison_counts(document)}"
     yield element("p", generated, facts, class_="faint")
     yield from _render_failed_hosts(document)
-    cells = build_cells(document)
+    cells = build_finding_cells(document)
     yield from _render_findings(document, cells)
     yield from _render_resolved_findings(document)
     yield from _render_fleet_table(document, cells)

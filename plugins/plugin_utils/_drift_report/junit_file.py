@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_finding_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import NOT_CHECKED, layer_status
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
 
@@ -25,7 +25,7 @@ def render_junit(document: Document) -> str:
     """
     document = escape_texts(document)
     # Its verdicts are shown in a check too, as pipelines have no other place for them.
-    cells = build_cells({**document, "check": False})
+    cells = build_finding_cells({**document, "check": False})
     findings = {finding["id"]: finding for finding in document["findings"]}
     root = ElementTree.Element("testsuites", name="sovereign.epyc drift")
     for row in document["hosts"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_finding_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
@@ -48,18 +48,19 @@ def format_code(text: str) -> str:
 
 
 def _render_lines(document: Document) -> Iterator[str]:
-    cells = build_cells(document)
+    cells = build_finding_cells(document)
     yield f"# {wording.report_heading(document)} report"
     yield ""
-    summary, comparison = wording.format_summary(document), wording.format_comparison(document)
+    summary, comparison = wording.format_fleet_summary(document), wording.format_comparison_counts(document)
     yield f"**{escape_markdown(summary)}** {escape_markdown(comparison)}".rstrip()
     yield ""
-    yield escape_markdown(wording.format_coverage(document))
+    yield escape_markdown(wording.format_setting_counts(document))
     for group in document["groups"]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        yield f"## {wording.format_state(group, document).capitalize()}: {escape_markdown(format_host_group(group))}"
+        state = wording.format_group_state(group, document).capitalize()
+        yield f"## {state}: {escape_markdown(format_host_group(group))}"
         yield ""
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"{escape_markdown(group['error']['task'])}: {escape_markdown(group['error']['message'])}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_cells
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_finding_cells
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
@@ -50,16 +50,16 @@ def render_terminal_page(document: Document, colour: bool = False) -> str:
 
 
 def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
-    yield painter.make_bold(f"{wording.report_heading(document)} of {wording.format_summary(document)}")
-    if wording.format_comparison(document):
-        yield wording.format_comparison(document)
-    cells = build_cells(document)
+    yield painter.make_bold(f"{wording.report_heading(document)} of {wording.format_fleet_summary(document)}")
+    if wording.format_comparison_counts(document):
+        yield wording.format_comparison_counts(document)
+    cells = build_finding_cells(document)
     findings = {finding["id"]: finding for finding in document["findings"]}
     for group in document["groups"]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        state = wording.format_state(group, document).upper()
+        state = wording.format_group_state(group, document).upper()
         yield f"{painter.paint(state, group['state'])} {painter.make_bold(format_host_group(group))}"
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"  {group['error']['task']}: {group['error']['message']}"
@@ -76,7 +76,7 @@ def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
             setting = f"{wording.format_title(finding)} ({titles[finding['layer']]})"
             yield f"  {finding['label']}: {setting}, was there since {finding['since']}"
     yield ""
-    yield wording.format_coverage(document)
+    yield wording.format_setting_counts(document)
     yield from _render_layer_counts(document)
     for group in [group for group in document["groups"] if group["state"] == CLEAN]:
         clean = wording.CHECK_WORDS[CLEAN].upper() if document["check"] else "CLEAN"

@@ -37,7 +37,7 @@ __all__ = ["STATUS_WORDS", "format_title"]
 NO_STATUS_WORDS = {"": "not asked for", NOT_CHECKED: "not looked at"}
 
 
-def format_summary(document: Document) -> str:
+def format_fleet_summary(document: Document) -> str:
     """Return the line that counts the hosts of the fleet by state."""
     counts, kinds = document["summary"], CHECK_WORDS if document["check"] else STATE_WORDS
     states = [f"{counts['states'][state]} {kinds[state]}" for state in STATES if counts["states"][state]]
@@ -49,12 +49,12 @@ def report_heading(document: Document) -> str:
     return "Check" if document["check"] else "Drift"
 
 
-def format_state(group: Document, document: Document) -> str:
+def format_group_state(group: Document, document: Document) -> str:
     """Return the state of a group of hosts in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and group["state"] == "drift" else str(group["state"])
 
 
-def format_status(finding: Document, document: Document) -> str:
+def format_finding_status(finding: Document, document: Document) -> str:
     """Return the status of a finding in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and finding["status"] == "drift" else finding["status"]
 
@@ -66,7 +66,7 @@ def layer_status_words(document: Document) -> dict[str, str]:
     return {**STATUS_WORDS, **NO_STATUS_WORDS}
 
 
-def format_comparison(document: Document) -> str:
+def format_comparison_counts(document: Document) -> str:
     """Return how many findings are new and how many were resolved since the report before; "" without such a report."""
     if not document["previous"]:
         return ""
@@ -74,7 +74,7 @@ def format_comparison(document: Document) -> str:
     return f"Since the report of {document['previous']}: {counts['new']} new, {counts['gone']} gone."
 
 
-def format_coverage(document: Document) -> str:
+def format_setting_counts(document: Document) -> str:
     """Return the sentence that counts the checked settings by status."""
     counts = document["summary"]["settings"]
     kinds = layer_status_words(document)
@@ -83,7 +83,7 @@ def format_coverage(document: Document) -> str:
     return f"{format_count(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 
-def format_values(finding: Document, check: bool = False) -> str:
+def format_finding_values(finding: Document, check: bool = False) -> str:
     """Return the found and the wanted value of a finding, or the reason where nothing was compared.
 
     With ``check``, the value before and the value that a run would set.
@@ -102,7 +102,7 @@ def format_verdicts(finding: Document) -> str:
     return f"now {finding['live']}, at boot {finding['persistent']}, reboot {pending}"
 
 
-def format_origin(finding: Document) -> str:
+def format_finding_origin(finding: Document) -> str:
     """Return the role and the variables that request a setting; else the name of the stored request."""
     if finding["role"]:
         return ", ".join([f"role {finding['role']}", *finding["variables"]])
@@ -118,7 +118,7 @@ def repair_instruction(finding: Document) -> str:
     return "Run the play without --check."
 
 
-def format_age(finding: Document) -> str:
+def format_finding_age(finding: Document) -> str:
     """Return the date since which a finding is known, and the hosts on which it is new."""
     new = finding["new"]
     if len(new) == len(finding["hosts"]):

@@ -45,7 +45,7 @@ class Box:
 
 
 def render_map(data: Map) -> Html:
-    """Return the SVG of a map that map_schema.host_map has accepted."""
+    """Return the SVG of a map that validate_host_map has accepted."""
     memory = {node["id"]: node for node in data["nodes"]}
     sockets = []
     for socket, on_socket in _group_domains(data["domains"], "socket"):

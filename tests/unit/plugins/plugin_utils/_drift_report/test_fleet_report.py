@@ -153,7 +153,7 @@ def test_a_finding_that_is_new_on_some_hosts_names_them() -> None:
     second = report({"a1": ("mask",), "a2": ("mask",), "a3": ("mask",)}, first)
     (finding,) = second["findings"]
     assert (finding["since"], finding["new"], second["summary"]["new"]) == (BEFORE, ["a2", "a3"], 1)
-    assert wording.format_age(finding) == f"since {BEFORE}, new on a[2-3]"
+    assert wording.format_finding_age(finding) == f"since {BEFORE}, new on a[2-3]"
 
 
 def test_a_repair_command_names_inventory_and_hosts() -> None:
@@ -261,7 +261,7 @@ def test_a_layer_of_an_older_version_is_reported_as_other() -> None:
 
 def test_a_setting_that_is_absent_as_wanted_is_shown_as_not_there() -> None:
     finding = {**FINDING, "wanted": "nothing", "found": "nothing", "persistent": "drift", "at_boot": "1-3"}
-    assert wording.format_values(finding) == "not there now, as wanted; 1-3 after a boot"
+    assert wording.format_finding_values(finding) == "not there now, as wanted; 1-3 after a boot"
 
 
 def test_counts_of_several_tasks_add_up() -> None:

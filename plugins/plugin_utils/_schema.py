@@ -55,14 +55,14 @@ def _allowed_texts(kind: object) -> Collection[str]:
     return kind if isinstance(kind, (tuple, dict)) else ()
 
 
-def require_list(data: object, place: str) -> list[Any]:
+def require_json_list(data: object, place: str) -> list[Any]:
     """Return data if it is a list; raises Malformed otherwise."""
     if not isinstance(data, list):
         raise Malformed(f"{place} is {show_value(data)} and no list")
     return data
 
 
-def require_table(data: object, place: str) -> Mapping[str, Any]:
+def require_json_table(data: object, place: str) -> Mapping[str, Any]:
     """Return data if it is a table; raises Malformed otherwise."""
     if not isinstance(data, dict):
         raise Malformed(f"{place} is {show_value(data)} and no table")

@@ -18,8 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import (
     TEXTS,
     Malformed,
     require_fields,
-    require_list,
-    require_table,
+    require_json_list,
+    require_json_table,
     show_value,
 )
 
@@ -51,16 +51,16 @@ REMEMBERED_FIELDS: dict[str, object] = {
 
 def validate_host_answer(findings: object, coverage: object) -> None:
     """Check the findings and the counts by layer that a host answered. Raises Malformed."""
-    for number, finding in enumerate(require_list(findings, "findings")):
+    for number, finding in enumerate(require_json_list(findings, "findings")):
         place = f"findings[{number}]"
-        more = require_table(finding, place).keys() - FINDING_FIELDS.keys()
+        more = require_json_table(finding, place).keys() - FINDING_FIELDS.keys()
         if more:
             raise Malformed(f"{place} has {', '.join(sorted(map(str, more)))}, which no finding has")
         require_fields(finding, FINDING_FIELDS, place)
-    for layer, counts in require_table(coverage, "coverage").items():
+    for layer, counts in require_json_table(coverage, "coverage").items():
         if layer not in LAYERS:
             raise Malformed(f"coverage has {show_value(layer)}, which is no layer")
-        for status, count in require_table(counts, f"coverage.{layer}").items():
+        for status, count in require_json_table(counts, f"coverage.{layer}").items():
             is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= LARGEST_COUNT
             if status not in STATUSES or not is_count:
                 raise Malformed(
@@ -72,18 +72,18 @@ def validate_previous_report(document: Mapping[str, Any]) -> None:
     """Check the fields of an earlier report that a comparison needs. Raises Malformed."""
     require_fields(document, {"generated": str}, "the report")
     numbers = set()
-    for number, finding in enumerate(require_list(document.get("findings"), "findings")):
+    for number, finding in enumerate(require_json_list(document.get("findings"), "findings")):
         require_fields(
-            require_table(finding, f"findings[{number}]"), {**REMEMBERED_FIELDS, "id": int}, f"findings[{number}]"
+            require_json_table(finding, f"findings[{number}]"), {**REMEMBERED_FIELDS, "id": int}, f"findings[{number}]"
         )
         numbers.add(finding["id"])
-    for number, row in enumerate(require_list(document.get("hosts"), "hosts")):
+    for number, row in enumerate(require_json_list(document.get("hosts"), "hosts")):
         place = f"hosts[{number}]"
-        require_fields(require_table(row, place), {"name": str, "since": TEXTS}, place)
-        numbers_of_host = require_list(row.get("findings"), f"{place}.findings")
+        require_fields(require_json_table(row, place), {"name": str, "since": TEXTS}, place)
+        numbers_of_host = require_json_list(row.get("findings"), f"{place}.findings")
         known_numbers = all(isinstance(number, int) and number in numbers for number in numbers_of_host)
         if len(numbers_of_host) != len(row["since"]) or not known_numbers:
             raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
-        for other, known in enumerate(require_list(row.get("last_known", []), f"{place}.last_known")):
+        for other, known in enumerate(require_json_list(row.get("last_known", []), f"{place}.last_known")):
             where = f"{place}.last_known[{other}]"
-            require_fields(require_table(known, where), {**REMEMBERED_FIELDS, "since": str}, where)
+            require_fields(require_json_table(known, where), {**REMEMBERED_FIELDS, "since": str}, where)

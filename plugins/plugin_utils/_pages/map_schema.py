@@ -15,8 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import (
     TEXTS,
     Malformed,
     require_fields,
-    require_list,
-    require_table,
+    require_json_list,
+    require_json_table,
     show_value,
 )
 
@@ -34,17 +34,17 @@ def validate_host_map(data: object) -> None:
     """Check the map that a host returned. Raises Malformed."""
     whole = _require_exact_keys(data, "map", (*HEADING_FIELDS, "roles", "nodes", "domains", "instances", "notes"))
     require_fields(whole, {**dict.fromkeys(HEADING_FIELDS, str), "notes": TEXTS}, "map")
-    roles = require_table(whole["roles"], "map.roles")
+    roles = require_json_table(whole["roles"], "map.roles")
     for role, cpus in roles.items():
         if role not in LETTERS or not isinstance(cpus, str):
             raise Malformed(f"map.roles has {show_value(role)}: {show_value(cpus)}, which are no CPUs of a role")
-    for number, instance in enumerate(require_list(whole["instances"], "map.instances")):
+    for number, instance in enumerate(require_json_list(whole["instances"], "map.instances")):
         place = f"map.instances[{number}]"
         require_fields(_require_exact_keys(instance, place, tuple(INSTANCE_FIELDS)), INSTANCE_FIELDS, place)
-    for number, node in enumerate(require_list(whole["nodes"], "map.nodes")):
+    for number, node in enumerate(require_json_list(whole["nodes"], "map.nodes")):
         _validate_node(node, f"map.nodes[{number}]")
     seen: set[int] = set()
-    for number, domain in enumerate(require_list(whole["domains"], "map.domains")):
+    for number, domain in enumerate(require_json_list(whole["domains"], "map.domains")):
         _validate_domain(domain, f"map.domains[{number}]", seen)
 
 
@@ -52,7 +52,7 @@ def _validate_node(node: object, place: str) -> None:
     row = _require_exact_keys(node, place, ("id", "memory", "hugepages"))
     require_fields(row, {"memory": str}, place)
     _require_number(row["id"], f"{place}.id", LARGEST_CPU)
-    for pool, count in require_table(row["hugepages"], f"{place}.hugepages").items():
+    for pool, count in require_json_table(row["hugepages"], f"{place}.hugepages").items():
         if not isinstance(pool, str) or not PAGE_SIZE.fullmatch(pool):
             raise Malformed(f"{place}.hugepages has {show_value(pool)}, which is no size of a page")
         _require_number(count, f"{place}.hugepages.{pool}", LARGEST_CACHE)
@@ -65,11 +65,11 @@ def _validate_domain(domain: object, place: str, seen: set[int]) -> None:
     for key in ("l3", "socket", "node", "ccd"):
         if row[key] is not None:
             _require_number(row[key], f"{place}.{key}", LARGEST_CPU)
-    cores, roles = require_list(row["cores"], f"{place}.cores"), require_list(row["roles"], f"{place}.roles")
+    cores, roles = require_json_list(row["cores"], f"{place}.cores"), require_json_list(row["roles"], f"{place}.roles")
     if not cores or len(cores) != len(roles):
         raise Malformed(f"{place}.roles is not about each of its cores")
     for core, letters in zip(cores, roles):
-        cpus = require_list(core, f"{place}.cores")
+        cpus = require_json_list(core, f"{place}.cores")
         for cpu in cpus:
             _require_number(cpu, f"{place}.cores", LARGEST_CPU)
             if cpu in seen:
@@ -83,7 +83,7 @@ def _validate_domain(domain: object, place: str, seen: set[int]) -> None:
 
 
 def _require_exact_keys(data: object, place: str, names: tuple[str, ...]) -> Mapping[str, Any]:
-    row = require_table(data, place)
+    row = require_json_table(data, place)
     if row.keys() != set(names):
         raise Malformed(f"{place} has {', '.join(sorted(map(repr, row)))} instead of {', '.join(names)}")
     return row

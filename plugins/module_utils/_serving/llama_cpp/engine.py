@@ -56,8 +56,8 @@ class LlamaEngine(Engine):
 
     def model_files(self, options: Options) -> list[str]:
         """Return the files that have a header of GGUF, the first one of a model in several files."""
-        own = (options.draft_model if options.drafts else None, options.projector)
-        return [*options.paths, *(path for path in own if path), *options.adapters]
+        own = (options.draft_model if options.uses_draft else None, options.projector)
+        return [*options.model_paths, *(path for path in own if path), *options.adapters]
 
     def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
         """Raise BadRequest for a file that is no model or cannot be read; ``pending`` files may be missing."""
@@ -77,8 +77,8 @@ class LlamaEngine(Engine):
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
         """Return the planned instance, with the files that it reads."""
-        model, *more = [gguf_model.read_model(path) for path in options.paths]
-        draft = gguf_model.read_model(options.draft_model) if options.drafts and options.draft_model else None
+        model, *more = [gguf_model.read_model(path) for path in options.model_paths]
+        draft = gguf_model.read_model(options.draft_model) if options.uses_draft and options.draft_model else None
         projector = gguf_model.read_model(options.projector) if options.projector else None
         adapters = [gguf_model.read_model(path) for path in options.adapters]
         weights = [weight for weight in (model, draft, *more) if weight]

@@ -21,6 +21,7 @@ from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..options.option_table import LOOPBACK
+from .free_port import find_free_port
 from .planned import plan_beside
 
 TYPE_CHECKING = False
@@ -59,16 +60,6 @@ def planned(
     options = engine.options.parse(asked)
     in_use = _in_use(engine.model_files(options), runs)
     return plan_beside(engine, host, options, capabilities, [*held, *in_use], before)
-
-
-def find_free_port() -> int:
-    """Return a port of the loopback at which nobody listens now."""
-    # Imported here because most runs of the engine start no server.
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def prove(files: Mapping[str, str]) -> None:

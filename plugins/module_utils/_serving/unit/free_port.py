@@ -1,0 +1,17 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A port for a server that is there for a moment only."""
+
+from __future__ import annotations
+
+
+def find_free_port() -> int:
+    """Return a port of the loopback at which nobody listens now."""
+    # Imported here because most runs of the engine start no server.
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -168,7 +168,7 @@ def upward_in_a_package(copy: Path) -> bool:
 
 
 def round_about(copy: Path) -> bool:
-    append_text(copy / "_notation/sizes.py", "from .masks import GRAMMAR\n")
+    append_text(copy / "_notation/sizes.py", "from .cache_masks import GRAMMAR\n")
     return (
         set(find_import_circle(copy, ENGINE.prefix)) == {"_notation.sizes", "_notation.cache_masks"}
         and upward_imports(ENGINE._replace(folder=copy)) == []

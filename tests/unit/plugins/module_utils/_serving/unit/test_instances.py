@@ -126,13 +126,13 @@ class Tries:
         self.keys = root / "keys"
         self.keys.write_text("secret\n")
         put = monkeypatch.setattr
-        put(planning, "show", lambda names: {name: {"ActiveState": self.active} for name in names})
+        put(planning, "read_unit_properties", lambda names: {name: {"ActiveState": self.active} for name in names})
         put(instances, "held_by", lambda host, name, row: [])
         put(instances, "plan_beside", lambda engine, host, options, *others: self.planned(options))
         put(instances, "refuse_taken_port", lambda options, urls: None)
-        put(probe, "capabilities", lambda binary, walls: self.server)
-        put(probe, "dry_run", lambda binary, arguments, walls: self.tried.append("dry run"))
-        put(probe, "one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
+        put(probe, "probe_capabilities", lambda binary, walls: self.server)
+        put(probe, "require_accepted_arguments", lambda binary, arguments, walls: self.tried.append("dry run"))
+        put(probe, "compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
         put(refusals.sandbox, "run_in_sandbox", lambda walls, words, seconds: self.tried.append("read") or self.said)
 
     def planned(self, options: Options) -> InstancePlan:

@@ -51,6 +51,7 @@ NOT_INSTALLED = (
     "_knobs.managed_files",
     "_serving.builder",
     "_serving.llama_cpp",
+    "_serving.vllm",
     "_serving.recommend",
     *(f"_serving.unit.{name}" for name in UNIT_WRITERS),
     *(f"_serving.verify.{name}" for name in ("ask", "jitter", "verify", "worker")),

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import uuid
 
+from ..._serving.catalogue import LLAMA as LLAMA_ROW
+from ..._serving.catalogue import VLLM as VLLM_ROW
 from ..._serving.hooks import stream
-from ..._serving.hooks.http import IN_WORK
 from ..._serving.verify.trial import Question
 
 TYPE_CHECKING = False
@@ -40,7 +41,7 @@ class LlamaCompletions:
 
     path = "/completion"
     counters = ("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total")
-    pending_metrics = IN_WORK
+    pending_metrics = LLAMA_ROW.in_work
     metrics_hint = "start it with --metrics"
     context_hint = "give a slot more context (--ctx-size over --parallel)"
     counter_delay = 0.0
@@ -77,7 +78,7 @@ class VllmCompletions:
 
     path = "/v1/completions"
     counters = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
-    pending_metrics = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+    pending_metrics = VLLM_ROW.in_work
     metrics_hint = "start it without --disable-log-stats"
     context_hint = "give it more context (--max-model-len)"
     # vLLM counts the tokens of a step after it has sent them.

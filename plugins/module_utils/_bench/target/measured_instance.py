@@ -14,10 +14,10 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._kernel import cgroups
 from ..._notation.cpulist import parse_cpulist
+from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import http as server_http
 from ..._serving.hooks import stream
 from ..._serving.hooks.keys import key_of
-from ..._serving.options.unit_names import instance_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -79,7 +79,7 @@ class MeasuredInstance:
     def detect_server(self) -> None:
         """Set the fields that depend on the engine, here llama-server."""
         plan = self.plan
-        self.units = [instance_unit(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
+        self.units = [plan["unit"], *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self.server_properties("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
         props = self.server_properties("/props")
@@ -128,6 +128,8 @@ def find_instance(
     """
     name, own = select_instance(name, host.fs.root)
     plan = otherwise or own
+    if plan["engine"] != LLAMA.key:
+        raise BadRequest(f"{name}: {ENGINES[plan['engine']].cannot['ablation']}")
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     if plan["models"]:
@@ -135,8 +137,8 @@ def find_instance(
     item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    process, words = process_of_unit(host, instance_unit(name))
-    server = Server(plan["url"], key_of(host.fs, instance_unit(name), plan["key_file"]), limit, clock)
+    process, words = process_of_unit(host, plan["unit"])
+    server = Server(plan["url"], key_of(host.fs, plan["unit"], plan["key_file"]), limit, clock)
     return MeasuredInstance(name, plan, server, words, process)
 
 

@@ -146,7 +146,7 @@ def test_only_its_own_tasks_run_there_and_they_are_spread(host):
     finally:
         host.run("systemctl revert user.slice && systemctl stop user.slice")
     assert "isolated invalid" in host.run(f"cat {SLICE}/cpuset.cpus.partition")
-    assert "partition:llama.slice/type is isolated invalid" in checklist_items(host)["partition"][1]
+    assert "partition of llama.slice: found isolated invalid, wanted isolated." in checklist_items(host)["partition"][1]
     host.run(f"{END}; systemctl stop llama.slice; rm -r /run/systemd/system.control/llama.slice.d")
     host.run("systemctl daemon-reload && systemctl restart sovereign-epyc.service")
     assert host.run(f"cat {SLICE}/cpuset.cpus {SLICE}/cpuset.cpus.partition").split() == [CPUS, "isolated"]

@@ -16,28 +16,33 @@ import pytest
 import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import zero_model
+from vepyc.llama.delivery import write_guest_file
+from vepyc.llama.llama_cpp import GUEST, ensure_llama
 
 pytestmark = pytest.mark.slow
 
 #: A server of files that knows no ranges and says no checksums.
 SERVE = "systemd-run --quiet --unit=files python3 -m http.server --bind 127.0.0.1 --directory /run/files 8765"
 URL = "http://127.0.0.1:8765/model.gguf"
+#: The default of the role llama.
+PROGRAM = "/usr/bin/llama-server"
 CHECKSUM = f"sha256:{'0' * 64}"
 LISTENS = "timeout 30 sh -c 'until ss -ltn | grep -q :8765; do sleep 0.1; done'"
 
 
 @pytest.fixture
 def host(bare_guest):
-    """The machine with a small model on a server, and a place for variables that only this test has."""
+    """The machine with a small model on a server, llama-server, and a place for this test's variables."""
     command = [*bare_guest.machine.ssh_command(), "mkdir /run/files && cat >/run/files/model.gguf"]
     subprocess.run(command, cwd=bare_guest.machine.run_dir.path, input=zero_model.build_zero_model(), check=True)
     bare_guest.run(f"{SERVE} && {LISTENS}")
+    write_guest_file(bare_guest.machine, PROGRAM, (ensure_llama(GUEST) / "bin/llama-server").read_bytes(), 755)
     variables = bare_guest.folder / "host_vars" / f"{bare_guest.machine.name}.yml"
     variables.parent.mkdir()
     yield bare_guest, variables
     variables.unlink(missing_ok=True)
     variables.parent.rmdir()
-    bare_guest.run("systemctl stop files; rm -r /run/files")
+    bare_guest.run(f"systemctl stop files; rm -r /run/files {PROGRAM}")
 
 
 def test_what_is_recommended_can_be_had(host):

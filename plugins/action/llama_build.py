@@ -15,7 +15,7 @@ FOLDER = "/opt/llama"
 
 
 class ActionModule(BackgroundAction):
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print the last line of the newest log, which is of this build: no two run at a time in a folder."""
         folder = shlex.quote(str(arguments.get("folder") or FOLDER))
         return arguments, f'log=$(ls -t {folder}/*.log 2>/dev/null | head -n 1); test "$log" && tail -n 1 "$log"'

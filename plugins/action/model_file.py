@@ -42,7 +42,7 @@ class ActionModule(BackgroundAction):
                 if not self._task.async_val:
                     self._low_level_execute_command(f"rm -f {path}")
 
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Have the module write its progress to a file, and print that."""
         progress = arguments.get("progress") or f"/run/sovereign-epyc-{uuid.uuid4().hex}.progress"
         return {**arguments, "progress": progress}, f"cat {shlex.quote(str(progress))} 2>/dev/null"

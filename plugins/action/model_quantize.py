@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import 
 
 
 class ActionModule(BackgroundAction):
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print how much of the new file is written."""
         path = PurePosixPath(str(arguments.get("path")))
         part = shlex.quote(str(path.with_name(f".{path.name}.part") / "new" / path.name))

@@ -129,7 +129,7 @@ class StartingInstances(BackgroundAction):
     #: A pattern of the names of their units.
     units = ""
 
-    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print each instance that is being started, with the last line of its journal."""
         return arguments, (
             f"systemctl list-units --plain --no-legend --state=activating '{self.units}' | cut -d ' ' -f 1 | while "

@@ -42,7 +42,7 @@ KNOWN = {
         "what is flushed to the disk, and neither read nor changed",
     ),
     "plugins/module_utils/_knobs/managed_files.py": (2, "unit files and configuration in /etc and /usr"),
-    "plugins/module_utils/_serving/binary/probe.py": (3, "a folder in /run that only root can enter"),
+    "plugins/module_utils/_serving/llama_cpp/probe.py": (3, "a folder in /run that only root can enter"),
     "plugins/module_utils/_serving/builder/build.py": (
         2,
         "the folder of builds, refused where others may write",

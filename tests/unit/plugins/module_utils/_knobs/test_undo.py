@@ -88,7 +88,7 @@ def test_all_comes_back_and_no_file_stays(machine: Machine) -> None:
     assert machine.values() == ("0", "0001")
     done = machine.restore()
     assert (machine.values(), done.left, done.remarks) == (before, [], [])
-    assert done.to_diff() == check.diff()
+    assert done.to_diff() == check.to_diff()
     assert machine.files() == []
 
 
@@ -208,7 +208,7 @@ def test_what_the_ledger_did_not_forget_in_the_end_was_put_back_all_the_same(
     before = machine.values()
     machine.tune()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "forget", lambda ledger, addresses: machine.fail("ledger.json cannot be written."))
+        patch.setattr(Ledger, "forget_originals", lambda ledger, addresses: machine.fail("ledger.json cannot be written."))
         done = machine.restore()
     assert machine.values() == before
     assert {change.address for change in done.changes} > {"sysfs:numa_balancing", "irq:default"}

@@ -101,7 +101,7 @@ def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
     check = machine.undo("irq", check=True)
     assert {path: path.read_bytes() for path in machine.tree.root.rglob("*") if path.is_file()} == files
     done = machine.undo("irq")
-    assert check.to_diff() == done.diff()
+    assert check.to_diff() == done.to_diff()
     assert check.summary(["irq"], check=True) == done.summary(["irq"]).replace("Put back:", "Would be put back:")
     assert done.summary(["irq"]) == (
         "Put back: 1 setting of kernel settings, 1 setting of interrupts, 2 stored requests dropped. All else stays. "

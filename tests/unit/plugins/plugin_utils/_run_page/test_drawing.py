@@ -53,8 +53,8 @@ def test_ticks_are_few_and_on_their_axis_whatever_it_spans() -> None:
 def test_an_axis_keeps_all_values_on_itself() -> None:
     axis = draw.Axis(1.0, 3.0, 100, 300)
     assert [axis.pixel_of(value) for value in (1, 2, 3, 0, 9)] == [100, 200, 300, 100, 300]
-    assert draw.Axis(5.0, 5.0, 0, 10).at(5.0) == 0
-    assert draw.Axis(0.0, 1.0, 300, 20).at(1.0) == 20, "upwards"
+    assert draw.Axis(5.0, 5.0, 0, 10).pixel_of(5.0) == 0
+    assert draw.Axis(0.0, 1.0, 300, 20).pixel_of(1.0) == 20, "upwards"
 
 
 def test_a_long_name_is_cut_as_it_is_shown() -> None:

@@ -38,8 +38,8 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.bench_pa
 ROOT = Path(run_page.__file__).parents[6]
 CODE = """
 import sys
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run_page import render
-sys.stdout.buffer.write(render(sys.stdin.read()).encode())
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run_page import render_run_page
+sys.stdout.buffer.write(render_run_page(sys.stdin.read()).encode())
 """
 FOREST, CEILING, LATENCY = "What each setting does", "Measured over ceiling", "Throughput against latency"
 COURSE, PREDICTED, LIVED = "Every sample in order", "Predicted against measured", "The rounds that each arm lived"

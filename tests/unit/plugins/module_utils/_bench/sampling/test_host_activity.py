@@ -178,7 +178,7 @@ def test_swap(scene: Scene) -> None:
         ((1060, 800, 0, 0), "Other clients sent requests too: the server read 0 and generated 12 tokens for them."),
         ((1100, 788, 0, 0), "Other clients sent requests too: the server read 40 and generated 0 tokens for them."),
         ((1060, 788, 1, 2), "Requests of other clients were pending before or after the round: 3."),
-        ((60, 288, 0, 0), "The server counted fewer tokens than were asked of it"),
+        ((60, 288, 0, 0), "The server counted fewer tokens than were requested"),
         (
             None,
             "Requests of other clients cannot be detected: the server reports no counters; start it with --metrics.",

@@ -186,4 +186,4 @@ def test_a_server_without_counters(batch: Batch, monkeypatch: pytest.MonkeyPatch
     meter = benchmark.Meter(batch.here.host(), found(batch), MeasuringRequest({"streams": []}), answers.time)
     before, after = meter._read_host(), meter._read_host()
     said = " ".join(discard_reasons.discard_reasons(before, after, (0, 0), discard_reasons.DiscardLimits()))
-    assert "the server tells no counters; start it without --disable-log-stats." in said
+    assert "the server reports no counters; start it without --disable-log-stats." in said

@@ -54,7 +54,7 @@ def test_a_line_that_the_kernel_would_cut_is_refused(boot: Boot) -> None:
 def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     before = files(boot)
     outcome = run(boot, knob(boot, "nohz_full={ccd1}", "console=tty0", "console=ttyS1", absent=["quiet"]))
-    assert outcome.diff()["after"] == {
+    assert outcome.to_diff()["after"] == {
         "cmdline:nohz_full": "8-15",
         "cmdline:console": "console=tty0 console=ttyS1",
         "cmdline:quiet": None,
@@ -107,7 +107,7 @@ def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) ->
     run(boot, knob(boot, "hugepages=8", "nohz_full=9", absent=["quiet"]))
     others_say(boot, "hugepages=6", "nohz_full=1")
     back = undo(boot)
-    assert back.diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
+    assert back.to_diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
     assert line(boot).split()[2:] == ["hugepages=6", "nohz_full=1", "quiet"]
     assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
     assert undo(boot).changes == []
@@ -126,7 +126,7 @@ def test_our_file_goes_without_a_ledger_too(boot: Boot) -> None:
     before = files(boot)
     run(boot, knob(boot, "nohz_full=9"))
     boot.tree.drop("/var/lib/sovereign-epyc/ledger.json")
-    assert undo(boot).diff()["after"] == {"cmdline:nohz_full": None}
+    assert undo(boot).to_diff()["after"] == {"cmdline:nohz_full": None}
     assert files(boot) == before
 
 

@@ -152,7 +152,7 @@ class Judged:
         self.service.tree.put(f"/etc/systemd/system/{UNIT}", f"[Unit]\n\n{installed.SECTION}{json.dumps(plan)}\n")
 
     def items(self) -> dict[str, str]:
-        found = judge.items(Host(self.service.tree.fs), self.service)
+        found = judge.list_worker_items(Host(self.service.tree.fs), self.service)
         self.sentences = [item.sentence for item in found]
         return {item.name: item.verdict for item in found}
 

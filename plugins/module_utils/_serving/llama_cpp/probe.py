@@ -19,8 +19,8 @@ from contextlib import suppress
 
 from ..._errors import Absent, BadRequest
 from ..._io import sandbox
+from ..._io.web.free_port import find_free_port
 from ..._models import zero_model
-from ..unit.free_port import find_free_port
 from . import arguments as server_arguments
 from .capabilities import parse_capabilities
 from .error_line import find_error_line

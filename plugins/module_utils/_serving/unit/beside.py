@@ -17,11 +17,11 @@ from ..._errors import TuningError
 from ..._io import command, textfile
 from ..._io.paths import UNIT_FOLDER
 from ..._io.sandbox import RUNTIME_UNIT_FOLDER
+from ..._io.web.free_port import find_free_port
 from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..options.option_table import LOOPBACK
-from .free_port import find_free_port
 from .planned import plan_beside
 
 TYPE_CHECKING = False

@@ -55,7 +55,7 @@ told["made"] = fs.read(FILE)
 fs.write(FILE, "1")
 found = survey.check_host(fs, store=store)
 told["drift"] = [finding.to_dict() for finding in found.list_findings() if finding.layer == "zone_reclaim"]
-items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_reboot=False).check(
+items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_reboot=False).check_host(
     found, ("done", "It has run.")
 )
 told["verify"] = [item.to_dict() for item in items if item.name == "zone_reclaim"]

@@ -208,7 +208,9 @@ def test_what_the_ledger_did_not_forget_in_the_end_was_put_back_all_the_same(
     before = machine.values()
     machine.tune()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "forget_originals", lambda ledger, addresses: machine.fail("ledger.json cannot be written."))
+        patch.setattr(
+            Ledger, "forget_originals", lambda ledger, addresses: machine.fail("ledger.json cannot be written.")
+        )
         done = machine.restore()
     assert machine.values() == before
     assert {change.address for change in done.changes} > {"sysfs:numa_balancing", "irq:default"}

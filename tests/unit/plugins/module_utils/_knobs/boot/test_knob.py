@@ -107,7 +107,11 @@ def test_what_was_taken_over_is_given_back_to_what_others_say_now(boot: Boot) ->
     run(boot, knob(boot, "hugepages=8", "nohz_full=9", absent=["quiet"]))
     others_say(boot, "hugepages=6", "nohz_full=1")
     back = undo(boot)
-    assert back.to_diff()["after"] == {"cmdline:hugepages": "hugepages=6", "cmdline:nohz_full": "1", "cmdline:quiet": ""}
+    assert back.to_diff()["after"] == {
+        "cmdline:hugepages": "hugepages=6",
+        "cmdline:nohz_full": "1",
+        "cmdline:quiet": "",
+    }
     assert line(boot).split()[2:] == ["hugepages=6", "nohz_full=1", "quiet"]
     assert boot.tree.fs.read_status(drop_in.DROP_IN) is None
     assert undo(boot).changes == []

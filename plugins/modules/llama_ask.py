@@ -31,6 +31,10 @@ options:
     description: How many tokens the answer has at most.
     type: int
     default: 128
+  all_tokens:
+    description: Whether the model makes all O(tokens), and goes on where its answer would end.
+    type: bool
+    default: false
   timeout:
     description: How many seconds the answer may take. What has come by then is the answer.
     type: int
@@ -119,6 +123,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         params["timeout"],
         guesses=params["guesses"],
         model=params["model"],
+        all_tokens=params["all_tokens"],
     )
     return {
         "answer": answer.text,
@@ -139,6 +144,7 @@ def main() -> None:
         tokens=dict(type="int", default=128, no_log=False),
         timeout=dict(type="int", default=120),
         guesses=dict(type="bool", default=False),
+        all_tokens=dict(type="bool", default=False),
     )
     run_reader(spec, read)
 

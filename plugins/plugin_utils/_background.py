@@ -121,3 +121,17 @@ class Measuring(InBackground):
     def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Print the line of the run."""
         return arguments, f"cat {FILE} 2>/dev/null"
+
+
+class StartingInstances(InBackground):
+    """A module that starts instances, whose models are read for minutes."""
+
+    #: A pattern of the names of their units.
+    units = ""
+
+    def prepared(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Print each instance that is being started, with the last line of its journal."""
+        return arguments, (
+            f"systemctl list-units --plain --no-legend --state=activating '{self.units}' | cut -d ' ' -f 1 | while "
+            'read -r unit; do echo "$unit: $(journalctl -q --no-pager --lines 1 --output cat --unit "$unit")"; done'
+        )

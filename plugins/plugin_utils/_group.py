@@ -17,9 +17,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addres
     parse_endpoint,
     require_private_address,
 )
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import ENGINES
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.unit_names import instance_unit
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances, _vllm, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import VllmOptions
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -115,7 +116,7 @@ def _part(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unit(group: Group) -> str:
     name = str(group.raw["name"])
-    return instance_unit(name) if group.engine == LLAMA else _vllm.unit_of(name)
+    return ENGINES["vllm" if group.engine == VLLM else "llama"].unit_of(name)
 
 
 def _groups(known: Hosts) -> list[Group]:
@@ -157,7 +158,7 @@ def _asked(engine: str, where: str, raw: Mapping[str, Any]) -> Sequence[str]:
     """Return the workers that an instance names; BadRequest, which names it, for one that cannot have any."""
     try:
         if engine == VLLM:
-            return [str(word) for word in _vllm_options.options_of(raw)["workers"]]
+            return [str(word) for word in VllmOptions.parse(raw).workers]
         asked = {key: raw[key] for key in DECIDING if key in raw}
         # Which models they are does not matter here, and they may be names of the catalogue.
         models = {key: f"/{key}" for key in ("model", "draft_model", "projector") if raw.get(key)}

@@ -17,7 +17,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addres
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, NAME
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned, _vllm_options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import FIELDS as VLLM_FIELDS
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import (
     require_list,
     require_table,
@@ -53,7 +54,7 @@ def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for raw in list_vllm_instances(host):
         options = {key: value for key, value in raw.items() if key != "extra_arguments" and value is not None}
         alias = raw.get("alias") or PurePosixPath(str(raw.get("model", ""))).name
-        served.append({"slots": _vllm_options.DEFAULTS["slots"], **options, "alias": alias, "vllm": True})
+        served.append({"slots": VLLM_FIELDS["slots"].default, **options, "alias": alias, "vllm": True})
     for raw in served:
         _refuse_unreachable(host, raw)
     return served

@@ -88,6 +88,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "gateway_member",
             "llama_rpc_worker",
             "llama_server",
+            "vllm_server",
             "stand_in_file",
             "sysfs_settings",
         )

@@ -53,6 +53,7 @@ BEFORE = {
     "resctrl_schemata": 289.6,
     "service_placement": 284.3,
     "sysfs_settings": 266.1,
+    "vllm_server": 360.0,
 }
 SHARE = 1.05
 

@@ -43,6 +43,7 @@ ANSWERS = {
     " if not host.get('left') else {'failed': True, 'changed': True, 'msg': 'Pages are in use.', 'left': ['Pages.'],"
     " 'summary': 'Summary.'}",
     "llama_server": "{'changed': host['serves']}",
+    "vllm_server": "{'changed': False}",
     "llama_rpc_worker": "{'changed': False}",
     "file": "{'changed': True}",
     "command": "{'stdout': host['lines'][rebooted]}",
@@ -158,7 +159,14 @@ def test_what_instances_hold_is_no_failure_of_a_check_that_removes_them(controll
 def test_settings_are_looked_at_before_instances_are_removed(controller: Controller) -> None:
     controller.play("restore", "serves", *INSTANCES)
     assert controller.calls(check=True) == ["epyc_engine", "epyc_restore"]
-    assert controller.calls(check=False) == ["llama_server", "llama_rpc_worker", "epyc_restore", "epyc_engine", "file"]
+    assert controller.calls(check=False) == [
+        "llama_server",
+        "vllm_server",
+        "llama_rpc_worker",
+        "epyc_restore",
+        "epyc_engine",
+        "file",
+    ]
 
 
 @pytest.mark.parametrize("layers", ['{"epyc_restore_layers": ["cat", "irq"]}', "epyc_restore_layers=' cat,irq'"])
@@ -178,12 +186,12 @@ def test_instances_are_a_layer_that_has_to_be_confirmed(controller: Controller) 
     assert refused.returncode == 2 and controller.calls(check=True) + controller.calls(check=False) == []
     assert "confirm it with -e epyc_restore_instances=true. Nothing was changed." in refused.output.replace("\n", " ")
     played = controller.play("restore", "serves", *layers, *INSTANCES)
-    assert played["Say what was put back"]["msg"] == "Summary. Instances of llama.cpp were removed."
-    assert controller.calls(check=False) == ["llama_server", "llama_rpc_worker", "epyc_restore"]
+    assert played["Say what was put back"]["msg"] == "Summary. Instances were removed."
+    assert controller.calls(check=False) == ["llama_server", "vllm_server", "llama_rpc_worker", "epyc_restore"]
     assert [asked["layers"] for asked in controller.asked("epyc_restore")] == [["numa"]] * 2
     alone = controller.play("restore", "calm", "-e", "epyc_restore_layers=llama", *INSTANCES)
-    assert alone["Say what was put back"]["msg"] == "There are no instances of llama.cpp to remove."
-    assert controller.calls(check=False) == ["llama_server", "llama_rpc_worker"]
+    assert alone["Say what was put back"]["msg"] == "There are no instances to remove."
+    assert controller.calls(check=False) == ["llama_server", "vllm_server", "llama_rpc_worker"]
 
 
 @pytest.mark.parametrize("layers", [[], "", {"cat": False}, True, 3, None])

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 class EngineRow:
     """What is known of an engine without its code.
 
-    ``key`` begins the names of its units, as in llama-chat.service, and ``title`` is its name for people. ``module`` is
-    the Ansible module that writes its units. ``in_work`` are the metrics whose sum is the number of requests that its
-    server has, and ``health_is_json`` says whether /health answers with an object that has a status. ``completions`` is
-    the path at which it continues a text. ``has_drafts`` says whether an instance may have a second unit, whose name
-    ends in -rpc, and ``has_state`` whether a unit has a folder below /var/lib, which goes with it. ``cannot`` has the
-    reason for each feature that the common code has and this engine has not, by the name of the feature.
+    ``key`` begins the names of its units, as in llama-chat.service, and ``title`` is its name for people. ``project``
+    has the code of its server, and ``module`` is the Ansible module that writes its units. ``in_work`` are the metrics
+    whose sum is the number of requests that its server has, and ``health_is_json`` says whether /health answers with an
+    object that has a status. ``completions`` is the path at which it continues a text. ``has_drafts`` says whether an
+    instance may have a second unit, whose name ends in -rpc, and ``has_state`` whether a unit has a folder below
+    /var/lib, which goes with it. ``cannot`` has a sentence for each feature of the common code that this engine lacks.
     """
 
     __slots__ = (
-        *("key", "title", "module", "in_work", "health_is_json", "completions", "has_drafts", "has_state"),
+        *("key", "title", "project", "module", "in_work", "health_is_json", "completions", "has_drafts", "has_state"),
         "cannot",
     )
 
@@ -35,6 +35,7 @@ class EngineRow:
         self,
         key: str,
         title: str,
+        project: str,
         module: str,
         in_work: tuple[str, ...],
         health_is_json: bool = False,
@@ -45,6 +46,7 @@ class EngineRow:
     ) -> None:
         self.key = key
         self.title = title
+        self.project = project
         self.module = module
         self.in_work = in_work
         self.health_is_json = health_is_json
@@ -67,33 +69,41 @@ class EngineRow:
         return [f"/var/lib/{state}", f"/var/lib/private/{state}"] if self.has_state else []
 
 
-ENGINES = {
-    row.key: row
-    for row in (
-        EngineRow(
-            key="llama",
-            title="llama-server",
-            module="llama_server",
-            in_work=("llamacpp:requests_processing", "llamacpp:requests_deferred"),
-            health_is_json=True,
-            completions="/completion",
-            has_drafts=True,
-        ),
-        EngineRow(
-            key="vllm",
-            title="vLLM",
-            module="vllm_server",
-            in_work=("vllm:num_requests_running", "vllm:num_requests_waiting"),
-            has_state=True,
-            cannot={
-                "start_first": "two of the same instance would compute on the same CPUs, each thread of which never "
-                "rests",
-                "speculation": "nothing is guessed, because no option of the instance asks for it",
-            },
-        ),
+ENGINES: dict[str, EngineRow] = {}
+
+
+def add_engine(row: EngineRow) -> EngineRow:
+    """Return a row, which is in the table from now on."""
+    ENGINES[row.key] = row
+    return row
+
+
+LLAMA = add_engine(
+    EngineRow(
+        key="llama",
+        title="llama-server",
+        project="llama.cpp",
+        module="llama_server",
+        in_work=("llamacpp:requests_processing", "llamacpp:requests_deferred"),
+        health_is_json=True,
+        completions="/completion",
+        has_drafts=True,
     )
-}
-LLAMA, VLLM = ENGINES["llama"], ENGINES["vllm"]
+)
+VLLM = add_engine(
+    EngineRow(
+        key="vllm",
+        title="vLLM",
+        project="vLLM",
+        module="vllm_server",
+        in_work=("vllm:num_requests_running", "vllm:num_requests_waiting"),
+        has_state=True,
+        cannot={
+            "speculation": "vLLM guesses no tokens here, because its instances have no option for that.",
+            "ablation": "Other options are tried for instances of llama-server only.",
+        },
+    )
+)
 
 
 def unit_prefix_of(unit: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import EngineRow
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
@@ -97,8 +98,8 @@ class Instances:
     def unit(self, name: str, text: str) -> None:
         self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
 
-    def planned(self, name: str = MAIN, **changes: Any) -> None:
-        self.unit(name, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, unit=name, **changes))}\n")
+    def planned(self, unit: str = MAIN, **changes: Any) -> None:
+        self.unit(unit, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, unit=unit, **changes))}\n")
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
@@ -116,6 +117,11 @@ class Instances:
         self.service.thread(102, "5", 5, worked=0.4)
         return self.trial
 
+    def run_with_usage(
+        self, url: str, key: object, clock: object, question: Question, model: str, row: EngineRow
+    ) -> Trial:
+        return self.run(url, key, clock, "completion", question, model)
+
     def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
         items, facts = verify.check(Host(self.service.tree.fs), self.service)
         return {item.name: (item.verdict, item.sentence) for item in items}, facts
@@ -127,6 +133,7 @@ def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     here = Instances(root)
     patch.setattr(verify, "show", here.show)
     patch.setattr(trials, "run", here.run)
+    patch.setattr(trials, "run_with_usage", here.run_with_usage)
     with serving(lambda request: say(request, *here.health)) as server:
         here.url = server.url
         yield here

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import uuid
 
+from ..._serving.catalogue import LLAMA as LLAMA_ROW
+from ..._serving.catalogue import VLLM as VLLM_ROW
 from ..._serving.hooks import stream
-from ..._serving.hooks.http import IN_WORK
 from ..._serving.verify.trial import Question
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ class Llama:
 
     path = "/completion"
     counters = ("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total")
-    in_work = IN_WORK
+    in_work = LLAMA_ROW.in_work
     uncounted = "start it with --metrics"
     more_room = "give a slot more context (--ctx-size over --parallel)"
     late = 0.0
@@ -75,7 +76,7 @@ class Vllm:
 
     path = "/v1/completions"
     counters = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
-    in_work = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+    in_work = VLLM_ROW.in_work
     uncounted = "start it without --disable-log-stats"
     more_room = "give it more context (--max-model-len)"
     # It counts the tokens of a step after they are sent.

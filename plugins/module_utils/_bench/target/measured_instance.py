@@ -14,10 +14,10 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._kernel import cgroups
 from ..._notation.cpulist import parse_cpulist
+from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import http as server_http
 from ..._serving.hooks import stream
 from ..._serving.hooks.keys import key_of
-from ..._serving.options.unit_names import instance_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -78,7 +78,7 @@ class Target:
     def learn(self) -> None:
         """Fill in what depends on the engine, here llama-server."""
         plan = self.plan
-        self.units = [instance_unit(self.name), *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
+        self.units = [plan["unit"], *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self.told("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
         props = self.told("/props")
@@ -124,6 +124,8 @@ def find(
     """
     name, own = select_instance(name, host.fs.root)
     plan = otherwise or own
+    if plan["engine"] != LLAMA.key:
+        raise BadRequest(f"{name}: {ENGINES[plan['engine']].cannot['ablation']}")
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     if plan["models"]:
@@ -131,8 +133,8 @@ def find(
     item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    process, words = running(host, instance_unit(name))
-    server = Server(plan["url"], key_of(host.fs, instance_unit(name), plan["key_file"]), limit, clock)
+    process, words = running(host, plan["unit"])
+    server = Server(plan["url"], key_of(host.fs, plan["unit"], plan["key_file"]), limit, clock)
     return Target(name, plan, server, words, process)
 
 

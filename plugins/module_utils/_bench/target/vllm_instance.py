@@ -9,14 +9,12 @@ Source: vllm/entrypoints/serve/instrumentator of vLLM 0.32 (/version).
 
 from __future__ import annotations
 
-import os
 import time
 
 from ..._errors import BadRequest, TuningError
-from ..._io import textfile
-from ..._io.paths import UNIT_FOLDER
+from ..._serving.catalogue import VLLM
 from ..._serving.hooks.keys import key_of
-from ..._serving.unit.installed import installed_units, parse_plan_section, require_instance_name
+from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
 from ..load.answer import LIMIT, Server
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
 
-#: What the role vllm writes down in a unit: ``slots`` are the requests that it takes at once, and ``hosts`` those that
-#: it is divided over.
-KEYS = frozenset(("alias", "expect", "hosts", "key_file", "model", "slots", "url"))
-
 
 class Target(measured_instance.Target):
     """An instance of vLLM that serves."""
@@ -41,20 +35,18 @@ class Target(measured_instance.Target):
 
     def learn(self) -> None:
         """Fill in what depends on the engine."""
-        plan = self.plan
-        self.units = [_unit_of(self.name)]
-        self.slots = plan["slots"]
+        details = self.plan["details"]
+        self.units = [self.plan["unit"]]
+        self.slots = details["slots"]
         version = self.told("/version")
         self.build = f"vLLM {version['version']}" if isinstance(version, dict) and "version" in version else None
-        names = os.listdir(plan["model"]) if os.path.isdir(plan["model"]) else []
-        told = [name for name in sorted(names) if name == "config.json" or name.endswith(".safetensors")]
-        self.files = [os.path.join(plan["model"], name) for name in told]
+        self.files = sorted(self.plan["files"])
         self.remarks = [
             "All times are those of the client, because vLLM tells none; how near it comes to what its memory allows "
             "is known of GGUF files only."
         ]
-        if plan["hosts"] > 1:
-            self.remarks.append(f"It is divided over {plan['hosts']} hosts, of which only this one was watched.")
+        if details["hosts"] > 1:
+            self.remarks.append(f"It is divided over {details['hosts']} hosts, of which only this one was watched.")
 
     def model(self) -> str | None:
         """Return None, because vLLM serves no GGUF file."""
@@ -67,34 +59,14 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
     ``limit`` are the seconds of one answer. BadRequest where there is no such instance or it makes no text, TuningError
     where it does not serve.
     """
-    root = host.fs.root
-    plans = _plans(root)
-    others = installed_units(root)
-    name = require_instance_name(name, [*{**others, **plans}])
-    if name not in plans:
+    name, plan = select_instance(name, host.fs.root)
+    if plan["engine"] != VLLM.key:
         return measured_instance.find(host, name, limit, clock)
-    if name in others:
-        raise BadRequest(f"llama-server and vLLM both have an instance {name} on this host: give one another name.")
-    plan, unit = plans[name], _unit_of(name)
-    item = verify.serving(name, {**plan, "unit": unit})
+    if not plan["url"]:
+        raise BadRequest(f"{name} is a part of an instance on several hosts. Measure it on the host that answers.")
+    item = verify.serving(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
-    process, words = measured_instance.running(host, unit)
-    key = key_of(host.fs, unit, plan["key_file"])
-    return Target(name, plan, Server(plan["url"], key, limit, clock, Vllm(plan["alias"])), words, process)
-
-
-def _unit_of(name: str) -> str:
-    return f"vllm-{name}.service"
-
-
-def _plans(root: str) -> dict[str, dict[str, Any]]:
-    """Return by name the plan of each instance that answers on this host."""
-    folder = textfile.path_in_tree(root, UNIT_FOLDER)
-    found: dict[str, dict[str, Any]] = {}
-    for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
-        name = file[len("vllm-") : -len(".service")]
-        if file == _unit_of(name):
-            plan = parse_plan_section(textfile.read_text(os.path.join(folder, file)) or "", KEYS)
-            found.update({name: plan} if plan else {})
-    return found
+    process, words = measured_instance.running(host, plan["unit"])
+    key = key_of(host.fs, plan["unit"], plan["key_file"])
+    return Target(name, plan, Server(plan["url"], key, limit, clock, Vllm(plan["details"]["alias"])), words, process)

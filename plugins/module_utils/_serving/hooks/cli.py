@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Commands that the unit of a llama.cpp server runs before it starts, until it serves, and before it stops.
+"""Commands that the unit of a server runs before it starts, until it serves, and before it stops.
 
 Exit codes: 0 for success; 1 for failure, with one sentence that says why.
 """
@@ -17,19 +17,22 @@ from ..._io.kernelfs import KernelFS
 from ..._kernel.hugepages import parse_nodes
 from ..._notation.numbers import parse_decimal, parse_whole
 from ..._notation.printable import escape_lines
+from ..catalogue import ENGINES, LLAMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..catalogue import EngineRow
+
     Options = dict[str, str]
 
 USAGE = """usage: sovereign-epyc llama COMMAND
 
-  await URL --timeout SECONDS [--models NAMES] [--credential FILE]
+  await URL --timeout SECONDS [--models NAMES] [--credential FILE] [--engine llama|vllm]
             wait until the server reports that it serves, a router these models; stop waiting when the process
             $MAINPID has ended
-  drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE]
+  drain URL --timeout SECONDS [--models NAMES] [--key-file FILE] [--credential FILE] [--engine llama|vllm]
             wait until the server has no request in progress; its keys are in a file, or in the credential that
             the process $MAINPID sees there
   stage FILE FOLDER [--nodes LIST] [--policy bind|interleave] [--replace]
@@ -89,14 +92,23 @@ def _await(given: Options) -> str:
     from . import http
 
     models = given[MODELS].split(",") if MODELS in given else []
-    return http.await_health(given["url"], _seconds(given), _main_process(), key=_key(given), models=models)
+    key, row = _key(given), _engine(given)
+    return http.await_health(given["url"], _seconds(given), _main_process(), key=key, models=models, row=row)
 
 
 def _drain(given: Options) -> str:
     from . import http
 
     models = given[MODELS].split(",") if MODELS in given else [None]
-    return http.drain(given["url"], _seconds(given), _key(given), models=models)
+    return http.drain(given["url"], _seconds(given), _key(given), models=models, row=_engine(given))
+
+
+def _engine(given: Options) -> EngineRow:
+    """Return the engine of the server."""
+    key = given.get(ENGINE, LLAMA.key)
+    if key not in ENGINES:
+        raise BadRequest(f"{ENGINE}: '{key}' is unknown; use {', '.join(ENGINES)}.")
+    return ENGINES[key]
 
 
 def _key(given: Options) -> str | None:
@@ -189,11 +201,18 @@ def _seconds(given: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
-CPUS, CREDENTIAL, THREADS, UNIT, MODELS = "--cpus", "--credential", "--threads", "--unit", "--models"
+CPUS, CREDENTIAL, THREADS, UNIT, MODELS, ENGINE = (
+    "--cpus",
+    "--credential",
+    "--threads",
+    "--unit",
+    "--models",
+    "--engine",
+)
 #: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
-    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL), _await),
-    "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL), _drain),
+    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _await),
+    "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _drain),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
     "place": (("file",), (POLICY, NODES), (), _place),
     "rows": (("file",), (THREADS, NODES), (), _rows),

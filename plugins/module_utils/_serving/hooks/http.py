@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HTTP requests to a llama.cpp server, and how to wait until it serves or until it is idle.
+"""HTTP requests to the server of an instance, and how to wait until it serves or until it is idle.
 
-``/health`` answers 503 while the model is read and 200 from then on, without a key, also when all slots are busy.
-``/metrics`` needs the key and reports how many requests are in progress. A server that gets SIGTERM while a request
-that is not streamed is in progress hangs until the client disconnects.
+``/health`` of llama-server answers 503 while the model is read and 200 from then on, without a key, also when all slots
+are busy. Its ``/metrics`` needs the key and reports how many requests are in progress; that of vLLM needs no key. A
+llama-server that gets SIGTERM while a request that is not streamed is in progress hangs until the client disconnects.
 Source: tools/server/README.md of llama.cpp.
 """
 
@@ -19,16 +19,18 @@ from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
 from ..._errors import BadRequest, TuningError
+from ..catalogue import LLAMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Optional
 
+    from ..catalogue import EngineRow
+
     #: The status, None where there was no answer; and the body, or the reason why there is none.
     Answer = tuple[Optional[int], str]
 
-IN_WORK = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
 #: Seconds between two requests, and the timeout of one health check.
 PAUSE = 0.2
 HEALTH_TIMEOUT = 5.0
@@ -45,6 +47,7 @@ def await_health(
     clock: Any = time,
     key: str | None = None,
     models: Sequence[str] = (),
+    row: EngineRow = LLAMA,
 ) -> str:
     """Wait until a server serves and return a sentence on it; stop waiting as soon as its process has ended.
 
@@ -60,13 +63,13 @@ def await_health(
                 "large model needs more time."
             )
         status, text = ask(url, "/health", min(left, HEALTH_TIMEOUT))
-        healthy = status == 200 and _is_llama(text)
+        healthy = status == 200 and (_has_status(text) or not row.health_is_json)
         awaited = _not_loaded(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
         if healthy and not awaited:
             return f"{url} serves after {clock.monotonic() - begun:.1f} s."
         if not healthy and status not in (None, 503):
             raise TuningError(
-                f"{url}/health answers {status} and is not a llama.cpp server: another program uses this port."
+                f"{url}/health answers {status} and is not a {row.project} server: another program uses this port."
             )
         last = awaited or (text if status is None else "it is reading the model (503)")
         # Checked after the request, because the server may have ended during it.
@@ -78,7 +81,12 @@ def await_health(
 
 
 def drain(
-    url: str, timeout: float, key: str | None = None, clock: Any = time, models: Sequence[str | None] = (None,)
+    url: str,
+    timeout: float,
+    key: str | None = None,
+    clock: Any = time,
+    models: Sequence[str | None] = (None,),
+    row: EngineRow = LLAMA,
 ) -> str:
     """Wait until a server is idle and return a sentence on it; a server that has ended is idle.
 
@@ -92,7 +100,7 @@ def drain(
             raise TuningError(
                 f"{url} is not idle after {timeout:g} s: {found}. Stopping it now cuts these requests off."
             )
-        told = [_work_of(url, model, left, key) for model in models]
+        told = [_work_of(url, model, left, key, row) for model in models]
         if all(count == 0 for count, dummy in told):
             reason = told[0][1]
             if reason:
@@ -102,7 +110,7 @@ def drain(
         clock.sleep(PAUSE)
 
 
-def _work_of(url: str, model: str | None, timeout: float, key: str | None) -> tuple[int | None, str]:
+def _work_of(url: str, model: str | None, timeout: float, key: str | None, row: EngineRow) -> tuple[int | None, str]:
     """Return how many requests a server has in work, and in words what it says; None where it does not say it."""
     # The server answers between two batches, and a long prompt takes many batches.
     status, text = ask(url, of_model("/metrics", model), timeout, key)
@@ -113,8 +121,8 @@ def _work_of(url: str, model: str | None, timeout: float, key: str | None) -> tu
     if status == NOT_LOADED and model:
         return 0, ""
     if status != 200:
-        raise TuningError(f"{url}/metrics answers {status}: {_why(status, key)}")
-    count = in_work(url, text)
+        raise TuningError(f"{url}/metrics answers {status}: {_why(status, key, row)}")
+    count = in_work(url, text, row)
     return count, f"{count} request{'' if count == 1 else 's'} in progress" if count else ""
 
 
@@ -135,12 +143,12 @@ def states(url: str, timeout: float, key: str | None) -> dict[str, str]:
         return {}
 
 
-def in_work(url: str, metrics: str) -> int:
+def in_work(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
     """Return how many requests are in progress or wait for a slot."""
     numbers = parse_metrics(metrics)
-    if IN_WORK[0] not in numbers:
-        raise TuningError(f"{url}/metrics has no {IN_WORK[0]}: this is not a llama.cpp server.")
-    return round(sum(numbers.get(name, 0) for name in IN_WORK))
+    if row.in_work[0] not in numbers:
+        raise TuningError(f"{url}/metrics has no {row.in_work[0]}: this is not a {row.project} server.")
+    return round(sum(numbers.get(name, 0) for name in row.in_work))
 
 
 def parse_metrics(text: str) -> dict[str, float]:
@@ -197,7 +205,8 @@ def _not_loaded(url: str, models: Sequence[str], timeout: float, key: str | None
     return next((f"{model} is {found.get(model, 'not there')}" for model in models if found.get(model) != LOADED), "")
 
 
-def _is_llama(text: str) -> bool:
+def _has_status(text: str) -> bool:
+    """Return whether a text is a JSON object with a status, as the health of llama-server is."""
     import json
 
     try:
@@ -217,9 +226,9 @@ def _ended(process: int) -> bool:
     return False
 
 
-def _why(status: int, key: str | None) -> str:
+def _why(status: int, key: str | None, row: EngineRow) -> str:
     if status in (401, 403):
         return "it does not accept this key." if key else "it needs a key; name the key file with --key-file."
     if status in (404, 501):
         return "it has no metrics; start the server with --metrics."
-    return "this is not a llama.cpp server."
+    return f"this is not a {row.project} server."

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Table = TypeVar("Table", bound="OptionTable")
 
-UPDATE_ORDERS = ("stop_first", "start_first")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}\Z")
@@ -73,7 +72,6 @@ COMMON_FIELDS = {
     "drain_timeout": Field("int", 60, low=0),
     "stop_timeout": Field("int", 5, low=1),
     "watchdog": Field("int", low=5),
-    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
 }
 #: The checks of common options whose values have a form: the option, its form, and the form in words.
 FORMS = (
@@ -105,6 +103,7 @@ class OptionTable:
     rpc_port: Any = None
     rpc_workers: Any = ()
     task: Any = "completion"
+    update_order: Any = "stop_first"
 
     if TYPE_CHECKING:
 

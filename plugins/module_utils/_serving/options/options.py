@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ENGINES = ("llama.cpp", "ik_llama.cpp")
+UPDATE_ORDERS = ("stop_first", "start_first")
 TASKS = ("completion", "embedding", "rerank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
@@ -60,6 +61,7 @@ FIELDS = {
     # Other hosts
     "rpc_workers": Field("list", ()),
     "rpc_layers": Field("int", low=1),
+    "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
     # Speculation
     "speculation": Field("list", ("ngram",), speculation_kinds.WORDS),
     "draft_max": Field("int", low=1, high=64),

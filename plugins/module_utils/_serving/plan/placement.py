@@ -100,7 +100,7 @@ def place_threads(
             f"{f', and no memory {policy}, which overrides pins' if by_thread else ''}. Use shared or own_ccd."
         )
     inside = _is_in_partition(options, busy, free.partition)
-    http = () if inside else _choose_http_cpus(host, busy)
+    http = () if inside else choose_http_cpus(host, busy)
     result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
     result.http_cpus = http
     result.slice = SLICE if inside else None
@@ -166,7 +166,7 @@ def _add_batch_remark(wants: dict[str, Any], policy: str, remarks: list[str]) ->
         )
 
 
-def _choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
+def choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
     """Return the housekeeping CPUs for all other threads: those on the nodes of the busy CPUs, else all."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]

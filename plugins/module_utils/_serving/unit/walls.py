@@ -53,12 +53,12 @@ def environment(variables: dict[str, str]) -> list[str]:
     return [f"Environment={quote_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()]
 
 
-def of_trial(options: OptionTable, paths: Iterable[str]) -> list[str]:
+def of_trial(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:
     """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
     own = [
         line
         for line in format_section_lines(options.unit_settings, is_unit_section=False)
         if line.partition("=")[0] in DOORS
     ]
-    settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *HARDENING]
+    settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *hardening]
     return [*settings, *visible_folder_settings([options.binary, *paths]), *own]

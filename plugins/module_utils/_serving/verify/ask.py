@@ -44,11 +44,13 @@ def ask(
     guesses: bool = False,
     clock: Any = time,
     model: str | None = None,
+    all_tokens: bool = False,
 ) -> Answer:
     """Ask an instance of this host, the only one where none is named, for at most so many tokens in so many seconds.
 
     Of several models, ``model`` is the name of the one to ask, by default the first. With ``guesses``, an answer for
-    which no guessed token was right is not as it should be.
+    which no guessed token was right is not as it should be. With ``all_tokens``, the model goes on past the end of its
+    answer.
     """
     if not prompt.strip():
         raise BadRequest("prompt is empty: say what to ask.")
@@ -57,6 +59,8 @@ def ask(
     name, plan = select_instance(name, host.fs.root)
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
+    if not plan["url"]:
+        raise BadRequest(f"{name} is a part of an instance on several hosts, of which another host answers. Ask there.")
     if model and model not in plan["models"]:
         known = ", ".join(plan["models"]) or "only one, which needs no name"
         raise BadRequest(f"{name} has no model {model}: it has {known}.")
@@ -67,7 +71,7 @@ def ask(
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.
         text = prompt
-    question = trials.Question(text, tokens, limit, at_most=True)
+    question = trials.Question(text, tokens, limit, at_most=not all_tokens)
     items, facts, trial = verify.of_instance(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:

@@ -21,6 +21,7 @@ from ..._kernel import interrupts, numa_maps
 from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import list_processes
 from ..._notation.cpulist import parse_cpulist
+from ..catalogue import LLAMA
 from ..hooks import http, keys, stream
 from ..unit.installed import list_installed
 from .trial import PHRASE, Question
@@ -84,7 +85,7 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
 
     None of a router too, of which one model has nothing to do with another.
     """
-    if plan["task"] != "completion" or plan["models"]:
+    if plan["task"] != "completion" or plan["models"] or plan["engine"] != LLAMA.key:
         return None
     try:
         key = keys.key_of(host.fs, plan["unit"], plan["key_file"])

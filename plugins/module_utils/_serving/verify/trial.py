@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A request to a running server of llama.cpp, and what its counters say of it.
+"""A request to the running server of an instance, and what its counters say of it.
 
 A server that dropped its draft silently answers as any other does: only the counters tell that nothing was guessed.
 Source: tools/server/README.md of llama.cpp.
@@ -16,6 +16,7 @@ import socket
 import time
 
 from ..._errors import TuningError
+from ..catalogue import LLAMA
 from ..hooks import http as server_http
 from ..hooks import stream
 
@@ -23,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from ..catalogue import EngineRow
 
     Numbers = Mapping[str, float]
 
@@ -135,7 +138,7 @@ def run(
         return trial
     before = _metrics(url, question.limit, key, model)
     trial.speculative = _speculative(url, end - clock.monotonic(), key, model)
-    trial.others = round(sum(before.get(name, 0) for name in server_http.IN_WORK))
+    trial.others = round(sum(before.get(name, 0) for name in LLAMA.in_work))
     timings: Numbers = {}
     first = last = 0.0
     try:
@@ -156,6 +159,42 @@ def run(
             f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
         )
     _count(trial, before, _metrics(url, AFTERWARDS, key, model), timings)
+    return trial
+
+
+def run_with_usage(url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow) -> Trial:
+    """Ask a server for some tokens at the API of OpenAI, which tells only how many tokens it has made."""
+    trial = Trial()
+    end = clock.monotonic() + question.limit
+    before = _metrics(url, question.limit, key, None)
+    trial.others = round(sum(before.get(name, 0) for name in row.in_work))
+    body = {
+        "model": model,
+        "prompt": question.text,
+        "max_tokens": question.tokens,
+        "ignore_eos": not question.at_most,
+        "temperature": 0,
+        "seed": 1,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    first = last = 0.0
+    try:
+        for event in stream.events(url, body, end, key, clock, row.completions):
+            usage = stream.numbers(event.get("usage"))
+            texts = [str(choice.get("text") or "") for choice in event.get("choices") or []]
+            if texts:
+                last = clock.monotonic()
+                first = first or last
+                trial.tokens += 1
+                trial.text += "".join(texts)
+            elif usage:
+                trial.whole = True
+                trial.tokens = round(usage.get("completion_tokens", trial.tokens))
+    except TuningError as error:
+        trial.reason = str(error)
+    trial.rate = (trial.tokens - 1) / (last - first) if last > first else None
+    trial.reason = trial.reason or ("" if trial.tokens else "its answer has no token.")
     return trial
 
 

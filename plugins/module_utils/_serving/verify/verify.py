@@ -16,6 +16,7 @@ from ..._errors import TuningError
 from ..._knobs.managed_units import show
 from ..._verify.checklist_items import OK, UNASKED, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import Watch
+from ..catalogue import ENGINES, LLAMA
 from ..hooks import http, keys
 from ..unit.installed import list_installed, repair_message, replaced_files
 from . import jitter, worker
@@ -42,7 +43,9 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     facts: dict[str, Facts] = {}
     for instance in list_installed(host.fs.root):
         name, plan = instance.name, instance.plan
-        if plan is not None and plan["models"]:
+        if plan is not None and not plan["url"]:
+            items += worker.list_part_items(host, instance, plan, clock)
+        elif plan is not None and plan["models"]:
             more, measured = of_router(host, name, plan, clock)
             items += more
             facts.update(measured)
@@ -52,7 +55,7 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
             items.append(_item("service", name, UNKNOWN, sentence))
-    return [*items, *worker.items(host, clock)], facts
+    return [*items, *worker.list_worker_items(host, clock)], facts
 
 
 def _item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
@@ -160,6 +163,9 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
 def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
         key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
+        row = ENGINES[plan["engine"]]
+        if row is not LLAMA:
+            return trials.run_with_usage(plan["url"], key, clock, question, plan["details"]["alias"], row)
         return trials.run(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
         return _failed(str(error))
@@ -175,7 +181,8 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
     """Judge whether tokens are guessed before they are computed, where that was planned."""
     kinds = ", ".join(plan["speculation"])
     if not kinds:
-        return _item("speculation", name, UNASKED, "It was not told to speculate.")
+        sentence = ENGINES[plan["engine"]].cannot.get("speculation", "It was not told to speculate.")
+        return _item("speculation", name, UNASKED, sentence)
     if trial.guessed:
         drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
         share = f"{100 * (trial.acceptance or 0):.0f} %"

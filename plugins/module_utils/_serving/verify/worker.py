@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Items of the checklist about the RPC worker of a host: it runs, with the program of the plan, where it was planned.
+"""Items of the checklist about units that answer nobody on this host: an RPC worker, and a part of an instance of vLLM.
 
-Work comes to it from another host only, so that busy threads cannot be proven here; the CPUs that its threads may run
-on, and the nodes of its memory, can.
+Work comes to them from another host only, so that busy threads cannot be proven here; the CPUs that their threads may
+run on, and the nodes of their memory, can.
 """
 
 from __future__ import annotations
@@ -24,58 +24,67 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..._host.host import Host
+    from ..unit.installed import InstalledUnit
 
 NAME = "rpc-worker"
 REPAIR = "Run group.yml."
 
 
-def items(host: Host, clock: Any) -> list[Item]:
-    """Return the items of the worker; none where there is none."""
-    there, plan = installed.read_rpc_worker(host.fs.root)
-    if not there:
+def list_worker_items(host: Host, clock: Any) -> list[Item]:
+    """Return the items of the RPC worker of this host; none where there is none."""
+    is_there, plan = installed.read_rpc_worker(host.fs.root)
+    if not is_there:
         return []
     if plan is None:
-        return [_item("service", UNKNOWN, f"{UNIT} carries no plan, or a part of one. {REPAIR}")]
-    runs = _runs(plan)
-    return [
-        runs,
-        _placement(host, plan, clock) if runs.found == "active" else _item("placement", UNKNOWN, "It is down."),
-    ]
+        return [_item("service", NAME, UNKNOWN, f"{UNIT} carries no plan, or a part of one. {REPAIR}")]
+    changed = installed.changed_files(plan["programs"])
+    return _list_items(host, NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
 
 
-def _item(kind: str, verdict: str, sentence: str, found: str | None = None) -> Item:
-    return Item(f"{kind}/{NAME}", f"{kind} of {NAME}", verdict, sentence, found=found)
+def list_part_items(host: Host, instance: InstalledUnit, plan: Mapping[str, Any], clock: Any) -> list[Item]:
+    """Return the items of a part of an instance on several hosts, of which another host answers."""
+    changed = installed.replaced_files(plan)
+    role = f"as a part of {plan['details']['hosts']} hosts"
+    return _list_items(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
 
 
-def _runs(plan: Mapping[str, Any]) -> Item:
+def _list_items(
+    host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed: list[str], clock: Any
+) -> list[Item]:
+    """Return whether a unit runs, with the files that it was planned with, and whether it is where it was planned."""
+    runs = _running_item(name, unit, role, changed)
+    if runs.found == "active":
+        return [runs, _placement_item(host, name, unit, expect, clock)]
+    return [runs, _item("placement", name, UNKNOWN, "It is down.")]
+
+
+def _item(kind: str, name: str, verdict: str, sentence: str, found: str | None = None) -> Item:
+    return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=found)
+
+
+def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
     try:
-        word = show([UNIT]).get(UNIT, {}).get("ActiveState", "unknown to systemd")
+        word = show([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
-        return _item("service", UNKNOWN, str(error))
+        return _item("service", name, UNKNOWN, str(error))
     if word != "active":
-        return _item(
-            "service",
-            WRONG,
-            f"{UNIT} is {word}, so that the server that uses it is down too. {advise_on_unit(UNIT)}",
-            word,
-        )
-    other = installed.changed_files(plan["programs"])
-    if other:
-        sentence = f"{other[0]} was replaced or removed since {UNIT} was planned. {REPAIR}"
-        return _item("service", WRONG, sentence, word)
-    return _item("service", OK, f"{UNIT} is active at {plan['address']}.", word)
+        sentence = f"{unit} is {word}, so that the server that uses it is down too. {advise_on_unit(unit)}"
+        return _item("service", name, WRONG, sentence, word)
+    if changed:
+        sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR}"
+        return _item("service", name, WRONG, sentence, word)
+    return _item("service", name, OK, f"{unit} is active {role}.", word)
 
 
-def _placement(host: Host, plan: Mapping[str, Any], clock: Any) -> Item:
-    asked = {"service": UNIT, **{key: plan["expect"][key] for key in ("cpus", "nodes")}}
+def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any], clock: Any) -> Item:
     try:
-        proof: Any = Watch(host, asked, clock).now()
+        proof: Any = Watch(host, {"service": unit, "cpus": expect["cpus"], "nodes": expect["nodes"]}, clock).now()
     except TuningError as error:
-        return _item("placement", UNKNOWN, f"Not known: {error}")
+        return _item("placement", name, UNKNOWN, f"Not known: {error}")
     verdicts = proof["verdicts"]
-    wrong = [one for one in verdicts if one["verdict"] not in (OK, UNKNOWN)]
-    unknown = [one for one in verdicts if one["verdict"] == UNKNOWN]
-    sentence = " ".join(dict.fromkeys(one["sentence"] for one in wrong or unknown or verdicts))
+    wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
+    unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
+    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in wrong or unknown or verdicts))
     if wrong:
-        return _item("placement", WRONG, f"{sentence} {REPAIR}")
-    return _item("placement", UNKNOWN if unknown else OK, sentence)
+        return _item("placement", name, WRONG, f"{sentence} {REPAIR}")
+    return _item("placement", name, UNKNOWN if unknown else OK, sentence)

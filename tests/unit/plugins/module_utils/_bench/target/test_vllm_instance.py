@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -22,7 +21,6 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import discard_reasons
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import vllm_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import Clock, Completions
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
@@ -95,9 +93,11 @@ class Batch:
 
     def planned(self, name: str = "batch", **changes: Any) -> None:
         expect = {"cpus": "0-5", "busy_cpus": "4-5", "nodes": "0-1", "interleaved": False}
-        plan = {"alias": "m", "expect": expect, "hosts": 1, "key_file": "", "slots": 4, "model": str(self.model)}
-        text = json.dumps({**plan, "url": self.here.url, **changes})
-        self.here.unit(f"vllm-{name}.service", f"[Install]\n\n{SECTION}{text}\n")
+        details = {"alias": "m", "hosts": 1, "slots": 4, "model": str(self.model)}
+        details.update({key: changes.pop(key) for key in list(changes) if key in details})
+        files = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in self.model.iterdir()}
+        engine = {"engine": "vllm", "name": name, "speculation": [], "files": files, "details": details}
+        self.here.planned(f"vllm-{name}.service", **{**engine, "expect": expect, "key_file": "", **changes})
 
     def serve(self, request: BaseHTTPRequestHandler) -> None:
         running = self.late.pop(0) if self.late and request.path == "/metrics" else 0

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""vLLM as an engine of instances: the arguments and the unit of its server, on one host or as a part of a group."""
+
+from __future__ import annotations
+
+from ..._io.paths import HOST_TOOL
+from ..._notation.ip_addresses import format_endpoint
+from ..catalogue import VLLM
+from ..options.option_table import LOOPBACK
+from ..unit import walls
+from ..unit.engine import Engine
+from ..unit.files import ANYWHERE, UnitParts, render_unit_files
+from ..unit.planned import free_memory_beside
+from ..unit.refusals import refuse_unreadable
+from . import plan, probe
+from .options import VllmOptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..options.option_table import OptionTable
+    from ..plan.instance_plan import InstancePlan
+    from ..unit.engine import Held
+    from .plan import Member
+    from .probe import Capabilities
+
+#: Hands the key over as a variable, because all users of the host can see arguments. It is the first line with a text.
+WITH_KEY = 'VLLM_API_KEY=$(grep -m 1 . "$CREDENTIALS_DIRECTORY/api-key") && export VLLM_API_KEY && exec "$@"'
+#: What it compiles and downloads would otherwise go to a home that it has not. It asks nobody outside.
+STATE_VARIABLES = (
+    "HOME=%S/{0} XDG_CACHE_HOME=%S/{0}/cache",
+    "VLLM_CACHE_ROOT=%S/{0}/cache/vllm",
+    "TORCHINDUCTOR_CACHE_DIR=%S/{0}/cache/inductor",
+    "VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1",
+)
+
+
+class VllmEngine(Engine):
+    """Instances of vLLM. ``member`` is the place of this host in the group of the instance that it names."""
+
+    row = VLLM
+    options = VllmOptions
+
+    def __init__(self, member: Member | None = None) -> None:
+        self.member = member
+
+    def read_capabilities(self, host: Host, options: VllmOptions) -> Capabilities:
+        """Return what the installation can do, which it is asked behind the walls of its unit."""
+        return probe.read_capabilities(host, options)
+
+    def model_files(self, options: VllmOptions) -> list[str]:
+        """Return the folder of the model."""
+        return [options.model]
+
+    def plan(
+        self,
+        host: Host,
+        options: VllmOptions,
+        capabilities: Capabilities,
+        held: Sequence[Held],
+        before: Sequence[InstancePlan],
+    ) -> InstancePlan:
+        """Return the planned instance, with the variables of its processes."""
+        free = free_memory_beside(host, options, [], held, before)
+        member = self._member_of(options)
+        service = plan.plan_vllm(options, host, capabilities, free, before, member)
+        service.placement.environment = self._environment(service, capabilities, member)
+        return service
+
+    def is_served_here(self, service: InstancePlan) -> bool:
+        """Return False for an instance with workers on a host that is no member of its group."""
+        return not service.options.workers or self._member_of(service.options) is not None
+
+    def arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
+        """Return the words of the whole command: the program, the model and its arguments."""
+        options, member = service.options, self._member_of(service.options)
+        ranks = len(service.parameters["ranks"]) * service.parameters["hosts"]
+        words = ["--served-model-name", options.alias]
+        if member is None or member.port is None:
+            words += ["--host", options.host, "--port", options.port]
+        words += ["--dtype", options.dtype, "--max-num-seqs", options.slots, "--tensor-parallel-size", ranks]
+        words += _group_arguments(options, member) if member else []
+        words += ["--max-model-len", options.context] if options.context else []
+        words += [] if options.compile else ["--enforce-eager"]
+        for flag, value in (
+            ("--kv-cache-memory-bytes", options.kv_cache_bytes),
+            ("--shutdown-timeout", options.drain_timeout),
+        ):
+            words += [flag, value] if flag in capabilities.flags else []
+        program = capabilities.serve_group if member else capabilities.serve
+        return [str(word) for word in (*program, options.model, *words, *options.extra_arguments)]
+
+    def try_start(
+        self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
+    ) -> list[str]:
+        """Try behind the walls of the unit whether it can read its model."""
+        files, options = list(service.files), service.options
+        refuse_unreadable(options, files, [], walls.of_trial(options, files, probe.HARDENING))
+        return []
+
+    def unit_files(
+        self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+    ) -> dict[str, str]:
+        """Return the unit of the server, which for a part of a group runs the supervisor of the group."""
+        options, member = service.options, self._member_of(service.options)
+        command = list(arguments)
+        if options.api_key_file:
+            command = ["/bin/sh", "-c", WITH_KEY, "vllm", *command]
+        if member:
+            command = [*_supervisor_command(options, member), *command]
+        hosts = service.parameters["hosts"]
+        title = f"vLLM {service.name}{f' on {hosts} hosts' if hosts > 1 else ''}"
+        parts = UnitParts(command[0], command[1:], title)
+        parts.serves = member is None or member.port is None
+        parts.folders = [options.model, options.folder]
+        parts.files = list(service.files)
+        state = service.unit[: -len(".service")]
+        parts.first = [
+            f"StateDirectory={state}",
+            *(f"Environment={text.format(state)}" for text in STATE_VARIABLES),
+            # The server itself is told to end; its processes are killed only when they outlive it.
+            "KillMode=mixed",
+            "LimitNOFILE=65536",
+        ]
+        parts.last = [f"AllowedMemoryNodes={service.expect['nodes']}"]
+        parts.peers = _peers(options, member)
+        parts.needs_other_hosts = member is not None
+        parts.restart = "always" if member else "on-failure"
+        parts.hardening = probe.HARDENING
+        return render_unit_files(VLLM, service, parts, programs, keys)
+
+    def _member_of(self, options: OptionTable) -> Member | None:
+        """Return the place of this host in the group of an instance; None where it is not in it."""
+        return self.member if self.member and self.member.instance == options.name else None
+
+    def _environment(self, service: InstancePlan, capabilities: Capabilities, member: Member | None) -> dict[str, str]:
+        options = service.options
+        variables: dict[str, Any] = {"VLLM_CPU_OMP_THREADS_BIND": "|".join(service.parameters["ranks"])}
+        if member:
+            variables.update(VLLM_HOST_IP=member.addresses[member.rank], GLOO_SOCKET_IFNAME=member.interface)
+        if not options.compile:
+            # It would still compile the mask of a divided embedding, at the first request, with g++ and openssl.
+            variables["TORCHDYNAMO_DISABLE"] = "1"
+        if "--kv-cache-memory-bytes" not in capabilities.flags:
+            variables["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, options.kv_cache_bytes >> 30))
+        return {**dict(sorted(variables.items())), **options.extra_environment}
+
+
+def _group_arguments(options: OptionTable, member: Member) -> list[Any]:
+    """Return the arguments by which the processes of a group find each other."""
+    words = ["--distributed-executor-backend", "mp", "--nnodes", len(member.addresses), "--node-rank", member.rank]
+    words += ["--master-addr", member.addresses[0], "--master-port", options.group_port]
+    return words if member.port is None else [*words, "--headless"]
+
+
+def _supervisor_command(options: OptionTable, member: Member) -> list[str]:
+    """Return the words that run a command as a part of its group, which starts and ends with the other parts."""
+    if member.port is None:
+        return [HOST_TOOL, "group", "lead", ",".join(options.workers), "--"]
+    return [HOST_TOOL, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
+
+
+def _peers(options: OptionTable, member: Member | None) -> list[str] | None:
+    """Return the addresses that the unit talks to; None for all."""
+    if member:
+        clients = [*options.clients] if member.port is None else []
+        if clients and options.host not in ANYWHERE:
+            # By its own address the host itself asks whether it serves.
+            clients.append(options.host)
+        return list(dict.fromkeys(["localhost", *member.addresses, *clients]))
+    return ["localhost"] if options.host in LOOPBACK else None

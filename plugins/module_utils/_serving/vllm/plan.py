@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans an instance of vLLM: a process for each NUMA node whose CPUs compute, with its threads and its memory there.
+
+An instance with ``workers`` is divided over several hosts, each of which has as many processes as the others.
+Source: vllm/utils/ompmultiprocessing.py and vllm/v1/worker/cpu_worker.py of vLLM 0.32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from ..._errors import BadRequest
+from ..._notation.cpulist import format_cpulist
+from ..._notation.numbers import parse_whole
+from ..._notation.sizes import format_bytes_short
+from ..options.option_table import LOOPBACK
+from ..plan import cpu_assignment
+from ..plan.instance_plan import InstancePlan, MemoryNeed, Placement
+from ..plan.placement import choose_http_cpus
+from . import probe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from ..._host.host import Host
+    from ..plan.free_memory import FreeMemory
+    from .options import VllmOptions
+    from .probe import Capabilities
+
+#: Arguments that a server needs, whatever its version, and those that a server needs which is divided over hosts.
+NEEDED = ("--host", "--port", "--served-model-name", "--max-num-seqs", "--tensor-parallel-size")
+NEEDED_BY_GROUPS = (
+    *("--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless", "--distributed-executor-backend"),
+)
+
+
+class Member:
+    """A host in the group of an instance: its rank among the ``addresses``, its interface there, and its own port.
+
+    ``port`` is the one at which a worker waits for the head, None for the head.
+    """
+
+    def __init__(
+        self, instance: str, rank: int, addresses: Sequence[str], interface: str, port: int | None = None
+    ) -> None:
+        self.instance = instance
+        self.rank = rank
+        self.addresses = list(addresses)
+        self.interface = interface
+        self.port = port
+
+
+def plan_vllm(
+    options: VllmOptions,
+    host: Host,
+    capabilities: Capabilities,
+    free: FreeMemory,
+    before: Sequence[InstancePlan],
+    member: Member | None,
+) -> InstancePlan:
+    """Return the planned instance; BadRequest for what cannot be served here."""
+    _require_arguments(options, capabilities, member)
+    if options.compile:
+        probe.require_compiler()
+    ranks = _cpus_by_node(options, host)
+    busy = sorted(cpu for cpus in ranks.values() for cpu in cpus)
+    _refuse_shared_cpus(options, busy, before)
+    hosts = 1 + len(options.workers)
+    config, files = _read_model(options)
+    weights = sum(size for path, (size, changed) in files.items() if path.endswith(".safetensors"))
+    _refuse_uneven_heads(options, config, len(ranks), hosts)
+    share = weights // hosts
+    _refuse_too_little_memory(options, list(ranks), share, free)
+    http = choose_http_cpus(host, busy)
+    placement = Placement(busy, [*busy, *http], list(ranks), "local", "")
+    placement.http_cpus = http
+    expect = placement.placement_expectations({})
+    expect["busy_cpus"] = format_cpulist(busy)
+    wants = {"ranks": [format_cpulist(cpus) for cpus in ranks.values()], "hosts": hosts, "threads": len(busy)}
+    need = MemoryNeed(share, options.kv_cache_bytes * len(ranks), 0)
+    remarks = _remarks(options, capabilities, http, member)
+    service = InstancePlan(options, placement, need, wants, None, [], [], expect, remarks)
+    service.files = files
+    service.details = {
+        "alias": options.alias,
+        "model": options.model,
+        "slots": options.slots,
+        "hosts": hosts,
+        "context": options.context or parse_whole(config.get("max_position_embeddings")) or 2048,
+        # What has to be the same on all hosts of a group.
+        "build": {
+            "vLLM": capabilities.name,
+            "the number of its processes": len(ranks),
+            "the config.json of the model": f"sha256:{_digest_of(config)}",
+            "the weights of the model": f"{weights} bytes",
+        },
+    }
+    return service
+
+
+def _require_arguments(options: VllmOptions, capabilities: Capabilities, member: Member | None) -> None:
+    """Raise BadRequest where this vLLM lacks an argument that the instance needs, or that its inventory names."""
+    if lacking := [flag for flag in NEEDED if flag not in capabilities.flags]:
+        raise BadRequest(f"vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
+    lacking = [flag for flag in NEEDED_BY_GROUPS if flag not in capabilities.flags]
+    if options.workers and member and lacking:
+        raise BadRequest(f"this vLLM has no {lacking[0]}, which an instance with workers needs: take a newer one.")
+    for word in options.extra_arguments:
+        if word.startswith("--") and word.partition("=")[0].partition(".")[0] not in capabilities.flags:
+            raise BadRequest(f"this vLLM has no {word}; its help lists what it has.")
+
+
+def _cpus_by_node(options: VllmOptions, host: Host) -> dict[int, list[int]]:
+    """Return by NUMA node the CPUs of the process that computes there: the first CPU of each core."""
+    cpus = cpu_assignment.first_cpu_of_each_core(host.topology, cpu_assignment.choose_compute_cpus(options, host))
+    by_node = {node.id: sorted(set(node.cpus) & set(cpus)) for node in host.topology.nodes}
+    return {node: found for node, found in sorted(by_node.items()) if found}
+
+
+def _refuse_shared_cpus(options: VllmOptions, busy: Sequence[int], before: Sequence[InstancePlan]) -> None:
+    """Refuse CPUs on which another instance of vLLM computes: the threads of none of them ever rest."""
+    for other in before:
+        if shared := set(busy) & set(other.placement.busy_cpus):
+            raise BadRequest(
+                f"{other.name} and {options.name} both compute on CPU {min(shared)}: name cpus for each, such as node0 "
+                "and node1."
+            )
+
+
+def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """Return the config.json of the model, and by path the size and the time of the last change of its files."""
+    folder = options.model
+    try:
+        with open(f"{folder}/config.json", encoding="utf-8") as file:
+            config = json.load(file)
+        if not isinstance(config, dict):
+            raise ValueError
+    except (OSError, ValueError):
+        raise BadRequest(
+            f"{folder} has no config.json: bring the folder of a model as a hub has it, with config.json, its "
+            "tokenizer and *.safetensors. A GGUF file is for llama_instances."
+        ) from None
+    names = [name for name in sorted(os.listdir(folder)) if name == "config.json" or name.endswith(".safetensors")]
+    status = {f"{folder}/{name}": os.stat(f"{folder}/{name}") for name in names}
+    return config, {path: [one.st_size, one.st_mtime_ns] for path, one in status.items()}
+
+
+def _refuse_uneven_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
+    """Refuse a number of processes that does not divide the attention heads of the model."""
+    heads = parse_whole(config.get("num_attention_heads"))
+    part = config.get("text_config")
+    if heads is None and isinstance(part, dict):
+        heads = parse_whole(part.get("num_attention_heads"))
+    if heads and heads % (nodes * hosts):
+        of_hosts = f" of each of {hosts} hosts" if hosts > 1 else ""
+        raise BadRequest(
+            f"its CPUs are on {nodes} nodes{of_hosts}, so that {nodes * hosts} processes would divide {heads} "
+            f"attention heads of {options.alias}, which does not come out even. Name cpus on fewer nodes, such as "
+            "node0."
+        )
+
+
+def _refuse_too_little_memory(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
+    """Refuse what no node can hold: each process has a share of the weights and a KV cache of its own."""
+    for node in nodes:
+        available = free.available.get(node, 0)
+        if weights // len(nodes) + options.kv_cache_bytes > available:
+            raise BadRequest(
+                f"it needs {format_bytes_short(weights // len(nodes))} weights and "
+                f"{format_bytes_short(options.kv_cache_bytes)} KV cache on node {node}, which has "
+                f"{format_bytes_short(available)} available. Take a smaller kv_cache, or cpus on more nodes."
+            )
+
+
+def _remarks(options: VllmOptions, capabilities: Capabilities, http: Sequence[int], member: Member | None) -> list[str]:
+    remarks = []
+    if "--shutdown-timeout" not in capabilities.flags:
+        remarks.append("This vLLM has no --shutdown-timeout: a request that begins while it is stopped is broken off.")
+    if not http:
+        remarks.append("There is no housekeeping CPU, so its HTTP server runs among the threads that compute.")
+    if options.host not in LOOPBACK and options.api_key_file and (member is None or member.port is None):
+        remarks.append(
+            "vLLM asks for the key only below /v1, and serves /invocations and others without one: keep it in a "
+            "private network, behind the gateway."
+        )
+    return remarks
+
+
+def _digest_of(config: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an installation of vLLM is and can do, which it is asked behind the walls of its unit.
+
+To list its arguments it loads all of PyTorch, so that the list is remembered for each version until the next boot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from posixpath import realpath
+
+from ..._errors import BadRequest
+from ..._io import sandbox, textfile
+from ..unit import walls
+from .options import HOMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..._host.host import Host
+    from ..._io.command import CommandResult
+    from .options import VllmOptions
+
+#: How long the import of PyTorch may take on a busy host.
+SECONDS = 600
+#: Lists of arguments by version.
+ARGUMENT_LISTS = "/run/sovereign-epyc/vllm-arguments"
+FLAG = re.compile(r"--[a-z][a-z0-9-]+")
+#: The hardening of llama-server, except that PyTorch makes code while it runs, that its processes talk through sockets,
+#: and that each process sets its own memory policy.
+HARDENING = (
+    *(
+        line
+        for line in sandbox.HARDENING
+        if not line.startswith(("MemoryDenyWriteExecute=", "RestrictAddressFamilies=", "SystemCallFilter="))
+    ),
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK",
+    "SystemCallFilter=@system-service",
+    "SystemCallFilter=~@privileged",
+)
+#: Prints what an installation is without loading it. The command of some packages does not find its own version.
+DESCRIBE = """
+import ctypes, importlib.metadata, importlib.util, json, sys
+
+if importlib.util.find_spec("vllm") is None:
+    sys.exit("there is no package vllm in " + sys.prefix)
+packages = [one for one in importlib.metadata.distributions() if "vllm" in one.metadata["Name"]]
+try:
+    numa = bool(ctypes.CDLL("libnuma.so.1"))
+except OSError:
+    numa = False
+print(json.dumps({
+    "numa": numa,
+    "versions": {one.metadata["Name"]: one.version for one in packages},
+    "files": [str(one.locate_file(file)) for one in packages for file in one.files or () if file.name == "METADATA"]
+             or [str(one._path) for one in packages],
+}))
+"""
+#: Serves without the command vllm, which the package of a third party lacks.
+MODULE = "vllm.entrypoints.openai.api_server"
+#: The same as the command vllm for a host of a group; the module serves on a single host only.
+GROUP_PROGRAM = """
+if __name__ == "__main__":
+    from vllm.entrypoints.cli.serve import ServeSubcommand
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+    from vllm.entrypoints.serve.utils.api_utils import cli_env_setup
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    cli_env_setup()
+    arguments = make_arg_parser(FlexibleArgumentParser()).parse_args()
+    validate_parsed_serve_args(arguments)
+    ServeSubcommand.cmd(arguments)
+"""
+
+
+class Capabilities:
+    """``name`` is the installed version, ``flags`` are its arguments, ``files`` tell it from another version.
+
+    ``serve`` and ``serve_group`` are the words that start it on one host and on a host of a group, up to the model.
+    """
+
+    def __init__(self, name: str, flags: frozenset[str], files: dict[str, list[int]], folder: str, whole: bool) -> None:
+        self.name = name
+        self.flags = flags
+        self.files = files
+        python = f"{folder}/bin/python"
+        command = [f"{folder}/bin/vllm", "serve"]
+        self.serve = command if whole else [python, "-m", MODULE, "--model"]
+        self.serve_group = command if whole else [python, "-c", GROUP_PROGRAM, "--model"]
+
+
+def read_capabilities(host: Host, options: VllmOptions) -> Capabilities:
+    """Return what the installation of an instance can do; BadRequest where no service could run it."""
+    folder, python = options.folder, options.binary
+    real = realpath(python)
+    if real.startswith(HOMES):
+        raise BadRequest(
+            f"vLLM in {folder} runs with {real}, and services do not see the homes of users: make the environment "
+            "elsewhere, with a Python that is elsewhere."
+        )
+    if not os.path.exists(python):
+        raise BadRequest(f"{python} runs no vLLM: there is no such file. {_way_out()}")
+    described = _run(options, [python, "-c", DESCRIBE])
+    if described.code:
+        raise BadRequest(f"{python} runs no vLLM: {_last_line(described)}. {_way_out()}")
+    facts = json.loads(described.out)
+    if not facts["numa"]:
+        # Without the library vLLM prints a warning, and never serves.
+        raise BadRequest("This host has no libnuma.so.1, by which vLLM places its memory: install libnuma1.")
+    name = "-".join(f"{package}-{version}" for package, version in sorted(facts["versions"].items())) or "vllm"
+    whole = "vllm" in facts["versions"]
+    text = _argument_list(host, options, name, whole)
+    status = {path: os.stat(path) for path in facts["files"] if os.path.exists(path)}
+    files = {path: [one.st_size, one.st_mtime_ns] for path, one in status.items()}
+    return Capabilities(name, frozenset(FLAG.findall(text)), files, folder, whole)
+
+
+def require_compiler() -> None:
+    """Raise BadRequest where an instance cannot compile its model."""
+    if not shutil.which("g++"):
+        raise BadRequest("compile needs g++ on this host: install it, or leave compile out.")
+
+
+def _argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> str:
+    """Return the text in which this version lists its arguments."""
+    path = f"{ARGUMENT_LISTS}/{name}.txt"
+    text = textfile.read_text(path)
+    if text is None:
+        python, folder = options.binary, options.folder
+        words = [f"{folder}/bin/vllm", "serve"] if whole else [python, "-m", MODULE]
+        listed = _run(options, [*words, "--help=all"])
+        if listed.code:
+            raise BadRequest(f"{name} does not list its arguments: {_last_line(listed)}.")
+        text = listed.out
+        if not host.fs.read_only:
+            os.makedirs(ARGUMENT_LISTS, exist_ok=True)
+            textfile.write_file(path, text)
+    return text
+
+
+def _run(options: VllmOptions, words: Sequence[str]) -> CommandResult:
+    home = ["Environment=HOME=/tmp VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1"]
+    return sandbox.run_in_sandbox([*walls.of_trial(options, [], HARDENING), *home], words, SECONDS)
+
+
+def _last_line(result: CommandResult) -> str:
+    lines = (result.err.strip() or result.out.strip()).splitlines()
+    return lines[-1].rstrip(".") if lines else f"exit code {result.code}"
+
+
+def _way_out() -> str:
+    return "Name what is to be installed in vllm_packages, or the folder where it is in vllm_folder."

@@ -64,7 +64,7 @@ def await_health(
             )
         status, text = ask(url, "/health", min(left, HEALTH_TIMEOUT))
         healthy = status == 200 and (_has_status(text) or not row.health_is_json)
-        awaited = _not_loaded(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
+        awaited = _unloaded_model_message(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
         if healthy and not awaited:
             return f"{url} serves after {clock.monotonic() - begun:.1f} s."
         if not healthy and status not in (None, 503):
@@ -73,7 +73,7 @@ def await_health(
             )
         last = awaited or (text if status is None else "it is reading the model (503)")
         # Checked after the request, because the server may have ended during it.
-        if process is not None and _ended(process):
+        if process is not None and _has_ended(process):
             raise TuningError(
                 f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
             )
@@ -100,7 +100,7 @@ def drain(
             raise TuningError(
                 f"{url} is not idle after {timeout:g} s: {found}. Stopping it now cuts these requests off."
             )
-        told = [_work_of(url, model, left, key, row) for model in models]
+        told = [_count_requests(url, model, left, key, row) for model in models]
         if all(count == 0 for count, dummy in told):
             reason = told[0][1]
             if reason:
@@ -110,7 +110,9 @@ def drain(
         clock.sleep(PAUSE)
 
 
-def _work_of(url: str, model: str | None, timeout: float, key: str | None, row: EngineRow) -> tuple[int | None, str]:
+def _count_requests(
+    url: str, model: str | None, timeout: float, key: str | None, row: EngineRow
+) -> tuple[int | None, str]:
     """Return how many requests a server has in work, and in words what it says; None where it does not say it."""
     # The server answers between two batches, and a long prompt takes many batches.
     status, text = ask(url, of_model("/metrics", model), timeout, key)
@@ -121,7 +123,7 @@ def _work_of(url: str, model: str | None, timeout: float, key: str | None, row: 
     if status == NOT_LOADED and model:
         return 0, ""
     if status != 200:
-        raise TuningError(f"{url}/metrics answers {status}: {_why(status, key, row)}")
+        raise TuningError(f"{url}/metrics answers {status}: {_refusal_reason(status, key, row)}")
     count = in_work(url, text, row)
     return count, f"{count} request{'' if count == 1 else 's'} in progress" if count else ""
 
@@ -196,7 +198,7 @@ def authorization(key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}".encode().decode("latin-1")} if key else {}
 
 
-def _not_loaded(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
+def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
     """Return which model of a router is not loaded, an empty text where all are; TuningError for one that failed."""
     found = states(url, timeout, key)
     for model in models:
@@ -216,7 +218,7 @@ def _has_status(text: str) -> bool:
     return isinstance(data, dict) and "status" in data
 
 
-def _ended(process: int) -> bool:
+def _has_ended(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -226,7 +228,7 @@ def _ended(process: int) -> bool:
     return False
 
 
-def _why(status: int, key: str | None, row: EngineRow) -> str:
+def _refusal_reason(status: int, key: str | None, row: EngineRow) -> str:
     if status in (401, 403):
         return "it does not accept this key." if key else "it needs a key; name the key file with --key-file."
     if status in (404, 501):

@@ -46,13 +46,13 @@ class Progress:
         self._size = size
         self._tell = tell
         self._lock = threading.Lock()
-        self._read = self._told = 0
+        self._read_all_nodes = self._told = 0
 
     def add(self, count: int) -> None:
         """Count bytes as read."""
         with self._lock:
-            self._read += count
-            step = STEPS * self._read // self._size
+            self._read_all_nodes += count
+            step = STEPS * self._read_all_nodes // self._size
             if step > self._told:
                 self._told = step
                 self._tell(f"{self._path}: {100 * step // STEPS} % of {format_bytes_short(self._size)} read.")
@@ -71,17 +71,17 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
     if before.right and before.all.complete:
         return f"{path} is where its threads read it already: {before}."
     plans = {part.path: pages_by_node(matrices(part, threads, nodes), nodes) for part in parts}
-    lacking = _lacking(fs, list(plans.values()))
+    lacking = _shortage_message(fs, list(plans.values()))
     if lacking:
         return f"{path} stays where it is: {lacking}"
     for file, runs in plans.items():
         if not before.all.right:
             cache.drop(file)
-        _read(file, runs, tell)
+        _read_all_nodes(file, runs, tell)
     return f"{path}: {look(parts, threads, nodes)}."
 
 
-def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
+def _shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
     """Return which node has too little memory for its rows, and what helps; empty where each has enough."""
     for node in range(len(plans[0])):
         need = SMALL * sum(end - first for runs in plans for first, end in runs[node])
@@ -94,19 +94,21 @@ def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]])
     return ""
 
 
-def _read(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:
+def _read_all_nodes(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:
     """Read the pages of each node by a thread of its own."""
     with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs)) as pool:
         # Without it the kernel reads ahead, and puts what comes next on the same node.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         whole = sum(min(end * SMALL, size) - first * SMALL for one in runs for first, end in one)
         progress = Progress(path, whole, tell)
-        jobs = [pool.submit(_read_node, path, fd, size, node, one, progress) for node, one in enumerate(runs)]
+        jobs = [pool.submit(_read_on_node, path, fd, size, node, one, progress) for node, one in enumerate(runs)]
         for job in jobs:
             job.result()
 
 
-def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: Progress) -> None:
+def _read_on_node(
+    path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: Progress
+) -> None:
     view = memoryview(bytearray(CHUNK))
     with memory_calls.memory_policy("bind", (node,)):
         for first, end in runs:

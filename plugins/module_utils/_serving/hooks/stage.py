@@ -102,10 +102,10 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
         for copy in todo:
             with suppress(FileNotFoundError):
                 place.remove_file(copy.part)  # left by a run that was killed
-        _check_space(fs, todo, page, policy, replace)
+        _require_space(fs, todo, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in todo:
-            for node, count in _stage(fs, copy, policy).items():
+            for node, count in _stage_file(fs, copy, policy).items():
                 nodes[node] = nodes.get(node, 0) + count
     shares = ", ".join(f"node {node}: {count}" for node, count in sorted(nodes.items()))
     count = sum(copy.pages for copy in todo)
@@ -137,7 +137,7 @@ def _open_source(path: str, stack: ExitStack) -> int:
     return descriptor
 
 
-def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
+def _require_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
     """Refuse a copy that does not fit; with ``replace``, remove the older copy first if that is needed."""
     need = sum(copy.pages for copy in todo)
     lack = missing(fs, need, page >> 10, policy)
@@ -173,9 +173,9 @@ def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     return "; ".join(lacks)
 
 
-def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
+def _stage_file(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
     """Make one copy under a temporary name, check its nodes, and rename it. Return its pages by node."""
-    with _new_file(copy) as fd:
+    with _open_new_file(copy) as fd:
         os.ftruncate(fd, copy.size)
         try:
             with page_memory.memory_policy(*policy):
@@ -186,9 +186,9 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
                 "of the pool at this moment, or the hugetlbfs was mounted with a size limit."
             ) from None
         with mmap.mmap(fd, copy.size) as memory:
-            _fill(copy, memory)
-            nodes = _nodes(fs, copy)
-        _check_nodes(copy, policy, nodes)
+            _copy_contents(copy, memory)
+            nodes = _count_pages_by_node(fs, copy)
+        _require_nodes(copy, policy, nodes)
         os.fchown(fd, copy.status.st_uid, copy.status.st_gid)
         os.fchmod(fd, copy.status.st_mode & 0o777)
         os.utime(fd, ns=(copy.status.st_atime_ns, copy.status.st_mtime_ns))
@@ -197,7 +197,7 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
 
 
 @contextmanager
-def _new_file(copy: Copy) -> Iterator[int]:
+def _open_new_file(copy: Copy) -> Iterator[int]:
     """Open the file under its temporary name; on an error it is removed, which frees its pages."""
     try:
         fd = copy.folder.create_file(copy.part)
@@ -213,7 +213,7 @@ def _new_file(copy: Copy) -> Iterator[int]:
         os.close(fd)
 
 
-def _fill(copy: Copy, memory: mmap.mmap) -> None:
+def _copy_contents(copy: Copy, memory: mmap.mmap) -> None:
     """Read the source into the mapping and drop it from the page cache, where it would take the same memory again."""
     at = 0
     with memoryview(memory) as view:
@@ -228,7 +228,7 @@ def _fill(copy: Copy, memory: mmap.mmap) -> None:
         raise TuningError(f"{copy.source} changed while it was staged. Stage it when no process writes to it.")
 
 
-def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
+def _count_pages_by_node(fs: KernelFS, copy: Copy) -> dict[int, int]:
     """Return the pages by node, from the numa_maps of this process; empty on a kernel without NUMA."""
     try:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
@@ -239,7 +239,7 @@ def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
     return {node: size // copy.page for node, size in weights.nodes.items()}
 
 
-def _check_nodes(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
+def _require_nodes(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
     """Refuse a copy on wrong nodes: when a node has no free page, the kernel silently takes one of another node."""
     kind, nodes = policy
     if kind is None or not found:

@@ -57,7 +57,7 @@ def planned(
     if raw.get("rpc_port"):
         asked["rpc_port"] = find_free_port()
     options = engine.options.parse(asked)
-    in_use = _in_use(engine.model_files(options), runs)
+    in_use = _memory_mapped_by_running(engine.model_files(options), runs)
     return plan_beside(engine, host, options, capabilities, [*held, *in_use], before)
 
 
@@ -100,7 +100,7 @@ def prove(files: Mapping[str, str]) -> None:
         command.run_command(["systemctl", "daemon-reload"])
 
 
-def _in_use(model_files: Sequence[str], runs: Mapping[str, Any] | None) -> list[Held]:
+def _memory_mapped_by_running(model_files: Sequence[str], runs: Mapping[str, Any] | None) -> list[Held]:
     """Count as taken what the running instance maps and the new one does not: the kernel calls such pages available."""
     nodes = parse_cpulist(runs["expect"]["nodes"]) if runs else ()
     own = [part for path in model_files for part in list_gguf_parts(path)]

@@ -35,13 +35,13 @@ def refuse_settings(files: Mapping[str, str]) -> None:
             with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(text.replace(HOST_TOOL, SOMETHING))
         done = try_command(["systemd-analyze", "verify", "--man=no", *paths], SECONDS)
-    said = [_of_unit(row, paths) for row in f"{done.out}{done.err}".splitlines()]
+    said = [_message_about_unit(row, paths) for row in f"{done.out}{done.err}".splitlines()]
     words = list(dict.fromkeys(text for text in said if text))
     if words:
         raise BadRequest(f"unit_settings: systemd does not take them: {'; '.join(words).rstrip('.')}. Correct them.")
 
 
-def _of_unit(row: str, paths: Mapping[str, str]) -> str:
+def _message_about_unit(row: str, paths: Mapping[str, str]) -> str:
     """Return what a row of its says of one of these units, with the line that it is about; nothing for other units."""
     for path, text in paths.items():
         name = os.path.basename(path)

@@ -82,16 +82,16 @@ def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
     is_there, plan = read_rpc_worker(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
-    shown, why = _shown(units)
+    shown, why = _read_unit_states(units)
     missing = [LLAMA.unit_of(name) for name in instances if LLAMA.unit_of(name) not in units]
-    found = [_verdict(unit, "file", WRITTEN, None, MISSING) for unit in missing]
+    found = [_make_verdict(unit, "file", WRITTEN, None, MISSING) for unit in missing]
     for unit, text in units.items():
         other = changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
-        found += _of_unit(unit, text, shown.get(unit, {}), why, other, root)
+        found += _judge_unit(unit, text, shown.get(unit, {}), why, other, root)
     return found
 
 
-def _shown(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
+def _read_unit_states(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
     """Return what systemd says of units, and why it says nothing."""
     try:
         return (show(units) if units else {}), ""
@@ -99,22 +99,25 @@ def _shown(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], s
         return {}, str(error)
 
 
-def _of_unit(
+def _judge_unit(
     unit: str, text: str, shown: Mapping[str, str], why: str, other: list[str] | None, root: str
 ) -> list[Verdict]:
     """Return the verdicts on a unit; ``other`` are the programs that were replaced, of a unit without an instance."""
     if not text:
-        return [_verdict(unit, "file", WRITTEN, None, GONE)]
-    found = [_file(unit, text), _drop_ins(unit, root)]
+        return [_make_verdict(unit, "file", WRITTEN, None, GONE)]
+    found = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
-        found += [_loaded(unit, text, other), _state(unit, "enabled", shown.get("UnitFileState", ""), why)]
+        found += [
+            _judge_loaded_files(unit, text, other),
+            _judge_state(unit, "enabled", shown.get("UnitFileState", ""), why),
+        ]
     word = shown.get("ActiveState", "")
     old = word == "active" and shown.get("NeedDaemonReload") == "yes"
-    return [*found, _state(unit, "active", OLD if old else word, why)]
+    return [*found, _judge_state(unit, "active", OLD if old else word, why)]
 
 
-def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
+def _make_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
     """Return the verdict on what is so now and after a boot, as nothing makes it good at a boot."""
     verdict = Verdict("", f"llama:{unit}/{kind}", wanted)
     verdict.found = verdict.at_boot = found
@@ -123,18 +126,18 @@ def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason
     return verdict
 
 
-def _file(unit: str, text: str) -> Verdict:
+def _judge_file(unit: str, text: str) -> Verdict:
     whole = digest_matches(text)
     if whole is None:
         return unknown_verdict("", f"llama:{unit}/file", f"{UNMARKED}. {repair_message(unit)}")
-    return _verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", BY_HAND)
+    return _make_verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", BY_HAND)
 
 
-def _drop_ins(unit: str, root: str) -> Verdict:
-    return _verdict(unit, "drop-ins", None, ", ".join(drop_ins(root, unit)) or None, ADDED)
+def _judge_drop_ins(unit: str, root: str) -> Verdict:
+    return _make_verdict(unit, "drop-ins", None, ", ".join(drop_ins(root, unit)) or None, ADDED)
 
 
-def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
+def _judge_loaded_files(unit: str, text: str, other: list[str] | None) -> Verdict:
     plan = plan_of(text) if other is None else {}
     if plan is None:
         return unknown_verdict(
@@ -142,10 +145,10 @@ def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
         )
     other = replaced_files(plan) if other is None else other
     reason = "replaced or removed since it was planned; it may still run with the old ones"
-    return _verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
+    return _make_verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
 
 
-def _state(unit: str, kind: str, word: str, why: str) -> Verdict:
+def _judge_state(unit: str, kind: str, word: str, why: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
     if not word:
         return unknown_verdict("", address, why or "systemd does not know it")
@@ -154,7 +157,7 @@ def _state(unit: str, kind: str, word: str, why: str) -> Verdict:
         verdict.found = word
         return verdict
     lasting = kind == "enabled"
-    verdict = _verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
+    verdict = _make_verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
     # What runs now says nothing of the next boot, and the other way round.
     verdict.live, verdict.persistent = (OK, verdict.live) if lasting else (verdict.live, OK)
     verdict.at_boot = word if lasting else kind

@@ -84,7 +84,7 @@ def render_unit_files(
     last change of its file of keys, both in nanoseconds: what was replaced since changes the text of the unit.
     """
     plan = plan_section(row, service, url_of(service.options) if parts.serves else "", programs or {}, keys)
-    return {f"{UNIT_FOLDER}/{service.unit}": with_digest(f"{_server_unit(row, service, parts)}\n{plan}")}
+    return {f"{UNIT_FOLDER}/{service.unit}": with_digest(f"{_render_server_unit(row, service, parts)}\n{plan}")}
 
 
 def url_of(options: OptionTable) -> str:
@@ -93,7 +93,7 @@ def url_of(options: OptionTable) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
 
 
-def _server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:
+def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:
     options = service.options
     is_local = options.host in LOOPBACK and not parts.needs_other_hosts
     start_timeout = timing.start_timeout(service)

@@ -127,7 +127,7 @@ def installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
     texts: dict[str, str] = {}
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
-        name = _name_of(file, row)
+        name = _instance_name(file, row)
         text = (textfile.read_text(os.path.join(folder, file)) or "") if name else ""
         if text.startswith(INSTANCE_HEAD):
             # The unit of a draft is known by its ending alone; names of instances never end so.
@@ -154,13 +154,13 @@ def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
         # The link to the unit of another program leads to another folder.
         target = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
         if row and target == f"{UNIT_FOLDER}/{unit}" and not os.path.exists(textfile.path_in_tree(root, target)):
-            lost.append(InstalledUnit(row, _name_of(unit, row), ""))
+            lost.append(InstalledUnit(row, _instance_name(unit, row), ""))
     installed = list_installed(root)
     units = [instance.unit for instance in installed]
     return [*(instance for instance in lost if instance.unit not in units), *installed]
 
 
-def _name_of(unit: str, row: EngineRow) -> str:
+def _instance_name(unit: str, row: EngineRow) -> str:
     """Return the name of the instance that a unit of an engine serves by its own name; "" for other units."""
     name = unit[len(row.key) + 1 : -len(".service")]
     return name if unit == row.unit_of(name) else ""
@@ -207,15 +207,15 @@ def instance_placements(root: str = "/") -> list[dict[str, str]]:
         rows.append(
             {
                 "name": instance.name,
-                "cpus": _expected(plan, "cpus"),
-                "nodes": _expected(plan, "nodes"),
-                "draft_cpus": _expected(plan.get("rpc") or {}, "cpus"),
+                "cpus": _expected_value(plan, "cpus"),
+                "nodes": _expected_value(plan, "nodes"),
+                "draft_cpus": _expected_value(plan.get("rpc") or {}, "cpus"),
                 "url": str(plan.get("url", "")),
             }
         )
     return rows
 
 
-def _expected(plan: object, key: str) -> str:
+def _expected_value(plan: object, key: str) -> str:
     expect = plan.get("expect") if isinstance(plan, dict) else None
     return str(expect.get(key, "")) if isinstance(expect, dict) else ""

@@ -52,7 +52,7 @@ class UnitFiles(Knob):
 
     def read(self, addresses: Iterable[str]) -> Settings:
         """Return the texts of the files that are there. A link counts as none: that of a masked unit has no text."""
-        return {address: self._text(address[len(PREFIX) + 1 :]) for address in addresses}
+        return {address: self._read_unit_text(address[len(PREFIX) + 1 :]) for address in addresses}
 
     def write(self, changes: Sequence[Change]) -> None:
         """Write and remove files."""
@@ -67,7 +67,7 @@ class UnitFiles(Knob):
             if change.after is not None:
                 textfile.write_file(path, change.after)
 
-    def _text(self, path: str) -> str | None:
+    def _read_unit_text(self, path: str) -> str | None:
         path = textfile.path_in_tree(self.root, path)
         return None if os.path.islink(path) else textfile.read_text(path)
 
@@ -129,7 +129,7 @@ class Instance(WithUnits, UnitFiles):
         super().write(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{path}":
-                for folder in set(_staging_folders(change.before)) - set(_staging_folders(change.after)):
+                for folder in set(_parse_staging_folders(change.before)) - set(_parse_staging_folders(change.after)):
                     # Root removes what a text says that somebody may have edited, so the name has to be ours.
                     if os.path.basename(folder) == self.main[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
@@ -143,7 +143,7 @@ class Instance(WithUnits, UnitFiles):
             for change in files
             if ".service.d/" in change.address or (change.after is not None and restarts(change.before, change.after))
         ]
-        return [name for name in reversed(self.names) if any(name == _unit_of_file(address) for address in changed)]
+        return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
 
     def remarks(self) -> list[str]:
         """Return what the plan says of this instance."""
@@ -164,14 +164,14 @@ def _remove_folder(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _staging_folders(text: str | None) -> list[str]:
+def _parse_staging_folders(text: str | None) -> list[str]:
     """Return the folders on a hugetlbfs into which a unit has its models copied before it starts."""
     begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
     lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
     return [shlex.split(line)[1].replace("%%", "%") for line in lines]
 
 
-def _unit_of_file(address: str) -> str:
+def _unit_of_address(address: str) -> str:
     """Return the unit that a file or a drop-in is of."""
     folder, dummy, file = address.rpartition("/")
     return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file

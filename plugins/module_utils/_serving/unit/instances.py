@@ -171,7 +171,7 @@ class Planner:
     def plan(self, options: OptionTable, raw: Mapping[str, Any], capabilities: Any) -> Instance | None:
         """Return the knob of an instance; None where its unit is not for this host. BadRequest where it cannot be."""
         engine, proof = self.engine, None
-        held = _freed(self._held, self._running)
+        held = _memory_freed_by(self._held, self._running)
         service = plan_beside(engine, self.host, options, capabilities, held, self.services, self._staying)
         if not engine.is_served_here(service):
             self.services.append(service)
@@ -179,7 +179,7 @@ class Planner:
         before = self._installed.get(options.name)
         service.rate = timing.rate_of(before)
         arguments = engine.arguments(service, capabilities)
-        loaded = _loaded(engine, service, capabilities)
+        loaded = _read_loaded_files(engine, service, capabilities)
         files = engine.unit_files(service, arguments, *loaded)
         after = files[f"{UNIT_FOLDER}/{service.unit}"]
         if options.unit_settings and before != after:
@@ -205,17 +205,17 @@ class Planner:
         twin = beside.name_of(service.name)
         if twin in [*self._names, *self._installed]:
             raise BadRequest(f"update_order start_first needs the name {twin} for a while.")
-        ended = _freed(self._held, [*self.gone, *(other.name for other in self.services)])
+        ended = _memory_freed_by(self._held, [*self.gone, *(other.name for other in self.services)])
         running_plan = plan_of(before or "")
-        return _proof(self.engine, self.host, raw, service, capabilities, ended, self.services, running_plan)
+        return _make_proof(self.engine, self.host, raw, service, capabilities, ended, self.services, running_plan)
 
 
-def _freed(held: Mapping[str, list[Held]], names: Sequence[str]) -> list[Held]:
+def _memory_freed_by(held: Mapping[str, list[Held]], names: Sequence[str]) -> list[Held]:
     """Return what those of the running instances hold that have ended by then."""
     return [memory for name in held if name in names for memory in held[name]]
 
 
-def _proof(
+def _make_proof(
     engine: Engine,
     host: Host,
     raw: Mapping[str, Any],
@@ -232,10 +232,12 @@ def _proof(
         service.remarks.append(f"update_order: what runs is stopped first, for want of room. {error}")
         return None
     arguments = engine.arguments(twin, capabilities)
-    return partial(beside.prove, engine.unit_files(twin, arguments, *_loaded(engine, twin, capabilities)))
+    return partial(beside.prove, engine.unit_files(twin, arguments, *_read_loaded_files(engine, twin, capabilities)))
 
 
-def _loaded(engine: Engine, service: InstancePlan, capabilities: Any) -> tuple[dict[str, list[int]], int | None]:
+def _read_loaded_files(
+    engine: Engine, service: InstancePlan, capabilities: Any
+) -> tuple[dict[str, list[int]], int | None]:
     """Return the files of the programs of an instance, and when its keys changed, both of which a unit carries.
 
     BadRequest for what of the user's own cannot be in a unit.

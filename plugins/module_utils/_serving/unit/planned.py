@@ -68,9 +68,9 @@ def free_memory_beside(
     for memory, pages in held:
         free.add_free(memory, pages)
     for other in before:
-        _reserve(free, other)
+        _reserve_for(free, other)
     if options.hugepages == "none" and not options.lock:
-        _share(free, models, before)
+        _release_shared_weights(free, models, before)
     return free
 
 
@@ -83,13 +83,13 @@ def running(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
 def held_by(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[Held]:
     """Yield what each process of a running instance holds, its draft's too: they end before the new one starts."""
     first, *more = row.units_of(name)
-    yield from _held_by_unit(host, first)
+    yield from _list_memory_of_unit(host, first)
     for unit in more:
         with suppress(BadRequest):  # Only few instances have a draft.
-            yield from _held_by_unit(host, unit)
+            yield from _list_memory_of_unit(host, unit)
 
 
-def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
+def _list_memory_of_unit(host: Host, unit: str) -> Iterator[Held]:
     """Yield what each process of a unit holds."""
     default_kb = default_page_kb(host.fs)
     for process in list_processes(host.fs, unit):
@@ -105,7 +105,7 @@ def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
         )
 
 
-def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
+def _release_shared_weights(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
     """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
     sizes = {identity(part.path): part.data for one in models for part in one.parts}
     for other in before:
@@ -114,7 +114,7 @@ def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[InstanceP
         free.add_free(dict.fromkeys(nodes, shared // len(nodes)), {})
 
 
-def _reserve(free: FreeMemory, service: InstancePlan) -> None:
+def _reserve_for(free: FreeMemory, service: InstancePlan) -> None:
     """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
     nodes, need, kb = service.placement.nodes, service.need, free.default_kb
     memory, huge = need.total, 0

@@ -87,7 +87,7 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
     files = [{identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
     if files[0] & files[1]:
         path = next(path for path in one[2] if identity(path) in files[1])
-        words = [f"{name} wants it {_placed(expect)}" for name, expect, dummy in (other, one)]
+        words = [f"{name} wants it {_format_placement(expect)}" for name, expect, dummy in (other, one)]
         raise BadRequest(
             f"{path} is mapped by {other[0]} too, and what is in the page cache can be in one place only: "
             f"{' and '.join(words)}, so that one of them would read it from afar. Give each a copy in its own memory "
@@ -105,14 +105,14 @@ def identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _placed(expect: Mapping[str, Any]) -> str:
+def _format_placement(expect: Mapping[str, Any]) -> str:
     way = "by rows " if expect.get("rows") else "interleaved " if expect["interleaved"] else ""
     return f"{way}on nodes {expect['nodes']}"
 
 
 def refuse_unknown_user(options: OptionTable) -> None:
     if options.user:
-        _user(options.user)
+        _require_user(options.user)
 
 
 def refuse_unreadable(options: OptionTable, paths: Sequence[str], staged: Collection[str], walls: Hardening) -> None:
@@ -121,7 +121,7 @@ def refuse_unreadable(options: OptionTable, paths: Sequence[str], staged: Collec
     The files are opened behind the walls of its unit, which is proof; why it fails, the modes on the way tell. Of a
     file that is ``staged`` the unit reads a copy, which is not there yet and has the mode of the file.
     """
-    user = _user(options.user) if options.user else None
+    user = _require_user(options.user) if options.user else None
     who = (user.pw_uid, os.getgrouplist(options.user, user.pw_gid)) if user else None
     opened = [path for path in paths if path not in staged]
     done = sandbox.run_in_sandbox(walls, ["head", "--quiet", "--bytes=1", "--", *opened], SECONDS) if opened else None
@@ -156,7 +156,7 @@ def keys_changed_at(options: OptionTable, knows_comments: bool, server: str) -> 
     return os.stat(path).st_mtime_ns
 
 
-def _user(name: str) -> pwd.struct_passwd:
+def _require_user(name: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(name)
     except KeyError:

@@ -28,7 +28,7 @@ MARGIN = 30
 
 def start_timeout(service: InstancePlan) -> int:
     """Return how long the server may take until it serves: what was asked for, or what the size of its files says."""
-    return int(service.options.start_timeout or LEAST + _size(service) // (service.rate or RATES[0]))
+    return int(service.options.start_timeout or LEAST + _total_file_bytes(service) // (service.rate or RATES[0]))
 
 
 def rate(speed: float | None) -> int:
@@ -41,7 +41,7 @@ def rate_of(text: str | None) -> int:
     return int((plan_of(text or "") or {}).get("rate") or RATES[0])
 
 
-def _size(service: InstancePlan) -> int:
+def _total_file_bytes(service: InstancePlan) -> int:
     return sum(one[0] for one in service.files.values())
 
 

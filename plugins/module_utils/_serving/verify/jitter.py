@@ -30,7 +30,11 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
     """Return the item on an instance that computes on these CPUs; a text is why nothing was seen of its place."""
     key, title = f"jitter/{name}", f"jitter of {name}"
     cpus = set(parse_cpulist(busy_cpus))
-    isolated, tickless, partition = _cpus(fs, ISOLATED), _cpus(fs, TICKLESS), partitions.read_partition_in_force(fs)[1]
+    isolated, tickless, partition = (
+        _read_cpus(fs, ISOLATED),
+        _read_cpus(fs, TICKLESS),
+        partitions.read_partition_in_force(fs)[1],
+    )
     alone = cpus <= isolated | tickless | partition
     seen = None if isinstance(proof, str) else proof["noise"]
     if seen is None:
@@ -58,7 +62,7 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
     return Item(key, title, UNASKED, f"{sentence} Nothing keeps others off these CPUs, so that this is no fault.")
 
 
-def _cpus(fs: KernelFS, path: str) -> set[int]:
+def _read_cpus(fs: KernelFS, path: str) -> set[int]:
     """Return the CPUs of a list of the kernel, which writes "(null)" for none."""
     text = (fs.read_if_present(path) or "").strip()
     return set() if "null" in text else set(parse_cpulist(text))

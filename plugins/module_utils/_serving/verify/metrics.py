@@ -67,8 +67,8 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
             found[CEILING].append(({"service": name, "kind": kind}, share))
         try:
             processes = list_processes(host.fs, plan["unit"])
-            _of_threads(found, host, name, plan, processes)
-            _of_memory(found, host, name, plan, processes)
+            _add_thread_samples(found, host, name, plan, processes)
+            _add_memory_samples(found, host, name, plan, processes)
         except TuningError:
             continue  # It does not run, which its own metrics tell by their absence.
         for kind, by_cpu in counted.items():
@@ -110,7 +110,7 @@ def measured(root: str = "/") -> dict[str, dict[str, float]]:
     return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
 
 
-def _of_threads(
+def _add_thread_samples(
     found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     """Add what the threads that compute have waited and lost; where none is bound to its CPUs, of all threads."""
@@ -122,7 +122,7 @@ def _of_threads(
     found[WAITED].append((labels, round(sum(thread.waited or 0.0 for thread in computing), 3)))
 
 
-def _of_memory(
+def _add_memory_samples(
     found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     planned = set(parse_cpulist(plan["expect"]["nodes"]))

@@ -134,10 +134,10 @@ def run(
     trial = Trial()
     end = clock.monotonic() + question.limit
     if task in QUESTIONS:
-        _ask_for_rows(trial, url, end, key, clock, task, model)
+        _request_vectors(trial, url, end, key, clock, task, model)
         return trial
-    before = _metrics(url, question.limit, key, model)
-    trial.speculative = _speculative(url, end - clock.monotonic(), key, model)
+    before = _read_metrics(url, question.limit, key, model)
+    trial.speculative = _can_speculate(url, end - clock.monotonic(), key, model)
     trial.others = round(sum(before.get(name, 0) for name in LLAMA.in_work))
     timings: Numbers = {}
     first = last = 0.0
@@ -158,7 +158,7 @@ def run(
         trial.reason += (
             f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
         )
-    _count(trial, before, _metrics(url, AFTERWARDS, key, model), timings)
+    _count_guesses(trial, before, _read_metrics(url, AFTERWARDS, key, model), timings)
     return trial
 
 
@@ -166,7 +166,7 @@ def run_with_usage(url: str, key: str | None, clock: Any, question: Question, mo
     """Ask a server for some tokens at the API of OpenAI, which tells only how many tokens it has made."""
     trial = Trial()
     end = clock.monotonic() + question.limit
-    before = _metrics(url, question.limit, key, None)
+    before = _read_metrics(url, question.limit, key, None)
     trial.others = round(sum(before.get(name, 0) for name in row.in_work))
     body = {
         "model": model,
@@ -203,7 +203,7 @@ def to_model(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "model": model} if model else body
 
 
-def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
+def _count_guesses(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
     """Take the counters' difference; where they stand still or are not there, what the answer itself says.
 
     Of a request that was cut off, the server counts only later. Counters of a server that began anew in between tell
@@ -220,7 +220,7 @@ def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> N
         trial.accepted = round(timings.get("draft_n_accepted", 0))
 
 
-def _ask_for_rows(
+def _request_vectors(
     trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
 ) -> None:
     """Have some texts turned into vectors, or compared with another one. Their tokens are read and none is made."""
@@ -260,13 +260,13 @@ def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | No
     return stream.parsed(text)
 
 
-def _metrics(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
+def _read_metrics(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
     """Return the counters by name, none where the server does not tell them."""
     status, text = server_http.ask(url, server_http.of_model("/metrics", model), timeout, key)
     return server_http.parse_metrics(text) if status == 200 else {}
 
 
-def _speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
+def _can_speculate(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
     status, text = server_http.ask(url, server_http.of_model("/slots", model), timeout, key)
     slots = stream.parsed(text) if status == 200 else None
     told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []

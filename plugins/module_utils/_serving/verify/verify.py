@@ -69,7 +69,7 @@ def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
     """
     items = [loaded(serving(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
-    states = _states(host, name, plan) if items[0].verdict == OK else {}
+    states = _read_model_states(host, name, plan) if items[0].verdict == OK else {}
     for model in plan["models"]:
         label = f"{name}/{model}"
         if states.get(model) == http.LOADED:
@@ -83,7 +83,7 @@ def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item]
     return items, facts
 
 
-def _states(host: Host, name: str, plan: Plan) -> dict[str, str]:
+def _read_model_states(host: Host, name: str, plan: Plan) -> dict[str, str]:
     try:
         return http.states(plan["url"], http.HEALTH_TIMEOUT, keys.key_of(host.fs, plan["unit"], plan["key_file"]))
     except TuningError:
@@ -100,17 +100,17 @@ def of_instance(
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
     first = serving(name, plan)
     if first.verdict != OK:
-        trial = _failed("it does not serve.")
+        trial = _failed_trial("it does not serve.")
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
-        watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-        trial = _tried(host, name, plan, clock, question, model)
-        proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
+        watches = {one: _start_watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
+        trial = _try_request(host, name, plan, clock, question, model)
+        proofs = {one: _finish_watch(watch, trial) for one, watch in watches.items()}
     places = [placement(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()]
     places.append(jitter.item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
     serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
     items = [serves, speculation(label, plan, trial), *places, speed(label, trial, question)]
-    return items, _facts(trial, proofs[name]), trial
+    return items, _measured_facts(trial, proofs[name]), trial
 
 
 def serving(name: str, plan: Plan) -> Item:
@@ -160,7 +160,7 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
     return _item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
 
 
-def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
+def _try_request(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
         key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
         row = ENGINES[plan["engine"]]
@@ -168,10 +168,10 @@ def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question, mo
             return trials.run_with_usage(plan["url"], key, clock, question, plan["details"]["alias"], row)
         return trials.run(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
-        return _failed(str(error))
+        return _failed_trial(str(error))
 
 
-def _failed(reason: str) -> Trial:
+def _failed_trial(reason: str) -> Trial:
     trial = trials.Trial()
     trial.reason = reason
     return trial
@@ -215,14 +215,14 @@ def speed(name: str, trial: Trial, question: Question = trials.PLAIN) -> Item:
     return _item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 
-def _watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> Watch | str:
+def _start_watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> Watch | str:
     try:
         return Watch(host, {**expect, "service": unit}, clock)
     except TuningError as error:
         return str(error)
 
 
-def _proof(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
+def _finish_watch(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
     if isinstance(watch, str):
         return watch
     if not trial.tokens and not trial.others:
@@ -247,19 +247,19 @@ def placement(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
     return _item("placement", name, UNKNOWN if unknown else OK, sentence)
 
 
-def _facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
+def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
     return {
         "drafts": trial.drafts,
         "drafted": trial.drafted,
         "accepted": trial.accepted,
         "acceptance": None if trial.acceptance is None else round(trial.acceptance, 3),
         "tokens_per_second": None if trial.rate is None else round(trial.rate, 2),
-        "locality": {} if isinstance(proof, str) else _locality(proof.get("memory", [])),
+        "locality": {} if isinstance(proof, str) else _compute_locality(proof.get("memory", [])),
         "jitter": None if isinstance(proof, str) else proof.get("noise"),
     }
 
 
-def _locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
+def _compute_locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
     """Return by node the share of the mapped weights, or of all anonymous memory where the weights lie in there."""
     for kind in ("weights", "anonymous"):
         total: dict[str, int] = {}

@@ -70,7 +70,7 @@ class VllmEngine(Engine):
         free = free_memory_beside(host, options, [], held, before)
         member = self._member_of(options)
         service = plan.plan_vllm(options, host, capabilities, free, before, member)
-        service.placement.environment = self._environment(service, capabilities, member)
+        service.placement.environment = self._process_variables(service, capabilities, member)
         return service
 
     def is_served_here(self, service: InstancePlan) -> bool:
@@ -129,7 +129,7 @@ class VllmEngine(Engine):
             "LimitNOFILE=65536",
         ]
         parts.last = [f"AllowedMemoryNodes={service.expect['nodes']}"]
-        parts.peers = _peers(options, member)
+        parts.peers = _allowed_peers(options, member)
         parts.needs_other_hosts = member is not None
         parts.restart = "always" if member else "on-failure"
         parts.hardening = probe.HARDENING
@@ -139,7 +139,9 @@ class VllmEngine(Engine):
         """Return the place of this host in the group of an instance; None where it is not in it."""
         return self.member if self.member and self.member.instance == options.name else None
 
-    def _environment(self, service: InstancePlan, capabilities: Capabilities, member: Member | None) -> dict[str, str]:
+    def _process_variables(
+        self, service: InstancePlan, capabilities: Capabilities, member: Member | None
+    ) -> dict[str, str]:
         options = service.options
         variables: dict[str, Any] = {"VLLM_CPU_OMP_THREADS_BIND": "|".join(service.parameters["ranks"])}
         if member:
@@ -166,7 +168,7 @@ def _supervisor_command(options: OptionTable, member: Member) -> list[str]:
     return [HOST_TOOL, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
 
 
-def _peers(options: OptionTable, member: Member | None) -> list[str] | None:
+def _allowed_peers(options: OptionTable, member: Member | None) -> list[str] | None:
     """Return the addresses that the unit talks to; None for all."""
     if member:
         clients = [*options.clients] if member.port is None else []

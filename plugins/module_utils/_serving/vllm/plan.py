@@ -85,7 +85,7 @@ def plan_vllm(
     expect["busy_cpus"] = format_cpulist(busy)
     wants = {"ranks": [format_cpulist(cpus) for cpus in ranks.values()], "hosts": hosts, "threads": len(busy)}
     need = MemoryNeed(share, options.kv_cache_bytes * len(ranks), 0)
-    remarks = _remarks(options, capabilities, http, member)
+    remarks = _list_remarks(options, capabilities, http, member)
     service = InstancePlan(options, placement, need, wants, None, [], [], expect, remarks)
     service.files = files
     service.details = {
@@ -179,7 +179,9 @@ def _refuse_too_little_memory(options: VllmOptions, nodes: Sequence[int], weight
             )
 
 
-def _remarks(options: VllmOptions, capabilities: Capabilities, http: Sequence[int], member: Member | None) -> list[str]:
+def _list_remarks(
+    options: VllmOptions, capabilities: Capabilities, http: Sequence[int], member: Member | None
+) -> list[str]:
     remarks = []
     if "--shutdown-timeout" not in capabilities.flags:
         remarks.append("This vLLM has no --shutdown-timeout: a request that begins while it is stopped is broken off.")

@@ -106,10 +106,10 @@ def read_capabilities(host: Host, options: VllmOptions) -> Capabilities:
             "elsewhere, with a Python that is elsewhere."
         )
     if not os.path.exists(python):
-        raise BadRequest(f"{python} runs no vLLM: there is no such file. {_way_out()}")
-    described = _run(options, [python, "-c", DESCRIBE])
+        raise BadRequest(f"{python} runs no vLLM: there is no such file. {_advice()}")
+    described = _run_program(options, [python, "-c", DESCRIBE])
     if described.code:
-        raise BadRequest(f"{python} runs no vLLM: {_last_line(described)}. {_way_out()}")
+        raise BadRequest(f"{python} runs no vLLM: {_last_line(described)}. {_advice()}")
     facts = json.loads(described.out)
     if not facts["numa"]:
         # Without the library vLLM prints a warning, and never serves.
@@ -135,7 +135,7 @@ def _argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> 
     if text is None:
         python, folder = options.binary, options.folder
         words = [f"{folder}/bin/vllm", "serve"] if whole else [python, "-m", MODULE]
-        listed = _run(options, [*words, "--help=all"])
+        listed = _run_program(options, [*words, "--help=all"])
         if listed.code:
             raise BadRequest(f"{name} does not list its arguments: {_last_line(listed)}.")
         text = listed.out
@@ -145,7 +145,7 @@ def _argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> 
     return text
 
 
-def _run(options: VllmOptions, words: Sequence[str]) -> CommandResult:
+def _run_program(options: VllmOptions, words: Sequence[str]) -> CommandResult:
     home = ["Environment=HOME=/tmp VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1"]
     return sandbox.run_in_sandbox([*walls.of_trial(options, [], HARDENING), *home], words, SECONDS)
 
@@ -155,5 +155,5 @@ def _last_line(result: CommandResult) -> str:
     return lines[-1].rstrip(".") if lines else f"exit code {result.code}"
 
 
-def _way_out() -> str:
+def _advice() -> str:
     return "Name what is to be installed in vllm_packages, or the folder where it is in vllm_folder."

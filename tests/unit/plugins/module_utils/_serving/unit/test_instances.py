@@ -305,7 +305,7 @@ def planned(**asked: object) -> InstancePlan:
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
-    planning._reserve(free, planned())
+    planning._reserve_for(free, planned())
     assert free.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
 
 
@@ -313,16 +313,16 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
     tree = services.Service(tmp_path).tree
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
-    memory, dummy = zip(*planning._held_by_unit(Host(tree.fs), "llama.service"))
+    memory, dummy = zip(*planning._list_memory_of_unit(Host(tree.fs), "llama.service"))
     assert len(memory) == 1
     tree.put(f"{services.UNIT}/cgroup.procs", "100\n200")
-    both, dummy = zip(*planning._held_by_unit(Host(tree.fs), "llama.service"))
+    both, dummy = zip(*planning._list_memory_of_unit(Host(tree.fs), "llama.service"))
     assert both == (memory[0], {1: 512 * 4096})
 
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
-    planning._reserve(free, planned(hugepages="pool"))
+    planning._reserve_for(free, planned(hugepages="pool"))
     assert free.available == {0: 10 * GIB, 1: 10 * GIB}
     assert free.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
 
@@ -334,6 +334,6 @@ def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path)
     (tmp_path / "staged").touch()
     service.staged = {str(tmp_path / "new"): str(tmp_path / "none"), str(tmp_path / "old"): str(tmp_path / "staged")}
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
-    planning._reserve(free, service)
+    planning._reserve_for(free, service)
     assert free.available == {0: 9 * GIB, 1: 9 * GIB}
     assert free.free == {(0, 2048): 99, (1, 2048): 99}

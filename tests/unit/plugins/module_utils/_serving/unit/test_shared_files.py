@@ -180,7 +180,7 @@ def test_the_process_of_a_draft_takes_memory_of_its_own_nodes(host: Host, model:
     )
     assert one.rpc is not None and (one.placement.nodes, one.rpc.placement.nodes) == ((0,), (1,))
     free = FreeMemory(dict.fromkeys(range(4), 200 * GB))
-    planning._reserve(free, one)
+    planning._reserve_for(free, one)
     assert free.available == {
         0: 200 * GB - one.need.total,
         1: 200 * GB - one.rpc.need.total,

@@ -24,7 +24,7 @@ from .._serving.options.unit_names import instance_unit
 from .._serving.unit import instances
 from .._serving.unit.installed import SECTION, installed_units, plan_of
 from .._serving.unit.instance import Instance, restarts
-from .._serving.unit.walls import of_trial
+from .._serving.unit.walls import trial_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class Candidates:
         self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
         self.own = Variant(None, target.arguments)
         self.service, self._files = self._planned({})
-        self._server: Capabilities = probe.capabilities(self.service.options.binary, of_trial(self.service.options, []))
+        self._server: Capabilities = probe.capabilities(
+            self.service.options.binary, trial_settings(self.service.options, [])
+        )
         self._known = {self._files[self._path]: "the default"}
         said = server_arguments.arguments(self.service.parameters, self._server)
         #: What stands before the arguments of the process: its program, of a script that of the interpreter too.

@@ -130,7 +130,7 @@ def find(
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     if plan["models"]:
         raise BadRequest(f"{name} has several models, which share its CPUs. Measure an instance that has one.")
-    item = verify.serving(name, plan)
+    item = verify.serving_item(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = running(host, plan["unit"])

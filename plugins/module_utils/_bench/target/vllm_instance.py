@@ -64,7 +64,7 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
         return measured_instance.find(host, name, limit, clock)
     if not plan["url"]:
         raise BadRequest(f"{name} is a part of an instance on several hosts. Measure it on the host that answers.")
-    item = verify.serving(name, plan)
+    item = verify.serving_item(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = measured_instance.running(host, plan["unit"])

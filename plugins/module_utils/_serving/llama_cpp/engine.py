@@ -52,7 +52,7 @@ class LlamaEngine(Engine):
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
         """Return what the binary can do, which it is asked behind the walls of its unit."""
-        return probe.capabilities(options.binary, walls.of_trial(options, []))
+        return probe.capabilities(options.binary, walls.trial_settings(options, []))
 
     def model_files(self, options: Options) -> list[str]:
         """Return the files that have a header of GGUF, the first one of a model in several files."""
@@ -98,7 +98,7 @@ class LlamaEngine(Engine):
         programs = dict(capabilities.files)
         if service.rpc:
             binary = units.rpc_binary(options)
-            programs.update(probe.program_files(binary, walls.of_trial(options, [binary])))
+            programs.update(probe.program_files(binary, walls.trial_settings(options, [binary])))
         return programs
 
     def keys_changed_at(self, options: Options, capabilities: Capabilities) -> int | None:
@@ -121,7 +121,7 @@ class LlamaEngine(Engine):
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
             reach(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
-        behind = walls.of_trial(options, service.files)
+        behind = walls.trial_settings(options, service.files)
         refuse_unreadable(options, list(service.files), service.staged, behind)
         probe.dry_run(options.binary, arguments, behind)
         if options.binary not in self._token_remarks:

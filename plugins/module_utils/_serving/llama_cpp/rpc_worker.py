@@ -85,8 +85,8 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
     options = parse_worker_options(asked)
     parse_worker_addresses(asked)
     behind = [
-        *walls.user(options),
-        *walls.network("127.0.0.1"),
+        *walls.user_lines(options),
+        *walls.loopback_lines("127.0.0.1"),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([options.binary]),
     ]
@@ -121,7 +121,7 @@ def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
         "",
         "[Service]",
         "Type=exec",
-        *walls.user(worker.options),
+        *walls.user_lines(worker.options),
         f"StateDirectory={STATE}",
         "StateDirectoryMode=0700",
         f"Environment=LLAMA_CACHE={FOLDERS[0]}",
@@ -131,7 +131,7 @@ def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
         "RestartSec=2",
         "OOMPolicy=stop",
         *placement_lines(worker.placement),
-        *walls.members(worker.clients),
+        *walls.peer_lines(worker.clients),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
         "",

@@ -101,13 +101,13 @@ def _draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     ]
     run = [
         "Type=exec",
-        *walls.user(options),
+        *walls.user_lines(options),
         f"ExecStart={format_command_line(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *files.restart_lines(options),
         *files.LOG,
         *files.placement_lines(rpc.placement),
-        *walls.network(LOOPBACK[0]),
+        *walls.loopback_lines(LOOPBACK[0]),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
     ]

@@ -38,12 +38,12 @@ END, LONGEST = "-next", 35
 MOMENT = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
 
 
-def name_of(name: str) -> str:
+def twin_name(name: str) -> str:
     """Return the name of an instance while it is beside the one that runs."""
     return f"{name[:LONGEST]}{END}"
 
 
-def planned(
+def plan_twin(
     engine: Engine,
     host: Host,
     raw: Mapping[str, Any],
@@ -53,7 +53,7 @@ def planned(
     runs: Mapping[str, Any] | None,
 ) -> InstancePlan:
     """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
-    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
+    asked = dict(raw, name=twin_name(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
     if raw.get("rpc_port"):
         asked["rpc_port"] = find_free_port()
     options = engine.options.parse(asked)
@@ -71,7 +71,7 @@ def find_free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def prove(files: Mapping[str, str]) -> None:
+def prove_twin(files: Mapping[str, str]) -> None:
     """Start the units with these texts by path, the first of which needs the others, and remove them again.
 
     TuningError says why the instance does not serve; the one that runs was not touched.

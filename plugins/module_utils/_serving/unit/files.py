@@ -107,7 +107,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
     ]
     run = [
         "Type=exec",
-        *walls.user(options),
+        *walls.user_lines(options),
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         *parts.first,
         *parts.before,
@@ -124,7 +124,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *LOG,
         *placement_lines(service.placement),
         *parts.last,
-        *([] if parts.peers is None else walls.members(parts.peers)),
+        *([] if parts.peers is None else walls.peer_lines(parts.peers)),
         *parts.hardening,
         *sandbox.visible_folder_settings([*parts.files, parts.program]),
         *unit_settings.format_section_lines(options.unit_settings, is_unit_section=False),
@@ -190,7 +190,7 @@ def after_lines(is_local: bool, *units: str) -> list[str]:
 
 def limit_lines(service: InstancePlan, without_limit: bool = False) -> list[str]:
     """Return how often a unit may start. A host that it depends on may be away for a long time, as for repair."""
-    interval = 0 if without_limit else timing.interval(service)
+    interval = 0 if without_limit else timing.restart_window(service)
     return [f"StartLimitIntervalSec={interval}", f"StartLimitBurst={service.options.restart_limit}"]
 
 
@@ -207,7 +207,7 @@ def placement_lines(placement: Placement) -> list[str]:
         lines.append(f"CPUAffinity={format_cpulist(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):
         lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={format_cpulist(placement.nodes)}"]
-    return [*lines, *walls.environment(placement.environment)]
+    return [*lines, *walls.environment_lines(placement.environment)]
 
 
 def plan_section(

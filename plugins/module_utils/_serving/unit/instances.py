@@ -177,7 +177,7 @@ class Planner:
             self.services.append(service)
             return None
         before = self._installed.get(options.name)
-        service.rate = timing.rate_of(before)
+        service.rate = timing.rate_of_unit(before)
         arguments = engine.arguments(service, capabilities)
         loaded = _read_loaded_files(engine, service, capabilities)
         files = engine.unit_files(service, arguments, *loaded)
@@ -190,11 +190,11 @@ class Planner:
             service.remarks += engine.try_start(self.host, service, capabilities, arguments)
             if service.files:
                 largest = max(service.files, key=lambda path: service.files[path][0])
-                service.rate = timing.rate(disk.speed(largest))
+                service.rate = timing.choose_read_rate(disk.measure_read_speed(largest))
             files = engine.unit_files(service, arguments, *loaded)
         if is_restart and options.update_order == "start_first":
             proof = self._start_beside(raw, service, capabilities, before)
-        service.remarks += timing.remarks(service)
+        service.remarks += timing.start_remarks(service)
         self.services.append(service)
         return Instance(options.name, files, service, self.root, proof, engine.row)
 
@@ -202,7 +202,7 @@ class Planner:
         self, raw: Mapping[str, Any], service: InstancePlan, capabilities: Any, before: str | None
     ) -> Callable[[], None] | None:
         """Return what starts the new instance beside the one that runs; None where there is no room for both."""
-        twin = beside.name_of(service.name)
+        twin = beside.twin_name(service.name)
         if twin in [*self._names, *self._installed]:
             raise BadRequest(f"update_order start_first needs the name {twin} for a while.")
         ended = _memory_freed_by(self._held, [*self.gone, *(other.name for other in self.services)])
@@ -227,12 +227,14 @@ def _make_proof(
 ) -> Callable[[], None] | None:
     """Return what starts an instance beside the one that runs; None, and a remark, where there is no room for both."""
     try:
-        twin = beside.planned(engine, host, raw, capabilities, ended, before, running_plan)
+        twin = beside.plan_twin(engine, host, raw, capabilities, ended, before, running_plan)
     except BadRequest as error:
         service.remarks.append(f"update_order: what runs is stopped first, for want of room. {error}")
         return None
     arguments = engine.arguments(twin, capabilities)
-    return partial(beside.prove, engine.unit_files(twin, arguments, *_read_loaded_files(engine, twin, capabilities)))
+    return partial(
+        beside.prove_twin, engine.unit_files(twin, arguments, *_read_loaded_files(engine, twin, capabilities))
+    )
 
 
 def _read_loaded_files(

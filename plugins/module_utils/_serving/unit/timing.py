@@ -31,12 +31,12 @@ def start_timeout(service: InstancePlan) -> int:
     return int(service.options.start_timeout or LEAST + _total_file_bytes(service) // (service.rate or RATES[0]))
 
 
-def rate(speed: float | None) -> int:
+def choose_read_rate(speed: float | None) -> int:
     """Return the rate to count with where a file comes at this speed, in bytes per second."""
     return next((one for one in RATES if speed is None or 2 * one <= speed), RATES[-1])
 
 
-def rate_of(text: str | None) -> int:
+def rate_of_unit(text: str | None) -> int:
     """Return the rate that the text of a unit was made with, which holds until its server is started again."""
     return int((plan_of(text or "") or {}).get("rate") or RATES[0])
 
@@ -55,12 +55,12 @@ def longest_cycle(service: InstancePlan) -> int:
     return int(reads * (start_timeout(service) + MARGIN) + MARGIN + stop + options.restart_seconds)
 
 
-def interval(service: InstancePlan) -> int:
+def restart_window(service: InstancePlan) -> int:
     """Return in which time starts are counted."""
     return int(service.options.restart_limit_seconds or service.options.restart_limit * longest_cycle(service))
 
 
-def remarks(service: InstancePlan) -> list[str]:
+def start_remarks(service: InstancePlan) -> list[str]:
     """Tell of files that come slowly, and of an interval that is too short for the limit to be ever reached."""
     slow = []
     if (service.rate or RATES[0]) < RATES[0] and not service.options.start_timeout:
@@ -73,7 +73,7 @@ def remarks(service: InstancePlan) -> list[str]:
             *slow,
             "restart_limit_seconds has no effect with rpc_workers: such a server is started until it serves.",
         ]
-    asked, need = interval(service), service.options.restart_limit * longest_cycle(service)
+    asked, need = restart_window(service), service.options.restart_limit * longest_cycle(service)
     if asked >= need:
         return slow
     return [

@@ -72,7 +72,7 @@ def ask(
         # That it does not serve, or has no key, is told below, with all that is to say about it.
         text = prompt
     question = trials.Question(text, tokens, limit, at_most=not all_tokens)
-    items, facts, trial = verify.of_instance(host, name, plan, clock, question, model)
+    items, facts, trial = verify.check_instance(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
         found = f"{trial.drafted} tokens, none of them right" if trial.guessed else "nothing"

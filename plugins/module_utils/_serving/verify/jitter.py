@@ -26,7 +26,7 @@ TICKS, DEVICES, SWITCHES, WAITED = 40.0, 20.0, 20.0, 0.05
 ISOLATED, TICKLESS = "/sys/devices/system/cpu/isolated", "/sys/devices/system/cpu/nohz_full"
 
 
-def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str) -> Item:
+def jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str) -> Item:
     """Return the item on an instance that computes on these CPUs; a text is why nothing was seen of its place."""
     key, title = f"jitter/{name}", f"jitter of {name}"
     cpus = set(parse_cpulist(busy_cpus))

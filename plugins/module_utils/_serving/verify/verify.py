@@ -46,11 +46,11 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
         if plan is not None and not plan["url"]:
             items += worker.list_part_items(host, instance, plan, clock)
         elif plan is not None and plan["models"]:
-            more, measured = of_router(host, name, plan, clock)
+            more, measured = check_router(host, name, plan, clock)
             items += more
             facts.update(measured)
         elif plan is not None:
-            more, facts[name], dummy = of_instance(host, name, plan, clock)
+            more, facts[name], dummy = check_instance(host, name, plan, clock)
             items += more
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
@@ -62,18 +62,18 @@ def _item(kind: str, name: str, verdict: str, sentence: str, found: object = Non
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
-def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
+def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
     """Ask each model of a router that is in memory; another one stays where it is, since it might push one of them out.
 
     Returns the items on the instance and its models, and by their names what was measured.
     """
-    items = [loaded(serving(name, plan), name, plan)]
+    items = [with_replaced_files(serving_item(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
     states = _read_model_states(host, name, plan) if items[0].verdict == OK else {}
     for model in plan["models"]:
         label = f"{name}/{model}"
         if states.get(model) == http.LOADED:
-            (serves, *more), facts[label], dummy = of_instance(host, name, plan, clock, model=model)
+            (serves, *more), facts[label], dummy = check_instance(host, name, plan, clock, model=model)
             items[0] = items[0] if serves.verdict == OK else serves
             items += more
         else:
@@ -90,7 +90,7 @@ def _read_model_states(host: Host, name: str, plan: Plan) -> dict[str, str]:
         return {}
 
 
-def of_instance(
+def check_instance(
     host: Host, name: str, plan: Plan, clock: Any, question: Question = trials.PLAIN, model: str | None = None
 ) -> tuple[list[Item], Facts, Trial]:
     """Ask an instance, or a model of a router; return the items on it, what was measured, and what came of it."""
@@ -98,7 +98,7 @@ def of_instance(
     units = {name: (plan["unit"], plan["expect"])}
     if plan["rpc"]:
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
-    first = serving(name, plan)
+    first = serving_item(name, plan)
     if first.verdict != OK:
         trial = _failed_trial("it does not serve.")
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
@@ -106,14 +106,14 @@ def of_instance(
         watches = {one: _start_watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
         trial = _try_request(host, name, plan, clock, question, model)
         proofs = {one: _finish_watch(watch, trial) for one, watch in watches.items()}
-    places = [placement(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()]
-    places.append(jitter.item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
-    serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
-    items = [serves, speculation(label, plan, trial), *places, speed(label, trial, question)]
+    places = [placement_item(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()]
+    places.append(jitter.jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
+    serves = with_missing_model(with_replaced_files(first, name, plan), name, plan, proofs[name])
+    items = [serves, speculation_item(label, plan, trial), *places, speed_item(label, trial, question)]
     return items, _measured_facts(trial, proofs[name]), trial
 
 
-def serving(name: str, plan: Plan) -> Item:
+def serving_item(name: str, plan: Plan) -> Item:
     """Return the item on whether the unit of an instance is active and its server serves."""
     unit = plan["unit"]
     try:
@@ -132,7 +132,7 @@ def serving(name: str, plan: Plan) -> Item:
     return _item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", word)
 
 
-def loaded(item: Item, name: str, plan: Plan) -> Item:
+def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
     """Return the item of a server that serves as wrong when a file that it was planned with is another one by now."""
     other = replaced_files(plan) if item.verdict == OK else []
     if not other:
@@ -144,7 +144,7 @@ def loaded(item: Item, name: str, plan: Plan) -> Item:
     return _item("service", name, WRONG, sentence, item.found)
 
 
-def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
+def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
     """Return the item of a server that serves as wrong when none of its processes has the model in memory.
 
     Either it is mapped, or read into memory that has at least half of the size of the largest file.
@@ -177,7 +177,7 @@ def _failed_trial(reason: str) -> Trial:
     return trial
 
 
-def speculation(name: str, plan: Plan, trial: Trial) -> Item:
+def speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
     """Judge whether tokens are guessed before they are computed, where that was planned."""
     kinds = ", ".join(plan["speculation"])
     if not kinds:
@@ -205,7 +205,7 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
     return _item("speculation", name, UNKNOWN, sentence)
 
 
-def speed(name: str, trial: Trial, question: Question = trials.PLAIN) -> Item:
+def speed_item(name: str, trial: Trial, question: Question = trials.PLAIN) -> Item:
     """Tell the speed; there is none that it must have."""
     if not trial.tokens or trial.rate is None:
         return _item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
@@ -233,7 +233,7 @@ def _finish_watch(watch: Watch | str, trial: Trial) -> Mapping[str, Any] | str:
         return str(error)
 
 
-def placement(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
+def placement_item(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
     """Sum up the proof of where a unit is; a text is the reason for which there is none."""
     if isinstance(proof, str):
         return _item("placement", name, UNKNOWN, f"Not known: {proof}")

@@ -101,7 +101,7 @@ class VllmEngine(Engine):
     ) -> list[str]:
         """Try behind the walls of the unit whether it can read its model."""
         files, options = list(service.files), service.options
-        refuse_unreadable(options, files, [], walls.of_trial(options, files, probe.HARDENING))
+        refuse_unreadable(options, files, [], walls.trial_settings(options, files, probe.HARDENING))
         return []
 
     def unit_files(

@@ -147,7 +147,7 @@ def _argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> 
 
 def _run_program(options: VllmOptions, words: Sequence[str]) -> CommandResult:
     home = ["Environment=HOME=/tmp VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1"]
-    return sandbox.run_in_sandbox([*walls.of_trial(options, [], HARDENING), *home], words, SECONDS)
+    return sandbox.run_in_sandbox([*walls.trial_settings(options, [], HARDENING), *home], words, SECONDS)
 
 
 def _last_line(result: CommandResult) -> str:

@@ -67,7 +67,7 @@ class Planned:
         self.given: dict[str, Any] = {}
         patch.setattr(module.instances, "knobs_of", self.knobs_of)
         patch.setattr(module.probe, "capabilities", lambda binary, walls: None)
-        patch.setattr(module, "of_trial", lambda options, files: [])
+        patch.setattr(module, "trial_settings", lambda options, files: [])
         patch.setattr(module.server_arguments, "arguments", lambda wants, server: wants)
         self.words = find(here.host(), "chat").arguments
 

@@ -249,7 +249,7 @@ def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
 def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found holds until the next one, so that a second run changes nothing."""
     speeds: list[float | None] = [30e6, 90e6]
-    monkeypatch.setattr(instances.disk, "speed", lambda path: speeds.pop(0))
+    monkeypatch.setattr(instances.disk, "measure_read_speed", lambda path: speeds.pop(0))
     tries.model.parts[0].size = 10**9
     unit = tries.root / "etc/systemd/system/llama-chat.service"
     tries.install()
@@ -265,7 +265,7 @@ def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monke
 def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"update_order": "start_first"}
     proven: list[list[str]] = []
-    monkeypatch.setattr(instances.beside, "prove", lambda files: proven.append(list(files)))
+    monkeypatch.setattr(instances.beside, "prove_twin", lambda files: proven.append(list(files)))
     monkeypatch.setattr(instances.beside, "plan_beside", lambda engine, host, options, *others: tries.planned(options))
     tries.install()
 

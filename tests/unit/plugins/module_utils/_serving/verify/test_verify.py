@@ -59,13 +59,13 @@ UNTOLD = {"drafts": None, "drafted": None, "accepted": None}
     ],
 )
 def test_whether_it_speculates(seen: dict[str, Any], verdict: str, words: str) -> None:
-    item = verify.speculation("chat", plan(), trial(**seen))
+    item = verify.speculation_item("chat", plan(), trial(**seen))
     assert (item.name, item.verdict) == ("speculation/chat", verdict)
     assert re.search(words, item.sentence), item.sentence
 
 
 def test_who_was_not_told_to_speculate_is_not_asked() -> None:
-    assert verify.speculation("chat", plan(speculation=[]), trial()).verdict == "unasked"
+    assert verify.speculation_item("chat", plan(speculation=[]), trial()).verdict == "unasked"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_who_was_not_told_to_speculate_is_not_asked() -> None:
     ],
 )
 def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) -> None:
-    item = verify.speed("chat", trial(**seen))
+    item = verify.speed_item("chat", trial(**seen))
     assert (item.verdict, item.sentence, item.found) == (verdict, sentence, "12.5" if verdict == "ok" else None)
 
 
@@ -107,7 +107,7 @@ def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) ->
 )
 def test_the_worst_verdict_counts(verdicts: dict[str, str], verdict: str, sentence: str) -> None:
     rows = [{"name": name, "verdict": word, "sentence": f"{name} is {word}."} for name, word in verdicts.items()]
-    item = verify.placement("chat", {"verdicts": rows}, "llama-chat.service")
+    item = verify.placement_item("chat", {"verdicts": rows}, "llama-chat.service")
     assert (item.name, item.verdict, item.sentence) == ("placement/chat", verdict, sentence)
 
 

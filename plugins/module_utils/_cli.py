@@ -89,9 +89,9 @@ def main(arguments: Sequence[str]) -> int:
 
         return cli.main(arguments[1:])
     if arguments and arguments[0] == "group":
-        from . import _lifeline
+        from . import _group_supervisor
 
-        return _lifeline.main(arguments[1:])
+        return _group_supervisor.main(arguments[1:])
     if arguments and arguments[0] == "agent":
         from . import _agent
 

@@ -128,7 +128,7 @@ class Switch:
         trial.change_unit(unit, variant.lines)
         for file in self.target.plan["mapped"]:
             # Its pages would stay on the nodes of the arm before.
-            cache.drop(file)
+            cache.drop_file(file)
         trial.restart(unit)
         self.starts += 1
         self.target = find(self.host(), self.target.name, self._limit, self._clock, variant.plan)

@@ -123,7 +123,7 @@ def ask(server: Server, prompt: Prompt) -> Answer:
     begun = clock.monotonic()
     end = begun + server.limit
     try:
-        with closing(stream.events(server.url, body, end, server.key, clock, api.path)) as events:
+        with closing(stream.request_events(server.url, body, end, server.key, clock, api.path)) as events:
             for event in events:
                 now = clock.monotonic()
                 text = api.text(event)

@@ -61,9 +61,9 @@ class Llama:
 
     def timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
         """Return tokens (``_n``) and milliseconds (``_ms``) of an answer."""
-        found = stream.numbers(final.get("timings"))
+        found = stream.numeric_values(final.get("timings"))
         # Builds without cache_n tell how many tokens the whole prompt has.
-        whole = stream.numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
+        whole = stream.numeric_values(final).get("tokens_evaluated", found.get("prompt_n", 0))
         return {"cache_n": whole - found.get("prompt_n", 0), **found}
 
     def untold(self, missing: str) -> str:
@@ -111,8 +111,8 @@ class Vllm:
     def timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
         """Return tokens and milliseconds; those of the client, and none for text that came all at once."""
         usage = final["usage"]
-        cached = stream.numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
-        counted = stream.numbers(usage)
+        cached = stream.numeric_values(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
+        counted = stream.numeric_values(usage)
         read, made = counted.get("prompt_tokens", 0), counted.get("completion_tokens", 0)
         found = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": made}
         if len(chunks) > 1 and made > 1:

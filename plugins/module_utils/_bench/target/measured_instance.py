@@ -17,7 +17,7 @@ from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import http as server_http
 from ..._serving.hooks import stream
-from ..._serving.hooks.keys import key_of
+from ..._serving.hooks.keys import read_key_of_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -110,7 +110,7 @@ class Target:
     def told(self, path: str) -> Any:
         """Return what the server says of itself, None where it says nothing."""
         status, text = server_http.ask(self.server.url, path, TIMEOUT, self.server.key)
-        return stream.parsed(text) if status == 200 else None
+        return stream.parse_json(text) if status == 200 else None
 
 
 def find(
@@ -134,7 +134,7 @@ def find(
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = running(host, plan["unit"])
-    server = Server(plan["url"], key_of(host.fs, plan["unit"], plan["key_file"]), limit, clock)
+    server = Server(plan["url"], read_key_of_unit(host.fs, plan["unit"], plan["key_file"]), limit, clock)
     return Target(name, plan, server, words, process)
 
 

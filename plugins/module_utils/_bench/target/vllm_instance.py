@@ -13,7 +13,7 @@ import time
 
 from ..._errors import BadRequest, TuningError
 from ..._serving.catalogue import VLLM
-from ..._serving.hooks.keys import key_of
+from ..._serving.hooks.keys import read_key_of_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -68,5 +68,5 @@ def find(host: Host, name: str | None, limit: float = LIMIT, clock: Any = time) 
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = measured_instance.running(host, plan["unit"])
-    key = key_of(host.fs, plan["unit"], plan["key_file"])
+    key = read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
     return Target(name, plan, Server(plan["url"], key, limit, clock, Vllm(plan["details"]["alias"])), words, process)

@@ -55,44 +55,44 @@ class Cached:
         return ", ".join(shares) or "no node"
 
 
-def place(path: str, policy: str, nodes: Sequence[int]) -> str:
+def place_file(path: str, policy: str, nodes: Sequence[int]) -> str:
     """Drop a file from the page cache when it is not where a policy wants it, and return a sentence on the result."""
     want = f"{policy} on nodes {format_cpulist(nodes)}"
-    cached = look(path)
+    cached = sample_file(path)
     if not cached.pages:
         return f"{path} is not in the page cache, so it will be read under the policy ({want})."
     share = 100 * cached.pages / cached.looked
     found = f"{path}: {share:.0f} % of it is in the page cache, of that {cached}"
     if cached.elsewhere(policy, nodes) <= TOLERATED:
         return f"{found}, as the policy wants it ({want})."
-    drop(path)
-    left = look(path)
+    drop_file(path)
+    left = sample_file(path)
     misplaced = f"{found}, but the policy wants {want}"
     if not left.pages:
         return f"{misplaced}: dropped, it will be read again."
     stays = 100 * left.pages / left.looked
-    users = ", ".join(mapped_by(path)) or "processes that this user cannot see"
+    users = ", ".join(list_programs_that_map(path)) or "processes that this user cannot see"
     return f"{misplaced}: dropped, except for {stays:.0f} % that stay because they are in use by {users}."
 
 
-def look(path: str) -> Cached:
+def sample_file(path: str) -> Cached:
     """Return on which nodes a sample of a file's pages is cached."""
     with open_for_reading(path) as (dummy, size):
-        pages = sample(-(-size // SMALL))
+        pages = sample_pages(-(-size // SMALL))
     nodes: dict[int, int] = {}
     for node in read_nodes_of_cached_pages(path, pages).values():
         nodes[node] = nodes.get(node, 0) + 1
     return Cached(len(pages), nodes)
 
 
-def sample(count: int) -> list[int]:
+def sample_pages(count: int) -> list[int]:
     """Return the numbers of all pages, or of one page from each stride when there are many."""
     if count <= SAMPLE:
         return list(range(count))
     return sorted({int((at + at * GOLDEN % 1) * count / SAMPLE) for at in range(SAMPLE)})
 
 
-def drop(path: str) -> None:
+def drop_file(path: str) -> None:
     """Drop a file from the page cache; pages that a process maps stay."""
     with open_for_reading(path) as (fd, dummy):
         with suppress(OSError):  # A read-only file system may not support it.
@@ -100,7 +100,7 @@ def drop(path: str) -> None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def mapped_by(path: str) -> list[str]:
+def list_programs_that_map(path: str) -> list[str]:
     """Return the processes that map a file."""
     wanted = os.path.realpath(path)
     found = []

@@ -120,7 +120,7 @@ def _read_key(given: Options) -> str | None:
     process = _main_process_id()
     if CREDENTIAL in given and process:
         # A server that was started before it was given keys has none.
-        return keys.loaded_key(given[CREDENTIAL], [process])
+        return keys.read_loaded_key(given[CREDENTIAL], [process])
     return keys.read_keys(given[KEY_FILE])[0] if KEY_FILE in given else None
 
 
@@ -138,7 +138,7 @@ def _stage_model(given: Options) -> str:
     if kind not in (None, "bind", "interleave"):
         raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; use bind or interleave.")
     nodes = parse_nodes(fs, given.get(NODES, "all"), NODES) if kind else ()
-    return stage.stage(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
+    return stage.stage_model(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
 
 
 def _place_model(given: Options) -> str:
@@ -148,7 +148,7 @@ def _place_model(given: Options) -> str:
     if given[POLICY] not in cache.POLICIES:
         raise BadRequest(f"{POLICY}: '{given[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
     nodes = parse_nodes(KernelFS(read_only=True), given[NODES], NODES)
-    return "\n".join(cache.place(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
+    return "\n".join(cache.place_file(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
 
 
 def _spread_rows(given: Options) -> str:
@@ -160,7 +160,7 @@ def _spread_rows(given: Options) -> str:
         raise BadRequest(f"{THREADS}: '{given[THREADS]}' is not a number of threads.")
     if list(nodes) != list(range(len(nodes))):
         raise BadRequest(f"{NODES}: '{given[NODES]}' does not begin at 0 or has holes, as llama-server counts them.")
-    return rows.spread(fs, given["file"], threads, len(nodes), _print_line)
+    return rows.spread_rows(fs, given["file"], threads, len(nodes), _print_line)
 
 
 def _print_line(text: str) -> None:
@@ -176,7 +176,7 @@ def _move_http_threads(given: Options) -> str:
     process, cpus = parse_whole(given["process"]), parse_cpulist(given[CPUS])
     if process is None:
         raise BadRequest(f"'{given['process']}' is not a process ID.")
-    count = http_threads.move(KernelFS(read_only=True), process, cpus)
+    count = http_threads.move_unpinned_threads(KernelFS(read_only=True), process, cpus)
     return f"{count} threads of process {process} now run only on CPUs {format_cpulist(cpus)}."
 
 
@@ -186,13 +186,13 @@ def _watch_server(given: Options) -> str:
     limit, fs = _parse_timeout(given), KernelFS(read_only=True)
     if not limit:
         raise BadRequest(f"{TIMEOUT}: 0 seconds would be over at once.")
-    return watchdog.watch(fs, given["url"], given[UNIT], limit, given.get(KEY_FILE), _print_line)
+    return watchdog.watch_server(fs, given["url"], given[UNIT], limit, given.get(KEY_FILE), _print_line)
 
 
 def _reach_workers(given: Options) -> str:
     from . import workers
 
-    return workers.reach(given["workers"], _parse_timeout(given))
+    return workers.wait_for_workers(given["workers"], _parse_timeout(given))
 
 
 def _parse_timeout(given: Options) -> float:

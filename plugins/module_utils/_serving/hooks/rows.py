@@ -58,7 +58,7 @@ class Progress:
                 self._tell(f"{self._path}: {100 * step // STEPS} % of {format_bytes_short(self._size)} read.")
 
 
-def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
+def spread_rows(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
     """Bring a model to the nodes of its threads and return a sentence on it; does nothing when it is there already.
 
     Where a node has too little memory for its rows, all of it stays where it is: a server that reads across nodes is
@@ -76,7 +76,7 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
         return f"{path} stays where it is: {lacking}"
     for file, runs in plans.items():
         if not before.all.right:
-            cache.drop(file)
+            cache.drop_file(file)
         _read_all_nodes(file, runs, tell)
     return f"{path}: {look(parts, threads, nodes)}."
 

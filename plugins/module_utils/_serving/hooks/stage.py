@@ -73,7 +73,7 @@ class Copy:
         return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.status.st_mtime_ns)
 
 
-def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, replace: bool = False) -> str:
+def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, replace: bool = False) -> str:
     """Copy a model with all its files and return a sentence on it; does nothing when the model is staged already.
 
     The new copy replaces an older one when it is complete; with ``replace``, when both do not fit, the older one is
@@ -140,12 +140,12 @@ def _open_source(path: str, stack: ExitStack) -> int:
 def _require_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
     """Refuse a copy that does not fit; with ``replace``, remove the older copy first if that is needed."""
     need = sum(copy.pages for copy in todo)
-    lack = missing(fs, need, page >> 10, policy)
+    lack = shortage_message(fs, need, page >> 10, policy)
     older = [copy for copy in todo if copy.existing()]
     if lack and older and replace:
         for copy in older:
             copy.folder.remove_file(copy.name)
-        lack, older = missing(fs, need, page >> 10, policy), []
+        lack, older = shortage_message(fs, need, page >> 10, policy), []
     if not lack:
         return
     way = "Enlarge the pool (module sovereign.epyc.hugepages)"
@@ -157,7 +157,7 @@ def _require_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy
     )
 
 
-def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
+def shortage_message(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     """Return in words how many pages are missing where; empty when there are enough."""
     kind, nodes = policy
     free, taken = read_free_and_reserved_pages(fs, kb)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LONGEST_LINE = 1 << 20
 
 
-def events(
+def request_events(
     url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time, path: str = "/completion"
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what a server answers, token by token, until the time is over; it stops when the connection closes.
@@ -40,17 +40,17 @@ def events(
         channel = connection.sock
         response = connection.getresponse()
         if response.status != 200:
-            answer = parsed(response.read(LONGEST_LINE).decode("utf-8", "replace"))
-            raise TuningError(f"{path} answers {response.status}{told(answer)}.")
+            answer = parse_json(response.read(LONGEST_LINE).decode("utf-8", "replace"))
+            raise TuningError(f"{path} answers {response.status}{error_text(answer)}.")
         while clock.monotonic() < end:
             channel.settimeout(max(end - clock.monotonic(), 0.1))
             line = response.readline(LONGEST_LINE)
             if not line:
                 return
             word, dummy, text = line.decode("utf-8", "replace").partition(":")
-            event = parsed(text)
+            event = parse_json(text)
             if word == "error" or (isinstance(event, dict) and "error" in event):
-                raise TuningError(f"{path} broke off{told(event)}.")
+                raise TuningError(f"{path} broke off{error_text(event)}.")
             if word == "data" and isinstance(event, dict):
                 yield event
     except socket.timeout:
@@ -61,7 +61,7 @@ def events(
         connection.close()
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return the value of a JSON text, None where it is none."""
     try:
         return json.loads(text)
@@ -69,14 +69,14 @@ def parsed(text: str) -> Any:
         return None
 
 
-def told(answer: Any) -> str:
+def error_text(answer: Any) -> str:
     """Return the server's own words on an error."""
     error = answer.get("error", answer) if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     return f": {str(message).rstrip('.')}" if message else ""
 
 
-def numbers(found: Any) -> dict[str, float]:
+def numeric_values(found: Any) -> dict[str, float]:
     """Return those values of a JSON object that are numbers."""
     items = found.items() if isinstance(found, dict) else ()
     return {key: value for key, value in items if isinstance(value, (int, float))}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAUSE = 15.0
 
 
-def watch(
+def watch_server(
     fs: KernelFS,
     url: str,
     unit: str,
@@ -40,7 +40,7 @@ def watch(
     begun = clock.monotonic()
     while True:
         left = limit - (clock.monotonic() - begun)
-        status, said = http.ask(url, "/metrics", left, keys.key_of(fs, unit, key_file))
+        status, said = http.ask(url, "/metrics", left, keys.read_key_of_unit(fs, unit, key_file))
         silent = clock.monotonic() - begun
         # One that is not there yet, or not any more, is a matter of systemd.
         if status is not None or said == http.REFUSED:

@@ -23,7 +23,7 @@ PAUSE = 0.5
 LONGEST = 5.0
 
 
-def reach(workers: str, timeout: float, clock: Any = time) -> str:
+def wait_for_workers(workers: str, timeout: float, clock: Any = time) -> str:
     """Wait until all workers of a list accept connections, and return a sentence; TuningError after the time."""
     # Imported here because most commands of the engine open no connection.
     import socket

@@ -13,7 +13,7 @@ from ..._errors import BadRequest
 from ..._models import model as gguf_model
 from ..catalogue import LLAMA
 from ..hooks import keys
-from ..hooks.workers import reach
+from ..hooks.workers import wait_for_workers
 from ..options import rpc_endpoints
 from ..options.options import Options
 from ..plan import planner
@@ -120,7 +120,7 @@ class LlamaEngine(Engine):
         """
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
-            reach(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
+            wait_for_workers(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
         behind = walls.trial_settings(options, service.files)
         refuse_unreadable(options, list(service.files), service.staged, behind)
         probe.dry_run(options.binary, arguments, behind)

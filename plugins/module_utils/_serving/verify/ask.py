@@ -66,7 +66,7 @@ def ask(
         raise BadRequest(f"{name} has no model {model}: it has {known}.")
     model = model or next(iter(plan["models"]), None)
     try:
-        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
+        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         text = _in_its_template(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.

@@ -88,12 +88,12 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
     if plan["task"] != "completion" or plan["models"] or plan["engine"] != LLAMA.key:
         return None
     try:
-        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
+        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         status, text = http.ask(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
         if status != 200 or http.in_work(plan["url"], text):
             return None
         begun = clock.monotonic()
-        for event in stream.events(plan["url"], Question(PHRASE, 1).body(), begun + LIMIT, key, clock):
+        for event in stream.request_events(plan["url"], Question(PHRASE, 1).body(), begun + LIMIT, key, clock):
             if event.get("content") or event.get("stop"):
                 return float(clock.monotonic() - begun)
     except TuningError:

@@ -142,10 +142,10 @@ def run(
     timings: Numbers = {}
     first = last = 0.0
     try:
-        for event in stream.events(url, to_model(model, question.body()), end, key, clock):
+        for event in stream.request_events(url, to_model(model, question.body()), end, key, clock):
             last = clock.monotonic()
             first = first or last
-            timings = stream.numbers(event.get("timings")) or timings
+            timings = stream.numeric_values(event.get("timings")) or timings
             trial.whole = bool(event.get("stop"))
             trial.tokens += not trial.whole
             trial.text += str(event.get("content", ""))
@@ -180,8 +180,8 @@ def run_with_usage(url: str, key: str | None, clock: Any, question: Question, mo
     }
     first = last = 0.0
     try:
-        for event in stream.events(url, body, end, key, clock, row.completions):
-            usage = stream.numbers(event.get("usage"))
+        for event in stream.request_events(url, body, end, key, clock, row.completions):
+            usage = stream.numeric_values(event.get("usage"))
             texts = [str(choice.get("text") or "") for choice in event.get("choices") or []]
             if texts:
                 last = clock.monotonic()
@@ -237,7 +237,7 @@ def _request_vectors(
         trial.reason = f"{path} was asked about {TEXTS} texts, and its answer is not about them."
         return
     trial.whole = True
-    trial.tokens = round(stream.numbers(answer.get("usage")).get("total_tokens", TEXTS))
+    trial.tokens = round(stream.numeric_values(answer.get("usage")).get("total_tokens", TEXTS))
     trial.rate = trial.tokens / seconds if seconds else None
 
 
@@ -256,8 +256,8 @@ def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | No
     finally:
         connection.close()
     if response.status != 200:
-        raise TuningError(f"{path} answers {response.status}{stream.told(stream.parsed(text))}.")
-    return stream.parsed(text)
+        raise TuningError(f"{path} answers {response.status}{stream.error_text(stream.parse_json(text))}.")
+    return stream.parse_json(text)
 
 
 def _read_metrics(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
@@ -268,6 +268,6 @@ def _read_metrics(url: str, timeout: float, key: str | None, model: str | None) 
 
 def _can_speculate(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
     status, text = server_http.ask(url, server_http.of_model("/slots", model), timeout, key)
-    slots = stream.parsed(text) if status == 200 else None
+    slots = stream.parse_json(text) if status == 200 else None
     told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
     return any(told) if told and None not in told else None

@@ -85,7 +85,9 @@ def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[It
 
 def _read_model_states(host: Host, name: str, plan: Plan) -> dict[str, str]:
     try:
-        return http.states(plan["url"], http.HEALTH_TIMEOUT, keys.key_of(host.fs, plan["unit"], plan["key_file"]))
+        return http.states(
+            plan["url"], http.HEALTH_TIMEOUT, keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        )
     except TuningError:
         return {}
 
@@ -162,7 +164,7 @@ def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, An
 
 def _try_request(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
-        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
+        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         row = ENGINES[plan["engine"]]
         if row is not LLAMA:
             return trials.run_with_usage(plan["url"], key, clock, question, plan["details"]["alias"], row)

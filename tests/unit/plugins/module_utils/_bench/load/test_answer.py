@@ -37,7 +37,7 @@ def played(monkeypatch: pytest.MonkeyPatch, delays: list[float], prompt: Prompt,
     coming = events(prompt.tokens, **more)
     assert len(coming) == len(delays)
     script = list(zip(delays, coming))
-    monkeypatch.setattr(stream, "events", clock.playing(script))
+    monkeypatch.setattr(stream, "request_events", clock.playing(script))
     return answers.ask(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
 
 
@@ -177,7 +177,7 @@ def test_a_server_that_never_ends_is_left_at_the_limit(monkeypatch: pytest.Monke
     """It goes on sending, so no read times out; the limit is that of the answer, not of a read."""
     clock = Clock()
     script = [(0.4, event) for event in events(5)[:-1]]
-    monkeypatch.setattr(stream, "events", clock.playing(script))
+    monkeypatch.setattr(stream, "request_events", clock.playing(script))
     with pytest.raises(
         TuningError, match=r"did not finish in 2 s: 5 pieces of text for 5 tokens came, the last after 2\.0 s"
     ):

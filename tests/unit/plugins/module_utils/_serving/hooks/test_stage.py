@@ -318,4 +318,4 @@ def test_the_source_does_not_stay_in_the_page_cache(folder: Path, model: Path) -
     with model.open("rb") as file:
         os.fsync(file.fileno())
     stage(model, folder)
-    assert cache.look(str(model)).pages == 0
+    assert cache.sample_file(str(model)).pages == 0

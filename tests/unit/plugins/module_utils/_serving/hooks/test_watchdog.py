@@ -57,7 +57,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *answers: tuple[int
     monkeypatch.setattr(http, "ask", host.ask)
     monkeypatch.setattr(watchdog.command, "run_command", host.run)
     with pytest.raises(Over):
-        watchdog.watch(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
+        watchdog.watch_server(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
     return host
 
 

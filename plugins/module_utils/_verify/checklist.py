@@ -122,7 +122,7 @@ class Checklist:
         groups = [(word, [one for one in others if _word(one) == word]) for word in (WRONG, UNSUPPORTED, UNKNOWN)]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
         # What is about the whole layer begins with its title, which the item has already.
-        told = [(word, _line(members).removeprefix(f"{title}: ")) for word, members in groups if members]
+        told = [(word, _line(members, title)) for word, members in groups if members]
         if not told:
             return Item(name, title, OK, f"{_count(number)} in force{'' if boot else ', and kept over a boot'}.")
         worst = min((word for word, dummy in told), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
@@ -146,8 +146,7 @@ def _is_plan(finding: Finding) -> bool:
 
 
 def _unit_item(finding: Finding) -> Item:
-    # Its sentence begins with the title, which the item has already.
-    return Item("units", finding.what, _word(finding), _line([finding]).removeprefix(f"{finding.what}: "))
+    return Item("units", finding.what, _word(finding), _line([finding], finding.what))
 
 
 def _word(finding: Finding) -> str:
@@ -155,11 +154,15 @@ def _word(finding: Finding) -> str:
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _line(found: Sequence[Finding]) -> str:
-    """Return findings in sentences, the first ones named and the others counted, with what to do about them."""
+def _line(found: Sequence[Finding], title: str = "") -> str:
+    """Return findings in sentences, the first ones named and the others counted, with what to do about them.
+
+    The ``title`` of the item stands before the sentence already, so the sentence does not begin with it.
+    """
     rows = [one.to_dict() for one in found]
     more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    return " ".join([f"{'; '.join(map(words.sentence, rows[:NAMED]))}{more}.", *words.instructions(rows)])
+    named = "; ".join(map(words.sentence, rows[:NAMED])).removeprefix(f"{title}: ")
+    return " ".join([f"{named}{more}.", *words.instructions(rows)])
 
 
 def _text(value: str | None) -> str:

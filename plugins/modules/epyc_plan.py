@@ -78,7 +78,7 @@ options:
   refuse:
     description:
       - Whether the module fails where the intent does not fit the host. With V(false) RV(refusals) has the reason, and
-        RV(ansible_facts), RV(map) and RV(text) are not returned then.
+        C(ansible_facts), RV(map) and RV(text) are not returned then.
     type: bool
     default: true
 notes:

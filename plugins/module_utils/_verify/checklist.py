@@ -143,10 +143,7 @@ class Checklist:
             for verdict in (WRONG, UNSUPPORTED, UNKNOWN)
         ]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
-        # A finding about the whole layer begins with the title, which the item shows anyway.
-        messages = [
-            (verdict, _findings_message(members).removeprefix(f"{title}: ")) for verdict, members in groups if members
-        ]
+        messages = [(verdict, _findings_message(members, title)) for verdict, members in groups if members]
         if not messages:
             return Item(
                 name,
@@ -164,10 +161,7 @@ def _is_about_plan(finding: Finding) -> bool:
 
 
 def _unit_item(finding: Finding) -> Item:
-    # The sentence begins with the title, which the item shows anyway.
-    return Item(
-        "units", finding.what, _finding_verdict(finding), _findings_message([finding]).removeprefix(f"{finding.what}: ")
-    )
+    return Item("units", finding.what, _finding_verdict(finding), _findings_message([finding], finding.what))
 
 
 def _finding_verdict(finding: Finding) -> str:
@@ -175,11 +169,15 @@ def _finding_verdict(finding: Finding) -> str:
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _findings_message(findings: Sequence[Finding]) -> str:
-    """Return sentences that name the first findings, count the others, and say what to do about all."""
+def _findings_message(findings: Sequence[Finding], title: str) -> str:
+    """Return sentences that name the first findings, count the others, and say what to do about all.
+
+    The item shows its ``title`` already, so the sentences do not begin with it.
+    """
     rows = [finding.to_dict() for finding in findings]
     more = f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
-    return " ".join([f"{'; '.join(map(words.format_finding, rows[:MAX_NAMED]))}{more}.", *words.list_next_steps(rows)])
+    named = "; ".join(map(words.format_finding, rows[:MAX_NAMED])).removeprefix(f"{title}: ")
+    return " ".join([f"{named}{more}.", *words.list_next_steps(rows)])
 
 
 def _format_count(number: int) -> str:

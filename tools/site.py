@@ -92,7 +92,7 @@ def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
 
     With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
     """
-    variables = {"ask_prompt": prompt, "ask_tokens": 32, "ask_timeout": 300, "ask_guesses": guesses}
+    variables = {"epyc_ask_prompt": prompt, "epyc_ask_tokens": 32, "epyc_ask_timeout": 300, "epyc_ask_guesses": guesses}
     return Step(
         playbook_command(sku, "ask", "-e", json.dumps(variables)), "40 to 120 s, a second for each token of the answer"
     )

@@ -78,19 +78,19 @@ def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[s
         small = {"cpus": str(number), "context": 2048, "slots": 2, "prompt_cache": "0MiB", "checkpoints": 0}
         hosts[name] = {
             **box.inventory_variables(),
-            "plan_housekeeping": {"cores": 0},
+            "epyc_plan_housekeeping": {"cores": 0},
             "epyc_steps": ["base", "llama"],
-            "base_textfile": f"{TEXTFILES}/sovereign-epyc.prom",
-            "base_textfile_interval": "15s",
-            "llama_binary": f"{BUILD}/bin/llama-server",
-            "llama_instances": [{**instance, **small, "api_key_file": KEY_FILE}],
-            "gateway_member_address": ADDRESSES[name],
+            "epyc_base_textfile": f"{TEXTFILES}/sovereign-epyc.prom",
+            "epyc_base_textfile_interval": "15s",
+            "epyc_llama_binary": f"{BUILD}/bin/llama-server",
+            "epyc_llama_instances": [{**instance, **small, "api_key_file": KEY_FILE}],
+            "epyc_gateway_member_address": ADDRESSES[name],
         }
-    gateway = {"gateway_bind": "127.0.0.1:8443", "gateway_plain_http": True, "gateway_open": True}
-    monitoring = {"monitoring_key_file": KEY_FILE, "monitoring_page_url": url, "monitoring_service": ""}
+    gateway = {"epyc_gateway_bind": "127.0.0.1:8443", "epyc_gateway_plain_http": True, "epyc_gateway_open": True}
+    monitoring = {"epyc_monitoring_key_file": KEY_FILE, "epyc_monitoring_page_url": url, "epyc_monitoring_service": ""}
     first: dict[str, Any] = {"hosts": {next(iter(boxes)): {}}}
-    every = {**gateway, "gateway_server_key": KEY, **monitoring}
-    return {"all": {"hosts": hosts, "vars": every, "children": {"gateway": first, "monitoring": first}}}
+    every = {**gateway, "epyc_gateway_server_key": KEY, **monitoring}
+    return {"all": {"hosts": hosts, "vars": every, "children": {"epyc_gateway": first, "epyc_monitoring": first}}}
 
 
 def set_up(boxes: dict[str, Container], hosts: Path) -> None:

@@ -41,7 +41,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
             if reason:
                 return {**result, "changed": False, "skipped": True, "holds": False, "reason": reason}
             arguments["inputs"] = compute_request_digest(layers, values)
-            arguments["packages"] = values.get("prerequisites_packages", [])
+            arguments["packages"] = values.get("epyc_prerequisites_packages", [])
         return {**result, **self._execute_module(module_args=arguments, task_vars=variables)}
 
 
@@ -51,9 +51,9 @@ def undecidable_run_reason(layers: Sequence[str], variables: Mapping[str, Any], 
         return "with tags, only a part of the layers is run"
     if command_line.get("step") or command_line.get("start_at_task"):
         return "with --step or --start-at-task, only a part of the layers is run"
-    if "llama" in layers and "llama_instances" in variables:
+    if "llama" in layers and "epyc_llama_instances" in variables:
         return "nothing is remembered of llama.cpp"
-    if "bios" in layers and "bios_bmc" in variables:
+    if "bios" in layers and "epyc_bios_bmc" in variables:
         return "nothing is remembered of a BMC"
     return ""
 
@@ -65,7 +65,7 @@ def template_layer_variables(
 
     The reason is "" if it tells enough. Registered results and passwords are left out.
     """
-    prefixes = tuple(f"{layer}_" for layer in (PLAN, *layers))
+    prefixes = tuple(f"epyc_{layer}_" for layer in (PLAN, *layers))
     values = {}
     for name in sorted(variables):
         if name.startswith(prefixes) and not name.endswith(("_result", "_password")):
@@ -75,8 +75,8 @@ def template_layer_variables(
                 return {}, f"{name} has no value before the layers are run"
     for layer in layers:
         # The role itself refuses a value that is no boolean.
-        if not boolean(values.get(f"{layer}_persistent", True), strict=False):
-            return {}, f"{layer}_persistent is false, so that nothing of this layer is stored on the host"
+        if not boolean(values.get(f"epyc_{layer}_persistent", True), strict=False):
+            return {}, f"epyc_{layer}_persistent is false, so that nothing of this layer is stored on the host"
     return values, ""
 
 

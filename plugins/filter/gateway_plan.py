@@ -10,9 +10,9 @@ short_description: Models, servers and tenants of the gateway, from the variable
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Gathers the instances of all hosts, C(llama_instances) and C(vllm_instances), by their alias, with the address at
-    which the gateway reaches each, and with its slots, as the role P(sovereign.epyc.gateway#role) puts them into the
-    configuration of HAProxy. Options of C(llama_tuned) win, as they do on the hosts.
+  - Gathers the instances of all hosts, C(epyc_llama_instances) and C(epyc_vllm_instances), by their alias, with the
+    address at which the gateway reaches each, and with its slots, as the role P(sovereign.epyc.epyc_gateway#role) puts
+    them into the configuration of HAProxy. Options of C(epyc_llama_tuned) win, as they do on the hosts.
   - Refuses, in one sentence, what would make a gateway that answers wrongly. An instance without an alias, or on an
     address that the gateway does not reach; two instances at the same address and port, or with the same alias and
     different models; slots that are no number, or that C(extra_arguments) say; keys of tenants that are not hashed; a
@@ -31,13 +31,13 @@ options:
   settings:
     description:
       - C(bind), C(certificate), C(drained), C(max_body), C(metrics_bind), C(open), C(peers_bind), C(plain_http) and
-        C(tenants), each as the variable of the role P(sovereign.epyc.gateway#role) whose name ends so.
+        C(tenants), each as the variable of the role P(sovereign.epyc.epyc_gateway#role) whose name ends so.
     type: dict
     required: true
   gateways:
     description:
       - The variables of each host that is a gateway, in the order of the inventory, where gateways hand conversations
-        and rates to one another. Each but O(gateway) needs C(gateway_peers_bind).
+        and rates to one another. Each but O(gateway) needs C(epyc_gateway_peers_bind).
     type: list
     elements: dict
     default: []
@@ -66,7 +66,7 @@ RETURN = r"""
 _value:
   description:
     - C(models) has for each alias its C(backend) and C(servers), each with C(name),
-      C(address), C(slots), C(drained) and, where the host has C(base_agent_bind), its C(agent).
+      C(address), C(slots), C(drained) and, where the host has C(epyc_base_agent_bind), its C(agent).
       C(listing) is the answer to
       C(/v1/models), C(tenants) are those that were given, in one notation, and C(max_body) is in bytes. C(peers) has
       C(name) and C(bind) of each gateway, and C(peer) is the name of this one.

@@ -11,7 +11,7 @@ version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Finds the interfaces for the virtual address and for the traffic between gateways, and the priority of a gateway by
-    its place in the inventory, as the role P(sovereign.epyc.gateway#role) tells them to keepalived.
+    its place in the inventory, as the role P(sovereign.epyc.epyc_gateway#role) tells them to keepalived.
   - Refuses, in one sentence, an address that cannot be shared. One that a gateway has, that no interface has a subnet
     for, that HAProxy would not serve, or that has no second gateway.
 positional: _input, gateway, settings, gateways
@@ -28,7 +28,7 @@ options:
   settings:
     description:
       - C(bind), C(metrics_bind), C(peers_bind), C(virtual_address) and C(virtual_router_id), each as the variable of
-        the role P(sovereign.epyc.gateway#role) whose name ends so.
+        the role P(sovereign.epyc.epyc_gateway#role) whose name ends so.
     type: dict
     required: true
   gateways:
@@ -49,11 +49,11 @@ EXAMPLES = r"""
     msg: >-
       {{ addresses.stdout | from_json | sovereign.epyc.gateway_vrrp(inventory_hostname, settings, gateways) }}
   vars:
-    gateways: "{{ groups.gateway | map('extract', hostvars) | list }}"
+    gateways: "{{ groups.epyc_gateway | map('extract', hostvars) | list }}"
     settings:
       bind: "*:443"
       metrics_bind: 127.0.0.1:8405
-      peers_bind: "{{ gateway_peers_bind }}"
+      peers_bind: "{{ epyc_gateway_peers_bind }}"
       virtual_address: 192.0.2.10
       virtual_router_id: 84
 """

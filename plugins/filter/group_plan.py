@@ -10,15 +10,15 @@ short_description: Head and workers of a group of hosts that serves one model, f
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds the host whose C(llama_instances) has an instance with C(rpc_workers), or whose C(vllm_instances) has one with
-    C(workers), and the hosts whose C(group_address) are named there, as the role P(sovereign.epyc.group#role) needs
-    them.
+  - Finds the host whose C(epyc_llama_instances) has an instance with C(rpc_workers), or whose C(epyc_vllm_instances)
+    has one with C(workers), and the hosts whose C(epyc_group_address) are named there, as the role
+    P(sovereign.epyc.epyc_group#role) needs them.
   - Refuses, in one sentence, what cannot be a group. An address that is not of a private network, or that no host has;
     a host in two groups or in none; an instance with a draft; a run that leaves a member out.
 positional: _input, played, programs
 options:
   _input:
-    description: The variables of each host of the Ansible group C(llama_group), as in C(hostvars).
+    description: The variables of each host of the Ansible group C(epyc_llama_group), as in C(hostvars).
     type: list
     elements: dict
     required: true
@@ -29,8 +29,8 @@ options:
     required: true
   programs:
     description:
-      - Names of files that each member must have. With it, also where it is empty, the variable C(__group_build) of
-        each host, a dictionary of names and what they are, must be the same in a group.
+      - Names of files that each member must have. With it, also where it is empty, the variable C(__epyc_group_build)
+        of each host, a dictionary of names and what they are, must be the same in a group.
     type: list
     elements: str
 """
@@ -39,7 +39,7 @@ EXAMPLES = r"""
 - name: Show who works for whom
   ansible.builtin.debug:
     msg: >-
-      {{ groups['llama_group'] | map('extract', hostvars)
+      {{ groups['epyc_llama_group'] | map('extract', hostvars)
          | sovereign.epyc.group_plan(ansible_play_hosts_all) }}
 """
 

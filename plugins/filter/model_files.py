@@ -6,31 +6,31 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: model_files
-short_description: Models of llama_models with their paths, URLs and checksums, by name or as they are
+short_description: Models of epyc_llama_models with their paths, URLs and checksums, by name or as they are
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Looks names up in the catalogue of the role P(sovereign.epyc.llama#role), makes URLs of repositories of a hub, and
-    leaves other entries as they are.
+  - Looks names up in the catalogue of the role P(sovereign.epyc.epyc_llama#role), makes URLs of repositories of a hub,
+    and leaves other entries as they are.
   - Refuses, in one sentence, a name that nobody has, with those that look like it; a file that neither a checksum nor
     the hub's own word pins; and two models at one path.
 positional: _input, catalogue, endpoint, folder
 options:
   _input:
-    description: The models, as in C(llama_models).
+    description: The models, as in C(epyc_llama_models).
     type: list
     elements: dict
     required: true
   catalogue:
-    description: Entries of the user, by name, which win over those of the collection, as in C(llama_catalogue).
+    description: Entries of the user, by name, which win over those of the collection, as in C(epyc_llama_catalogue).
     type: dict
     required: true
   endpoint:
-    description: The address of the hub, as in C(llama_hub_endpoint).
+    description: The address of the hub, as in C(epyc_llama_hub_endpoint).
     type: str
     required: true
   folder:
-    description: Where files are for which no path is said, as in C(llama_model_folder).
+    description: Where files are for which no path is said, as in C(epyc_llama_model_folder).
     type: str
     required: true
 """

@@ -43,7 +43,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: >-
       {{ groups.all | map('extract', hostvars) | list
-         | sovereign.epyc.monitoring_targets('prometheus-01', groups.gateway | default([])) }}
+         | sovereign.epyc.monitoring_targets('prometheus-01', groups.epyc_gateway | default([])) }}
 """
 
 RETURN = r"""

@@ -13,7 +13,7 @@ description:
   - Makes an HTML page that queries one Prometheus by its HTTP API every 15 seconds, and no other server. For each
     instance it shows tokens per second, busy slots, the time per token, the share of accepted guesses, memory use and
     drift.
-  - The Prometheus has to read the files of the role P(sovereign.epyc.monitoring#role).
+  - The Prometheus has to read the files of the role P(sovereign.epyc.epyc_monitoring#role).
 positional: _input
 options:
   _input:

@@ -10,21 +10,21 @@ short_description: The file of variables with what tunings found out
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes the file with C(llama_tuned) of what C(tune.yml) has measured. What a run found out comes on top of what was
-    tuned before, because that was the default of the run. Where the default stays, it is said to hold for the host as
-    it is now.
+  - Makes the file with C(epyc_llama_tuned) of what C(tune.yml) has measured. What a run found out comes on top of what
+    was tuned before, because that was the default of the run. Where the default stays, it is said to hold for the host
+    as it is now.
   - Runs that are void, and those in check mode, change nothing.
 positional: _input, kept
 options:
   _input:
     description:
-      - What was measured, by host. C(tuned) is its C(llama_tuned), C(results) are those of a loop with
+      - What was measured, by host. C(tuned) is its C(epyc_llama_tuned), C(results) are those of a loop with
         M(sovereign.epyc.llama_tune) over its instances, and C(now) those of a loop with
         M(sovereign.epyc.llama_fingerprint) over names of instances.
     type: dict
     required: true
   kept:
-    description: What the file has beside, as C(llama_tuned).
+    description: What the file has beside, as C(epyc_llama_tuned).
     type: dict
     required: true
   together:
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 - name: Show the file of a host
   ansible.builtin.debug:
     msg: >-
-      {{ {inventory_hostname: {'tuned': {}, 'results': tune_results.results, 'now': []}}
+      {{ {inventory_hostname: {'tuned': {}, 'results': epyc_tune_results.results, 'now': []}}
          | sovereign.epyc.tuned_file({}) }}
 """
 

@@ -28,7 +28,7 @@ options:
     elements: dict
     required: true
   catalogue:
-    description: Entries of the user, as in C(llama_catalogue).
+    description: Entries of the user, as in C(epyc_llama_catalogue).
     type: dict
     required: true
 """
@@ -36,9 +36,9 @@ options:
 EXAMPLES = r"""
 - name: Show where the models of the instances are
   ansible.builtin.debug:
-    msg: "{{ llama_instances | sovereign.epyc.with_models(files, {}) | map(attribute='model') }}"
+    msg: "{{ epyc_llama_instances | sovereign.epyc.with_models(files, {}) | map(attribute='model') }}"
   vars:
-    files: "{{ llama_models | sovereign.epyc.model_files({}, 'https://hub.example.com', '/srv/models') }}"
+    files: "{{ epyc_llama_models | sovereign.epyc.model_files({}, 'https://hub.example.com', '/srv/models') }}"
 """
 
 RETURN = r"""

@@ -10,8 +10,8 @@ short_description: Instances of llama-server with the options that a tuning foun
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Puts the options of C(llama_tuned) over those of the instances of the same names, as the role
-    P(sovereign.epyc.llama#role) does.
+  - Puts the options of C(epyc_llama_tuned) over those of the instances of the same names, as the role
+    P(sovereign.epyc.epyc_llama#role) does.
   - An entry for an instance that is not among them is passed over, since a group may share a file. One without options
     is an error.
 positional: _input, tuned
@@ -30,7 +30,7 @@ options:
 EXAMPLES = r"""
 - name: Show what runs
   ansible.builtin.debug:
-    msg: "{{ llama_instances | sovereign.epyc.with_tuned(llama_tuned | default({})) }}"
+    msg: "{{ epyc_llama_instances | sovereign.epyc.with_tuned(epyc_llama_tuned | default({})) }}"
 """
 
 RETURN = r"""

@@ -28,7 +28,7 @@ options:
 
 EXAMPLES = r"""
 - name: Greet the hosts of a group, and fail where it is empty
-  hosts: "{{ query('sovereign.epyc.require_hosts', 'gateway') }}"
+  hosts: "{{ query('sovereign.epyc.require_hosts', 'epyc_gateway') }}"
   gather_facts: false
   tasks:
     - name: Say who is there

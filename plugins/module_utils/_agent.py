@@ -83,7 +83,7 @@ def main(words: Sequence[str]) -> int:
     if not names:
         sys.stderr.write("This host has no instance of which a gateway could be told.\n")
     if not os.path.exists(f"{UNIT_FOLDER}/{SOCKET}"):
-        sys.stderr.write("No gateway can ask for this: set base_agent_bind, and run site.yml --tags base.\n")
+        sys.stderr.write("No gateway can ask for this: set epyc_base_agent_bind, and run site.yml --tags base.\n")
     return 0
 
 
@@ -193,7 +193,7 @@ def share_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
     """Return the share of requests after the last check of this host, and the reason where it is not the full one."""
     path = options["textfile"]
     if not path:
-        return FULL, "it does not check itself: base_textfile is not set"
+        return FULL, "it does not check itself: epyc_base_textfile is not set"
     try:
         text = textfile.read_text(path)
         age = time.time() - os.stat(path).st_mtime if text is not None else 0.0

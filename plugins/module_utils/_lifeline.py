@@ -82,8 +82,8 @@ def follow(address: Address, program: Sequence[str]) -> int:
         server = socket.create_server(address, family=family)
     except OSError as error:
         raise BadRequest(
-            f"{format_endpoint(*address)} cannot be listened on: {error.strerror or error}. It is the group_address "
-            "of this host, and a port of the list workers; see that the interface is up."
+            f"{format_endpoint(*address)} cannot be listened on: {error.strerror or error}. It is the "
+            "epyc_group_address of this host, and a port of the list workers; see that the interface is up."
         ) from None
     with server:
         while True:

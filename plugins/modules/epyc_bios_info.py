@@ -31,9 +31,9 @@ options:
 EXAMPLES = r"""
 - name: Look at the BIOS
   sovereign.epyc.epyc_bios_info:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
   delegate_to: localhost
   register: bios
 

@@ -121,9 +121,9 @@ options:
 EXAMPLES = r"""
 - name: Four nodes in each socket, one thread on each core
   sovereign.epyc.epyc_bios_settings:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
     ca_path: bmc-ca.pem
     originals: "bios/{{ inventory_hostname }}.json"
     nps: 4
@@ -134,9 +134,9 @@ EXAMPLES = r"""
 
 - name: Put back what was there before
   sovereign.epyc.epyc_bios_settings:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
     ca_path: bmc-ca.pem
     originals: "bios/{{ inventory_hostname }}.json"
     state: original

@@ -14,7 +14,7 @@ description:
     anything is sent.
   - Some boards apply BIOS settings only when they are switched off and on, which no operating system does.
   - A server that is off is switched on.
-  - C(reboot.yml) uses it with C(reboot_by=bmc). It takes the host out of service first, and proves the boot.
+  - C(reboot.yml) uses it with C(epyc_reboot_by=bmc). It takes the host out of service first, and proves the boot.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -48,9 +48,9 @@ options:
 EXAMPLES = r"""
 - name: Say whether this server can be switched off and on
   sovereign.epyc.epyc_bmc_reset:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
     ca_path: bmc-ca.pem
     reset: cold
   delegate_to: localhost
@@ -58,9 +58,9 @@ EXAMPLES = r"""
 
 - name: Reset a server that hangs in its self-test
   sovereign.epyc.epyc_bmc_reset:
-    bmc: "{{ bios_bmc }}"
-    username: "{{ bios_username }}"
-    password: "{{ bios_password }}"
+    bmc: "{{ epyc_bios_bmc }}"
+    username: "{{ epyc_bios_username }}"
+    password: "{{ epyc_bios_password }}"
     ca_path: bmc-ca.pem
     reset: force
   delegate_to: localhost

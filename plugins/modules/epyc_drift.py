@@ -47,7 +47,7 @@ EXAMPLES = r"""
 
 - name: Check against the intent of the inventory, and fail on drift
   sovereign.epyc.epyc_drift:
-    intent: {draft: "{{ plan_draft }}", verify: "{{ plan_verify }}"}
+    intent: {draft: "{{ epyc_plan_draft }}", verify: "{{ epyc_plan_verify }}"}
     detail: findings
   register: drift
   failed_when: not drift.clean

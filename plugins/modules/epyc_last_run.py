@@ -24,8 +24,8 @@ options:
     description:
       - The layers of a run of C(sovereign.epyc.site). The controller makes O(inputs) and O(packages) of their
         variables and those of the plan, as they are before any layer has run.
-      - The controller does not ask the host with tags, C(--start-at-task) or C(--step), with C(llama_instances), with
-        a layer that is not stored, as C(cat_persistent=false), or with a variable that has no value yet.
+      - The controller does not ask the host with tags, C(--start-at-task) or C(--step), with C(epyc_llama_instances),
+        with a layer that is not stored, as C(epyc_cat_persistent=false), or with a variable that has no value yet.
     type: list
     elements: str
   inputs:

@@ -317,8 +317,9 @@ def refuse_other_sku(top: topology.Topology, sku: str) -> None:
     """Raise BadRequest where the CPU calls itself by another number than that of this SKU."""
     if sku and top.sku != sku:
         raise BadRequest(
-            f"The CPU calls itself '{top.model}', but the variables of this host are for an EPYC {sku} (plan_sku). "
-            "Move the host to the group of its SKU in the inventory, or set plan_sku_check to false to go on with "
+            f"The CPU calls itself '{top.model}', but the variables of this host are for an EPYC {sku} "
+            "(epyc_plan_sku). "
+            "Move the host to the group of its SKU in the inventory, or set epyc_plan_sku_check to false to go on with "
             "these variables."
         )
 

@@ -14,8 +14,9 @@ description:
     refusals at once, a line for each.
   - Each layer is checked by the code that applies it later, in check mode. Files that the run itself will provide, such
     as a model to fetch or a server to build, are not checked before they exist.
-  - The role P(sovereign.epyc.plan#role) runs it. Options that are not given are taken from the variables of the roles
-    in O(layers), as far as the play has them. Their values are also checked against the argument specs of these roles.
+  - The role P(sovereign.epyc.epyc_plan#role) runs it. Options that are not given are taken from the variables of the
+    roles in O(layers), as far as the play has them. Their values are also checked against the argument specs of these
+    roles.
   - Nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Reads topology and memory of the host, and the headers of the models, of those at a URL no more than the header.
   - Returns the variables for the roles of this collection as a file of YAML, with the reason and the cost above each
-    line. P(sovereign.epyc.plan#role) and C(sovereign.epyc.site) take it as it is.
+    line. P(sovereign.epyc.epyc_plan#role) and C(sovereign.epyc.site) take it as it is.
   - Memory is counted by the planner of M(sovereign.epyc.llama_server), for a recent build of llama.cpp. Instances get
     what is available of each node, less 5 percent of the node. What instances of that module hold counts as available.
   - The longest context of 32768, 16384, 8192 or 4096 tokens for each slot that fits is taken, and then the largest
@@ -84,7 +84,7 @@ variables:
   description: The same as data.
   returned: success
   type: dict
-  sample: {"plan_sku": "9754", "numa_thp": "madvise"}
+  sample: {"epyc_plan_sku": "9754", "epyc_numa_thp": "madvise"}
 services:
   description: The plan of each instance by its name, as RV(sovereign.epyc.llama_server#module:services).
   returned: success

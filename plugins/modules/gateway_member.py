@@ -10,8 +10,8 @@ module: gateway_member
 short_description: Take a host out of service at a gateway, or put it back
 version_added: 0.1.0
 description:
-  - Runs on a host of the gateway, which P(sovereign.epyc.gateway#role) has set up, and tells its HAProxy in which state
-    the servers of another host are. Where there are several gateways, tell each.
+  - Runs on a host of the gateway, which P(sovereign.epyc.epyc_gateway#role) has set up, and tells its HAProxy in which
+    state the servers of another host are. Where there are several gateways, tell each.
   - Out of service, a host gets no new requests, and ends those that it has. The module waits until nothing is in work.
     What it set holds also when HAProxy is reloaded or started anew.
   - Without O(state) it only looks.
@@ -26,8 +26,8 @@ options:
     description:
       - V(maint) gives the host no requests at all, and ends its health checks.
       - V(drain) gives it no new conversations. Those that it has come on, so that it may never be idle.
-      - V(ready) puts it back. Servers that O(sovereign.epyc.gateway#role:main:gateway_drained) keeps out of service
-        stay so, with a warning.
+      - V(ready) puts it back. Servers that O(sovereign.epyc.epyc_gateway#role:main:epyc_gateway_drained) keeps out of
+        service stay so, with a warning.
     type: str
     choices: [ready, drain, maint]
   timeout:
@@ -65,7 +65,7 @@ EXAMPLES = r"""
     state: maint
   delegate_to: "{{ item }}"
   become: true
-  loop: "{{ groups.gateway }}"
+  loop: "{{ groups.epyc_gateway }}"
 
 - name: Put it back
   sovereign.epyc.gateway_member:
@@ -73,7 +73,7 @@ EXAMPLES = r"""
     state: ready
   delegate_to: "{{ item }}"
   become: true
-  loop: "{{ groups.gateway }}"
+  loop: "{{ groups.epyc_gateway }}"
 """
 
 RETURN = r"""

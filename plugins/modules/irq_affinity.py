@@ -18,8 +18,8 @@ description:
     check mode is right about them too. Only the boot parameter C(isolcpus=managed_irq) keeps them off CPUs, see
     M(sovereign.epyc.kernel_cmdline).
   - Interrupts that no driver has requested are left alone. With O(persistent), a service of the role
-    P(sovereign.epyc.base#role) sends those that come later, as when a driver is loaded again or a link is switched on,
-    to their CPUs within seconds. Until then they are where the default affinity sends them, see O(default).
+    P(sovereign.epyc.epyc_base#role) sends those that come later, as when a driver is loaded again or a link is switched
+    on, to their CPUs within seconds. Until then they are where the default affinity sends them, see O(default).
   - An interrupt that vanishes while the module runs is no failure. When a CPU has no free vector left, the module fails
     and puts back what it had moved.
 author: The sovereign.epyc authors (@sovereign-epyc)

@@ -48,7 +48,7 @@ options:
     type: bool
     default: false
 notes:
-  - The host needs the host tool, which the role sovereign.epyc.base installs.
+  - The host needs the host tool, which the role sovereign.epyc.epyc_base installs.
   - The filters C(sovereign.epyc.benchmark_report) and C(sovereign.epyc.benchmark_page) render a document.
 seealso:
   - module: sovereign.epyc.llama_ablation_boot

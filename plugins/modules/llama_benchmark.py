@@ -11,8 +11,8 @@ short_description: Measure rates and latencies of an instance, and compare them 
 version_added: 0.1.0
 description:
   - Sends prompts to the running service of an instance of M(sovereign.epyc.llama_server) or of the role
-    P(sovereign.epyc.vllm#role), in rounds, with one stream and with several in parallel. Returns rates and latencies by
-    kind of prompt. The service is neither changed nor restarted.
+    P(sovereign.epyc.epyc_vllm#role), in rounds, with one stream and with several in parallel. Returns rates and
+    latencies by kind of prompt. The service is neither changed nor restarted.
   - A round counts only if nothing disturbed it. Rounds are discarded for other programs on the CPUs, the hypervisor,
     swapping, requests of other clients, threads that were moved, and memory on other nodes than planned. Discarded
     rounds stay in the document and the report, and are repeated.
@@ -42,7 +42,7 @@ options:
     description:
       - Whether to install the command C(sovereign-epyc bench) on the host, which measures without a controller. An
         installed one of another version is replaced at the end of the run.
-      - Nothing is installed on a host without the host tool, which the role sovereign.epyc.base installs.
+      - Nothing is installed on a host without the host tool, which the role sovereign.epyc.epyc_base installs.
     type: bool
     default: false
 notes:

@@ -16,7 +16,7 @@ description:
     private network only, and the kernel lets in O(clients) only.
   - It keeps the weights that it was sent in C(/var/lib/ggml-rpc-worker), so that they come over the network once.
   - Experimental. It makes room for a model that is larger than a host, and no speed. The role
-    P(sovereign.epyc.group#role) runs the workers and the server that uses them, and compares their programs.
+    P(sovereign.epyc.epyc_group#role) runs the workers and the server that uses them, and compares their programs.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes

@@ -166,7 +166,7 @@ options:
         description:
           - C(ggml-rpc-server) on other hosts that hold a part of the model, each as V(ADDRESS:PORT), such as
             V(10.20.0.2:50052), for a model that is larger than this host. M(sovereign.epyc.llama_rpc_worker) runs them,
-            and the role P(sovereign.epyc.group#role) does all of it.
+            and the role P(sovereign.epyc.epyc_group#role) does all of it.
           - Experimental. It makes room and is no faster than one host. An address that is not of a private network is
             refused, and so is a draft. When a worker ends, this server ends with the next request, waits for the worker
             and begins anew, without a limit.

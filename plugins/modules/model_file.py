@@ -117,7 +117,7 @@ EXAMPLES = r"""
     checksum:
       - sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
       - sha256:60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752
-    token: "{{ llama_hub_token }}"
+    token: "{{ epyc_llama_hub_token }}"
 
 - name: Prove a model that came by other ways
   sovereign.epyc.model_file:

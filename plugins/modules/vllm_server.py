@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: vllm_server
+module: epyc_vllm_server
 short_description: Serve models with vLLM, a process on each NUMA node
 version_added: 0.1.0
 description:
@@ -94,7 +94,7 @@ options:
         type: list
         elements: str
         default: []
-      group_port:
+      epyc_group_port:
         description: With O(instances[].workers), the port on which its processes find each other.
         type: int
         default: 29501

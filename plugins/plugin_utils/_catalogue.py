@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Models by short names: a catalogue of checked files, what llama_models asks for, and what instances make of it.
+"""Models by short names: a catalogue of checked files, what epyc_llama_models asks for, and what instances make of it.
 
 All of it happens on the controller, so that a host gets paths, URLs and checksums, and never a name to look up.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Entry = Mapping[str, Any]
 
 #: The entries that come with the collection.
-FILE = Path(__file__).parents[2] / "roles/llama/files/catalogue.yml"
+FILE = Path(__file__).parents[2] / "roles/epyc_llama/files/catalogue.yml"
 KEYS = {"drafts", "file", "licence", "parts", "repository", "revision", "source", "template", "url", "vocabulary"}
 #: In place of a checksum, for the module: the one that the server says.
 SERVER = "server"
@@ -43,26 +43,26 @@ COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 def catalogue(own: Any) -> dict[str, dict[str, Any]]:
     """Return all entries by name. ``own`` are the user's, which win; BadRequest for one that says no file."""
     entries = dict(yaml_load(FILE.read_text(encoding="utf-8")))
-    for name, entry in require_table(own or {}, "llama_catalogue").items():
-        entries[name] = _checked(f"llama_catalogue: {name}", entry)
+    for name, entry in require_table(own or {}, "epyc_llama_catalogue").items():
+        entries[name] = _checked(f"epyc_llama_catalogue: {name}", entry)
     return entries
 
 
 def model_files(asked: Any, own: Any, endpoint: str, folder: str) -> list[dict[str, Any]]:
-    """Return what llama_models asks for, each with what the module model_file takes and what instances need of it.
+    """Return what epyc_llama_models asks for, each with what the module model_file takes and what instances need of it.
 
     ``endpoint`` is the address of the hub and ``folder`` where files are that say no path. BadRequest for what is not
     there, or not known by a checksum.
     """
     entries = catalogue(own)
     made: list[dict[str, Any]] = []
-    for raw in require_tables(asked, "llama_models", "models"):
+    for raw in require_tables(asked, "epyc_llama_models", "models"):
         one = _asked(raw, entries, endpoint.rstrip("/"), folder.rstrip("/"))
         for other in made:
             if one["name"] and one["name"] == other["name"]:
-                raise BadRequest(f"llama_models names {one['name']} twice: leave one out.")
+                raise BadRequest(f"epyc_llama_models names {one['name']} twice: leave one out.")
             if one["path"] == other["path"] and one != other:
-                raise BadRequest(f"llama_models has two models at {one['path']}: give one of them another path.")
+                raise BadRequest(f"epyc_llama_models has two models at {one['path']}: give one of them another path.")
         made.append(one)
     return made
 
@@ -73,7 +73,7 @@ def with_models(instances: Any, files: Sequence[Entry], own: Any) -> list[dict[s
     BadRequest for a name that is not among them, and for a draft that guesses in another vocabulary.
     """
     named = {one["name"]: one for one in files if one["name"]}
-    return [_placed(one, named, own) for one in require_tables(instances, "llama_instances", "instances")]
+    return [_placed(one, named, own) for one in require_tables(instances, "epyc_llama_instances", "instances")]
 
 
 def _placed(instance: Entry, named: Mapping[str, Entry], own: Mapping[str, Entry]) -> dict[str, Any]:
@@ -114,7 +114,9 @@ def _of_instance(what: str, name: str, named: Mapping[str, Entry], own: Mapping[
         return named[name]
     entries = catalogue(own)
     if name in entries:
-        raise BadRequest(f"{what}: {name} is not in llama_models, so it is not fetched: add {{name: {name}}} there.")
+        raise BadRequest(
+            f"{what}: {name} is not in epyc_llama_models, so it is not fetched: add {{name: {name}}} there."
+        )
     raise BadRequest(f"{what}: {_unknown(name, {**entries, **named})} A path begins with /.")
 
 
@@ -130,21 +132,25 @@ def _check_draft(who: str, model: Entry, draft: Entry) -> None:
 
 
 def _asked(raw: Entry, entries: Mapping[str, Entry], endpoint: str, folder: str) -> dict[str, Any]:
-    """Return one entry of llama_models as it is handed on."""
+    """Return one entry of epyc_llama_models as it is handed on."""
     name = str(raw["name"]) if raw.get("name") else None
-    what = f"llama_models: {name or raw.get('file') or raw.get('path') or raw.get('url') or raw}"
+    what = f"epyc_llama_models: {name or raw.get('file') or raw.get('path') or raw.get('url') or raw}"
     if raw.get("repository"):
         made = _of_repository(what, raw, endpoint)
     elif raw.get("url"):
         made = {"url": str(raw["url"]), "checksum": _checksums(what, raw.get("checksum")), "hub": False}
     elif name and name in entries and raw.get("checksum"):
-        raise BadRequest(f"{what}: the catalogue has its checksums; leave checksum out, or add it to llama_catalogue.")
+        raise BadRequest(
+            f"{what}: the catalogue has its checksums; leave checksum out, or add it to epyc_llama_catalogue."
+        )
     elif name and name in entries:
         made = _of_catalogue(what, entries[name], endpoint)
     elif raw.get("path"):
         made = {"url": None, "checksum": _checksums(what, raw.get("checksum")), "hub": False}
     elif name:
-        raise BadRequest(f"llama_models: {_unknown(name, entries)} Give url or repository for a model of your own.")
+        raise BadRequest(
+            f"epyc_llama_models: {_unknown(name, entries)} Give url or repository for a model of your own."
+        )
     else:
         raise BadRequest(f"{what}: give a name of the catalogue, a repository with its file, a url, or a path.")
     path = str(raw.get("path") or f"{folder}/{Path(_path_of(made['url'], what)).name}")
@@ -186,7 +192,7 @@ def _of_catalogue(what: str, entry: Entry, endpoint: str) -> dict[str, Any]:
 def _url(what: str, entry: Entry, endpoint: str) -> str:
     repository, file = str(entry["repository"]), str(entry.get("file") or "")
     if not endpoint.startswith(("https://", "http://")):
-        raise BadRequest(f"llama_hub_endpoint: '{endpoint}' is no address; say one that begins with https://.")
+        raise BadRequest(f"epyc_llama_hub_endpoint: '{endpoint}' is no address; say one that begins with https://.")
     if not REPOSITORY.match(repository):
         raise BadRequest(f"{what}: '{repository}' is no repository; say ORG/NAME.")
     if not file.endswith(".gguf") or file.startswith("/") or ".." in file.split("/"):

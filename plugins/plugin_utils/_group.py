@@ -39,7 +39,7 @@ DECIDING = (
 #: The engines of groups: llama.cpp with its RPC workers, and vLLM.
 LLAMA, VLLM = "llama_rpc", "vllm"
 #: The variable of a host with what has to be the same on all, such as the checksums of its programs, by its name.
-BUILD = "__group_build"
+BUILD = "__epyc_group_build"
 #: By engine, what to do about members that differ.
 SAME = {
     LLAMA: "all hosts of a group need the same build of llama.cpp. Install it on each.",
@@ -67,16 +67,16 @@ def plan(
 ) -> dict[str, dict[str, Any]]:
     """Return for each member that is ``played`` what it is in its group; BadRequest for what cannot be one.
 
-    ``hosts`` are the variables of all members. With ``programs``, what each has noted in ``__group_build`` is compared,
-    which has to have these names.
+    ``hosts`` are the variables of all members. With ``programs``, what each has noted in ``__epyc_group_build`` is
+    compared, which has to have these names.
     """
     known = {str(host["inventory_hostname"]): host for host in hosts}
     groups = _groups(known)
     grouped = {name for group in groups for name in group.members}
     if alone := [name for name in known if name not in grouped and name in played]:
         raise BadRequest(
-            f"{alone[0]} is in llama_group, and neither has an instance with rpc_workers or workers nor is named in "
-            "one: take it out of llama_group, after group_state=absent where it was a worker."
+            f"{alone[0]} is in epyc_llama_group, and neither has an instance with rpc_workers or workers nor is named "
+            "in one: take it out of epyc_llama_group, after epyc_group_state=absent where it was a worker."
         )
     found: dict[str, dict[str, Any]] = {}
     for group in groups:
@@ -111,7 +111,7 @@ def _part(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
     if host["inventory_hostname"] == group.head:
         return dict(group.raw)
     part = {key: value for key, value in group.raw.items() if key != "api_key_file"}
-    return {**part, "cpus": host["group_cpus"]} if host.get("group_cpus") else part
+    return {**part, "cpus": host["epyc_group_cpus"]} if host.get("epyc_group_cpus") else part
 
 
 def _unit(group: Group) -> str:
@@ -123,7 +123,7 @@ def _groups(known: Hosts) -> list[Group]:
     owners = {_address(name, host): name for name, host in known.items()}
     if len(owners) < len(known):
         names = [name for name, host in known.items() if name not in owners.values()]
-        raise BadRequest(f"{names[0]} has the group_address of another host: give each host its own.")
+        raise BadRequest(f"{names[0]} has the epyc_group_address of another host: give each host its own.")
     groups: list[Group] = []
     heads: dict[str, str] = {}
     for name, host in known.items():
@@ -141,8 +141,8 @@ def _groups(known: Hosts) -> list[Group]:
             groups.append(Group(engine, name, _address(name, host), one, workers))
     if not groups:
         raise BadRequest(
-            "No host of llama_group has an instance with workers: name them in rpc_workers of its llama_instances, or "
-            "in workers of its vllm_instances."
+            "No host of epyc_llama_group has an instance with workers: name them in rpc_workers of its "
+            "epyc_llama_instances, or in workers of its epyc_vllm_instances."
         )
     for group in groups:
         for worker in group.workers:
@@ -174,20 +174,21 @@ def _workers(where: str, words: Sequence[str], owners: Mapping[str, str]) -> dic
         worker = owners.get(address)
         if worker is None:
             raise BadRequest(
-                f"{where} names the worker {address}, which no host of llama_group has as its group_address: add the "
-                "host, or correct the address."
+                f"{where} names the worker {address}, which no host of epyc_llama_group has as its "
+                "epyc_group_address: add the host, or correct the address."
             )
         workers[worker] = address, port
     return workers
 
 
 def _address(name: str, host: Mapping[str, Any]) -> str:
-    given = host.get("group_address")
+    given = host.get("epyc_group_address")
     if not given:
         raise BadRequest(
-            f"{name} has no group_address: set it to the address that {name} has in the private network of the group."
+            f"{name} has no epyc_group_address: set it to the address that {name} has in the private network of the "
+            "group."
         )
-    return require_private_address(given, f"{name}: group_address")
+    return require_private_address(given, f"{name}: epyc_group_address")
 
 
 def _refuse_differences(group: Group, known: Hosts, programs: Sequence[str]) -> None:
@@ -200,7 +201,7 @@ def _refuse_differences(group: Group, known: Hosts, programs: Sequence[str]) -> 
         if missing := [program for program in programs if program not in build]:
             raise BadRequest(
                 f"{name} has no {missing[0]} where it should be: install llama.cpp there, built with GGML_RPC=ON, or "
-                "correct llama_binary or group_rpc_binary. Nothing was changed."
+                "correct epyc_llama_binary or epyc_group_rpc_binary. Nothing was changed."
             )
         builds[name] = build
     first = builds[group.head]

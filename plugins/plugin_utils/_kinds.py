@@ -4,7 +4,7 @@
 
 """Checks of the values of an inventory: each is a list, dictionary or text as it has to be, or refused in a sentence.
 
-``where`` is the name of the value in the sentence, such as "epyc-07: llama_instances".
+``where`` is the name of the value in the sentence, such as "epyc-07: epyc_llama_instances".
 """
 
 from __future__ import annotations

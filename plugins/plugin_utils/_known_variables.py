@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ROLES = Path(__file__).parents[2] / "roles"
+#: The beginning of the name of every role and variable.
+PREFIX = "epyc_"
 #: Variables of playbooks, and of several roles together -> the meaning of each.
 PLAYBOOK_VARIABLES = {
     "epyc_foreign_variables": "names that look like ours and belong to somebody else, which are no misspelt ones then",
@@ -38,77 +40,57 @@ PLAYBOOK_VARIABLES = {
     "epyc_roll_batches": "how many hosts `roll.yml` takes at a time",
     "epyc_steps": "the layers of `site.yml` that a host is to have",
     "epyc_undo_unasked": "whether a layer puts back what it set once and is asked for no more",
-    "site_batches": "how many hosts `site.yml` takes at a time",
-    "site_failures": "the percentage of a batch that may fail before `site.yml` ends",
-    "site_hosts": "the hosts of `site.yml`",
+    "epyc_site_batches": "how many hosts `site.yml` takes at a time",
+    "epyc_site_failures": "the percentage of a batch that may fail before `site.yml` ends",
+    "epyc_site_hosts": "the hosts of `site.yml`",
 }
 #: The end of names under which tasks register results, and other names that plays set while they run.
 SUFFIX_OF_RESULTS = "_result"
 VARIABLES_OF_PLAYS = {
-    "reboot_before",
-    "reboot_command",
-    "site_asked",
-    "site_last_run",
-    "site_layers",
-    "site_refusals",
-    "site_steps",
+    "epyc_reboot_before",
+    "epyc_reboot_command",
+    "epyc_site_asked",
+    "epyc_site_last_run",
+    "epyc_site_layers",
+    "epyc_site_refusals",
+    "epyc_site_steps",
 }
-#: Variables of Ansible itself that begin as ours do.
-ANSIBLE_VARIABLES = {"group_names"}
-#: Prefixes that are everyday words. Other variables begin so too, so only names similar to one of ours are refused.
-EVERYDAY_PREFIXES = (
-    "base_",
-    "bios_",
-    "cat_",
-    "gateway_",
-    "group_",
-    "irq_",
-    "monitoring_",
-    "plan_",
-    "prerequisites_",
-    "reboot_",
-    "site_",
-    "verify_",
+#: Prefixes of variables that only one playbook reads and its page lists.
+PREFIXES_OF_PLAYBOOKS = tuple(
+    f"{PREFIX}{name}_" for name in ("ablation", "analyse", "ask", "benchmark", "recommend", "tune")
 )
-#: The similarity, from 0 to 1, from which a name with such a prefix counts as misspelt.
-MISSPELT_SIMILARITY = 0.85
 
 
 def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) -> list[str]:
     """Return a sentence for each name that begins as variables of the collection do, but is none of them.
 
-    With a prefix that is an everyday word, only a name similar to a variable of the collection is refused. Names in
-    ``foreign`` are never refused.
+    Names in ``foreign`` are never refused.
     """
-    known = list_role_variables()
-    prefixes = (*(f"{role}_" for role in list_role_names()), "epyc_", "site_")
-    accepted = {*known, *PLAYBOOK_VARIABLES, *VARIABLES_OF_PLAYS, *ANSIBLE_VARIABLES, *foreign}
+    known = {*list_role_variables(), *PLAYBOOK_VARIABLES}
     sentences = []
-    for name in sorted({str(name) for name in names} - accepted):
-        if not name.startswith(prefixes) or name.endswith(SUFFIX_OF_RESULTS):
+    for name in sorted({str(name) for name in names} - {*known, *VARIABLES_OF_PLAYS, *foreign}):
+        if not name.startswith(PREFIX) or name.startswith(PREFIXES_OF_PLAYBOOKS) or name.endswith(SUFFIX_OF_RESULTS):
             continue
-        everyday = not name.startswith(tuple(prefix for prefix in prefixes if prefix not in EVERYDAY_PREFIXES))
-        near = find_similar(name, {*known, *PLAYBOOK_VARIABLES}, MISSPELT_SIMILARITY if everyday else 0.6)
-        if near:
-            sentences.append(f"There is no variable {name}; did you mean {near}?")
-        elif not everyday:
-            sentences.append(
-                f"There is no variable {name}, and names that begin so are the collection's: docs/variables.md lists "
-                "them. Rename one of your own, or name it in epyc_foreign_variables."
-            )
+        near = find_similar(name, known)
+        sentences.append(
+            f"There is no variable {name}; did you mean {near}?"
+            if near
+            else f"There is no variable {name}, and names that begin so are the collection's: docs/variables.md lists "
+            "them. Rename one of your own, or name it in epyc_foreign_variables."
+        )
     return sentences
 
 
 @cache
-def list_role_names() -> tuple[str, ...]:
-    """Return the names of the roles of the collection."""
-    return tuple(sorted(path.parents[1].name for path in ROLES.glob("*/meta/argument_specs.yml")))
+def list_layer_names() -> tuple[str, ...]:
+    """Return the names of the roles of the collection without their prefix."""
+    return tuple(sorted(path.parents[1].name[len(PREFIX) :] for path in ROLES.glob("*/meta/argument_specs.yml")))
 
 
 @cache
-def read_argument_specs(role: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return the argument specs of a role: its entry points, each with its options."""
-    text = (ROLES / role / "meta/argument_specs.yml").read_text(encoding="utf-8")
+def read_argument_specs(layer: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the argument specs of the role of a layer: its entry points, each with its options."""
+    text = (ROLES / f"{PREFIX}{layer}" / "meta/argument_specs.yml").read_text(encoding="utf-8")
     specs: Mapping[str, Mapping[str, Any]] = yaml_load(text)["argument_specs"]
     return specs
 
@@ -116,5 +98,5 @@ def read_argument_specs(role: str) -> Mapping[str, Mapping[str, Any]]:
 @cache
 def list_role_variables() -> frozenset[str]:
     """Return the names of the variables of all roles."""
-    specs = [entry for role in list_role_names() for entry in read_argument_specs(role).values()]
+    specs = [entry for layer in list_layer_names() for entry in read_argument_specs(layer).values()]
     return frozenset(name for entry in specs for name in entry.get("options", {}))

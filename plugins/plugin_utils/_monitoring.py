@@ -37,7 +37,7 @@ def build_scrape_targets(
     """
     port = parse_port(node_port)
     if port is None:
-        raise BadRequest(f"monitoring_node_port is '{node_port}': say the port of node_exporter, which is 9100.")
+        raise BadRequest(f"epyc_monitoring_node_port is '{node_port}': say the port of node_exporter, which is 9100.")
     targets: dict[str, Any] = {"llama": [], "gateway": [], "host": [], "remarks": []}
     for host in hosts:
         name = str(host["inventory_hostname"])
@@ -59,13 +59,16 @@ def build_scrape_targets(
                 continue
             targets["llama"].append(_build_target(place, name, **_build_instance_labels(where, instance)))
         if name in gateways:
-            place = str(host.get("gateway_metrics_bind") or "127.0.0.1:8405")
+            place = str(host.get("epyc_gateway_metrics_bind") or "127.0.0.1:8405")
             bound, dummy, gate_port = place.rpartition(":")
             if parse_port(gate_port) is None:
-                raise BadRequest(f"{name}: gateway_metrics_bind is '{place}': say an address and a port, as *:8405.")
+                raise BadRequest(
+                    f"{name}: epyc_gateway_metrics_bind is '{place}': say an address and a port, as *:8405."
+                )
             if name != monitor and bound.strip("[]") in LOOPBACK:
                 targets["remarks"].append(
-                    f"The gateway {name} is not scraped: gateway_metrics_bind is on the loopback. Set it to an address."
+                    f"The gateway {name} is not scraped: epyc_gateway_metrics_bind is on the loopback. Set it to an "
+                    "address."
                 )
             else:
                 bound = _bracket_ipv6(address) if bound.strip("[]") in ("*", "", *routing.EVERYWHERE) else bound

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 #: Layer that runs only on hosts with a certain variable -> that variable.
-REQUIRED_VARIABLES = {"bios": "bios_bmc", "llama": "llama_instances"}
+REQUIRED_VARIABLES = {"bios": "epyc_bios_bmc", "llama": "epyc_llama_instances"}
 #: The path that stands for a model which was refused, so that the rest of its instance can still be checked.
 REFUSED_MODEL = "/the/model/that/was/refused"
 NOTHING_CHANGED = "Nothing was changed."
@@ -93,38 +93,42 @@ class Preflight:
 
     def _add_system_question(self) -> None:
         self.options["system"] = {
-            "distributions": self.variables.get("__prerequisites_distributions", {}),
-            "kernel": self.variables.get("__prerequisites_kernel", ""),
-            "allow_unsupported": self._is_true("prerequisites_allow_unsupported"),
+            "distributions": self.variables.get("__epyc_prerequisites_distributions", {}),
+            "kernel": self.variables.get("__epyc_prerequisites_kernel", ""),
+            "allow_unsupported": self._is_true("epyc_prerequisites_allow_unsupported"),
         }
 
     def _add_boot_parameters(self) -> None:
-        parameters, absent = (self.variables.get(f"__grub_params_{name}") for name in ("wanted", "unwanted"))
+        parameters, absent = (self.variables.get(f"__epyc_grub_params_{name}") for name in ("wanted", "unwanted"))
         # Without a plan, no CPUs are known for these parameters.
         if parameters is not None and absent is not None:
             self.options["boot_parameters"] = {"parameters": parameters, "absent": absent}
 
     def _add_prefetch(self) -> None:
-        self.options["prefetch"] = self.variables.get("__prefetch_settings", [])
+        self.options["prefetch"] = self.variables.get("__epyc_prefetch_settings", [])
 
     def _add_numa(self) -> None:
-        self.options["pools"] = bool(self.variables.get("numa_hugepages"))
-        if self.variables.has("numa_smt"):
-            self.options["smt"] = str(self.variables.get("numa_smt"))
+        self.options["pools"] = bool(self.variables.get("epyc_numa_hugepages"))
+        if self.variables.has("epyc_numa_smt"):
+            self.options["smt"] = str(self.variables.get("epyc_numa_smt"))
 
     def _add_llama(self) -> None:
         get = self.variables.get
-        install = get("llama_install", "binary")
+        install = get("epyc_llama_install", "binary")
         self.options.update(
             instances=self._place_instances(self._add_models()),
-            binary=None if install == "source" else get("llama_binary"),
-            binary_checksum=get("llama_checksum"),
+            binary=None if install == "source" else get("epyc_llama_binary"),
+            binary_checksum=get("epyc_llama_checksum"),
             installs=install != "binary",
-            purge=self._is_true("llama_purge"),
+            purge=self._is_true("epyc_llama_purge"),
         )
         self.options["made"] = [
             REFUSED_MODEL,
-            *(model["path"] for model in get("llama_quantized", []) if isinstance(model, dict) and model.get("path")),
+            *(
+                model["path"]
+                for model in get("epyc_llama_quantized", [])
+                if isinstance(model, dict) and model.get("path")
+            ),
         ]
 
     def _add_models(self) -> list[dict[str, Any]] | None:
@@ -132,10 +136,10 @@ class Preflight:
         get = self.variables.get
         try:
             files = _catalogue.model_files(
-                get("llama_models", []),
-                get("llama_catalogue", {}),
-                str(get("llama_hub_endpoint", "")),
-                str(get("llama_model_folder", "")),
+                get("epyc_llama_models", []),
+                get("epyc_llama_catalogue", {}),
+                str(get("epyc_llama_hub_endpoint", "")),
+                str(get("epyc_llama_model_folder", "")),
             )
         except BadRequest as error:
             self.refusals.append(str(error))
@@ -150,25 +154,25 @@ class Preflight:
     def _add_sources(self, files: Sequence[Mapping[str, Any]]) -> None:
         """Add the sources of the server and the models. A token is not sent; the host only learns that there is one."""
         get = self.variables.get
-        install = get("llama_install", "binary")
-        packages = {"package": [get("llama_package")], "source": get("llama_build_packages", [])}
+        install = get("epyc_llama_install", "binary")
+        packages = {"package": [get("epyc_llama_package")], "source": get("epyc_llama_build_packages", [])}
         self.options["sources"] = {
             "install": install,
             "packages": [name for name in packages.get(install, []) if name],
-            "archive": get("llama_source_archive"),
-            "checksum": get("llama_source_checksum"),
+            "archive": get("epyc_llama_source_archive"),
+            "checksum": get("epyc_llama_source_checksum"),
             "models": [{key: file[key] for key in ("path", "url", "checksum", "size", "hub")} for file in files],
-            "hub_needs_token": bool(get("llama_hub_token")),
+            "hub_needs_token": bool(get("epyc_llama_hub_token")),
         }
 
     def _place_instances(self, files: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Return the instances as the role passes them to the module llama_server."""
-        own = self.variables.get("llama_catalogue", {})
+        own = self.variables.get("epyc_llama_catalogue", {})
         placed = []
-        for given in require_tables(self.variables.get("llama_instances"), "llama_instances", "instances"):
+        for given in require_tables(self.variables.get("epyc_llama_instances"), "epyc_llama_instances", "instances"):
             try:
                 (instance,) = _catalogue.with_models([given], files or [], own)
-                (instance,) = _tuned.with_tuned([instance], self.variables.get("llama_tuned", {}))
+                (instance,) = _tuned.with_tuned([instance], self.variables.get("epyc_llama_tuned", {}))
             except BadRequest as error:
                 if files is not None:
                     self.refusals.append(str(error))

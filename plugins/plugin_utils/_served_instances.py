@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: The variables of a host with its instances.
-LLAMA, VLLM, TUNED = "llama_instances", "vllm_instances", "llama_tuned"
+LLAMA, VLLM, TUNED = "epyc_llama_instances", "epyc_vllm_instances", "epyc_llama_tuned"
 #: Options of an instance that are one text, where they are said.
 TEXT_OPTIONS = ("name", "alias", "model", "host", "task", "projector", "draft_model")
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variable llama_tuned: what a tuning found out goes over the options of the instances, and into a file.
+"""The variable epyc_llama_tuned: what a tuning found out goes over the options of the instances, and into a file.
 
 An entry of it is what the module llama_tune returns as ``tuned``, by the name of the instance.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HEAD = """\
 # Made by tune.yml of the collection sovereign.epyc, which makes it anew: do not change it here. These options win over
-# those of llama_instances. To go back, delete this file and run site.yml.
+# those of epyc_llama_instances. To go back, delete this file and run site.yml.
 ---
 """
 
@@ -37,18 +37,18 @@ def with_tuned(instances: Any, tuned: Any, place: str = "") -> list[dict[str, An
     ``place`` begins the sentences: the name of the host, where several are looked at. BadRequest for an entry without
     options, and for what is no list of instances.
     """
-    entries = require_table(tuned or {}, f"{place}llama_tuned")
-    options = {name: _options(f"{place}llama_tuned: {name}", entry) for name, entry in entries.items()}
-    rows = require_tables(instances, f"{place}llama_instances", "instances")
+    entries = require_table(tuned or {}, f"{place}epyc_llama_tuned")
+    options = {name: _options(f"{place}epyc_llama_tuned: {name}", entry) for name, entry in entries.items()}
+    rows = require_tables(instances, f"{place}epyc_llama_instances", "instances")
     return [{**one, **options.get(str(one.get("name", "")), {})} for one in rows]
 
 
 def tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], together: bool) -> dict[str, Any]:
-    """Return the ``text`` of the file with llama_tuned after some runs, empty where they change nothing in it.
+    """Return the ``text`` of the file with epyc_llama_tuned after some runs, empty where they change nothing in it.
 
-    ``hosts`` has for each host its llama_tuned as ``tuned``, the ``results`` of llama_tune, and as ``now`` those of
-    llama_fingerprint; ``kept`` are the entries that the file has beside. Is it for several hosts together, they have to
-    agree, and ``differences`` says where they do not: then there is no text.
+    ``hosts`` has for each host its epyc_llama_tuned as ``tuned``, the ``results`` of llama_tune, and as ``now`` those
+    of llama_fingerprint; ``kept`` are the entries that the file has beside. Is it for several hosts together, they have
+    to agree, and ``differences`` says where they do not: then there is no text.
 
     BadRequest for a result that must not be in a file of variables.
     """
@@ -58,9 +58,9 @@ def tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], 
         entries, differences = _agreed(found)
     else:
         (entries,) = found.values()
-    old = _plain(require_table(kept or {}, "llama_tuned of the file"))
+    old = _plain(require_table(kept or {}, "epyc_llama_tuned of the file"))
     new = {**old, **{name: entry for name, entry in entries.items() if entry}}
-    text = "" if differences or new == old else HEAD + yaml_dump({"llama_tuned": new}, width=100)
+    text = "" if differences or new == old else HEAD + yaml_dump({"epyc_llama_tuned": new}, width=100)
     return {"text": text, "differences": differences}
 
 
@@ -77,9 +77,9 @@ def _entries(host: Mapping[str, Any]) -> dict[str, Entry]:
     A check decides on nothing, and neither does a run that is void. What was tuned before is the default of a run, so
     what the run found out comes on top of it; and where it stays, it holds for the host as it is now.
     """
-    before = _plain(require_table(host["tuned"] or {}, "llama_tuned"))
+    before = _plain(require_table(host["tuned"] or {}, "epyc_llama_tuned"))
     for name, entry in before.items():
-        _options(f"llama_tuned: {name}", entry)
+        _options(f"epyc_llama_tuned: {name}", entry)
     now = {one["item"]: _safe(one["item"], one["found"]) for one in host["now"]}
     entries: dict[str, Entry] = {}
     for run in host["results"]:
@@ -87,7 +87,10 @@ def _entries(host: Mapping[str, Any]) -> dict[str, Entry]:
             name = str(run["item"]["name"])
             old, new = before.get(name, {}), _safe(name, run["tuned"])
             if new:
-                entries[name] = {**new, "options": {**old.get("options", {}), **_options(f"llama_tuned: {name}", new)}}
+                entries[name] = {
+                    **new,
+                    "options": {**old.get("options", {}), **_options(f"epyc_llama_tuned: {name}", new)},
+                }
             else:
                 entries[name] = {**old, **({"measured_on": now[name]} if name in now else {})}
     return entries
@@ -119,7 +122,7 @@ def _shared(entries: Sequence[Entry]) -> Entry:
     if not all(entries):
         return {}
     least = min(entries, key=lambda one: parse_decimal(one.get("ratio")) or 0)
-    known = [require_table(one.get("measured_on") or {}, "llama_tuned: measured_on") for one in entries]
+    known = [require_table(one.get("measured_on") or {}, "epyc_llama_tuned: measured_on") for one in entries]
     same = {key: value if all(one.get(key) == value for one in known) else None for key, value in known[0].items()}
     return {**least, "measured_on": same}
 

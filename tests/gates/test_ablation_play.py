@@ -48,7 +48,7 @@ ANSWERS = {
     "reboot": "{'changed': True, 'rebooted': True}",
 }
 HERE = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-OK = ("-e", "ablation_reboots=true", "-e", "epyc_reboot_ok=true")
+OK = ("-e", "epyc_ablation_reboots=true", "-e", "epyc_reboot_ok=true")
 BOOK, BOOT, REBOOT = "sovereign.epyc.ablation", "llama_ablation_boot", "reboot"
 
 
@@ -72,7 +72,7 @@ class Controller:
         for path in ROOT.glob("roles/*"):
             (shared / path.name).symlink_to(path)
         (shared / "reboot").unlink()
-        for path in ROOT.glob("roles/reboot/**/*"):
+        for path in ROOT.glob("roles/epyc_reboot/**/*"):
             if path.is_file():
                 copy = shared / path.relative_to(ROOT / "roles")
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Controller:
 
 
 def test_reboots_that_are_not_allowed_are_refused_before_anything(controller: Controller) -> None:
-    played, told = controller.play("-l", "goes", "-e", "ablation_reboots=true")
+    played, told = controller.play("-l", "goes", "-e", "epyc_ablation_reboots=true")
     assert played.returncode == 2 and told == []
     assert "nothing is rebooted without epyc_reboot_ok=true. Nothing was measured." in played.output
 

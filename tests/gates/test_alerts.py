@@ -17,7 +17,7 @@ import yaml
 from vepyc.images import debian_packages
 
 ROOT = Path(__file__).parents[2]
-RULES = ROOT / "roles/monitoring/files/sovereign-epyc.rules.yml"
+RULES = ROOT / "roles/epyc_monitoring/files/sovereign-epyc.rules.yml"
 DOCUMENT = ROOT / "docs/monitoring.md"
 LLAMA = 'job="llama", instance="10.0.0.1:8080", host="one", service="chat", model="m", speculation="ngram"'
 PLAIN = LLAMA.replace('"ngram"', '"none"')

@@ -32,7 +32,12 @@ def test_report_and_page(run: Callable[..., str], tmp_path: Path) -> None:
     data["fingerprint"]["sku"] = "{{ 6 * 7 }} {% if %}"
     source, page, metrics = tmp_path / "run.json", tmp_path / "run.html", tmp_path / "run.prom"
     source.write_text(json.dumps(data))
-    words = (f"analyse_file={source}", f"analyse_page={page}", f"analyse_metrics={metrics}", "analyse_host=there")
+    words = (
+        f"epyc_analyse_file={source}",
+        f"epyc_analyse_page={page}",
+        f"epyc_analyse_metrics={metrics}",
+        "epyc_analyse_host=there",
+    )
     said = run_analysis(run, *words, check=True)
     assert not page.exists() and not metrics.exists()
     lines = ablation_report.render_run_report(data).splitlines()
@@ -46,12 +51,12 @@ def test_what_it_refuses(run: Callable[..., str], tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{}")
     cases = {
-        (): "Say with analyse_file which run",
-        (f"analyse_file={bad}",): "This is no document of a run: schema is missing",
+        (): "Say with epyc_analyse_file which run",
+        (f"epyc_analyse_file={bad}",): "This is no document of a run: schema is missing",
         (
-            f"analyse_file={bad}",
-            "analyse_page=",
-        ): "analyse_page and analyse_metrics must be paths of files on the controller.",
+            f"epyc_analyse_file={bad}",
+            "epyc_analyse_page=",
+        ): "epyc_analyse_page and epyc_analyse_metrics must be paths of files on the controller.",
     }
     for words, why in cases.items():
         with pytest.raises(pytest.fail.Exception) as caught:

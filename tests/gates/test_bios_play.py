@@ -47,7 +47,13 @@ class ActionModule(ActionBase):
         return {"clean": True, "findings": [], "coverage": {}, "lines": ["1 setting checked, 0 not as configured"]}
 """
 DEAD, LOCKED, LIAR = "node03", "node07", "node11"
-WISH = {"bios_nps": 4, "bios_smt": False, "bios_c_states": False, "bios_wait": 0, "bios_throttle": 5}
+WISH = {
+    "epyc_bios_nps": 4,
+    "epyc_bios_smt": False,
+    "epyc_bios_c_states": False,
+    "epyc_bios_wait": 0,
+    "epyc_bios_throttle": 5,
+}
 Fleet = dict[str, Bmc]
 
 
@@ -68,10 +74,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an inventory, and the collection with a kernel that answers for each host."""
     folder = tmp_path_factory.mktemp("controller")
-    hosts = {name: {"bios_bmc": bmc.url, "bios_password": bmc.password} for name, bmc in fleet.items()}
-    hosts[LOCKED]["bios_password"] = secrets.token_urlsafe(15)
+    hosts = {name: {"epyc_bios_bmc": bmc.url, "epyc_bios_password": bmc.password} for name, bmc in fleet.items()}
+    hosts[LOCKED]["epyc_bios_password"] = secrets.token_urlsafe(15)
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-    access = {"bios_username": Bmc.user, "bios_ca_path": str(next(iter(fleet.values())).ca)}
+    access = {"epyc_bios_username": Bmc.user, "epyc_bios_ca_path": str(next(iter(fleet.values())).ca)}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
     for tasks in ("settings", "prove"):
         include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.bios", "tasks_from": tasks}}
@@ -101,7 +107,7 @@ def run(controller: Path, fleet: Fleet, tasks: str, *arguments: str) -> tuple[se
         (controller / f"host_vars/{name}.json").write_text(json.dumps(values))
     done = ansible_playbook(controller, "-vvv", str(controller / f"{tasks}.yml"), *arguments)
     hosts = yaml.safe_load((controller / "hosts.yml").read_text())["all"]["hosts"]
-    assert [name for name, told in hosts.items() if told["bios_password"] in done.stdout] == []
+    assert [name for name, told in hosts.items() if told["epyc_bios_password"] in done.stdout] == []
     recap = re.findall(r"^(node\d\d) .*failed=(\d+)", done.stdout, re.MULTILINE)
     assert {name for name, dummy in recap} == set(fleet)
     return {name for name, failed in recap if failed != "0"}, done.stdout
@@ -157,10 +163,10 @@ def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Pa
     drain.write_text(yaml.safe_dump([{"name": "Leave", "ansible.builtin.fail": {"msg": "it was drained"}}]))
     include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.reboot", "tasks_from": "boot"}}
     book.write_text(yaml.safe_dump([{"hosts": "node01", "gather_facts": False, "tasks": [{"name": "Go", **include}]}]))
-    asked = ("-e", "reboot_by=bmc", "-e", f"reboot_drain_tasks={drain}")
+    asked = ("-e", "epyc_reboot_by=bmc", "-e", f"epyc_reboot_drain_tasks={drain}")
     before = fleet["node01"].host.boots
     for how, told in (("graceful", "cannot do the reset 'graceful'"), ("force", "it was drained")):
-        done = ansible_playbook(controller, str(book), *asked, "-e", f"reboot_reset={how}")
+        done = ansible_playbook(controller, str(book), *asked, "-e", f"epyc_reboot_reset={how}")
         assert done.returncode == 2
         assert told in done.stdout
         assert ("it was drained" in done.stdout) is (how == "force")

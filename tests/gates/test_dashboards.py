@@ -18,7 +18,7 @@ import pytest
 from vepyc import playbook_runs
 from vepyc.venvs import DASHBOARD_PACKAGES, ensure_node_modules
 
-FILES = sorted((Path(__file__).parents[2] / "roles/monitoring/files/dashboards").glob("*.json"))
+FILES = sorted((Path(__file__).parents[2] / "roles/epyc_monitoring/files/dashboards").glob("*.json"))
 #: Types alone: nothing is written, and the packages are not checked themselves.
 FLAGS = ("--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2022")
 

@@ -27,15 +27,15 @@ WRONG = {
     "```yaml\n- sovereign.epyc.hugepages: {pools: [{nodes: 2}]}\n```": "pools.nodes",
     "```yaml\n- sovereign.epyc.irq_affinity: {cpus: '{{ cpus }}', irqbalance: kill}\n```": "irqbalance must be one of",
     "```yaml\n- sovereign.epyc.huge: {}\n```": "no module sovereign.epyc.huge",
-    "```yaml\nnuma_thp: sometimes\n```": "numa_thp must be one of",
-    "```yaml\nnuma_tph: never\n```": "numa_tph",
+    "```yaml\nepyc_numa_thp: sometimes\n```": "epyc_numa_thp must be one of",
+    "```yaml\nepyc_numa_tph: never\n```": "epyc_numa_tph",
     "```yaml\nversion: 3\nimages: {base: x}\n```": "ansible-builder says",
     "```yaml\n[\n```": "is no YAML",
     "```bash\nansible-playbook playbooks/sight.yml\n```": "no playbook playbooks/sight.yml",
     "```bash\nansible-playbook sovereign.epyc.site --chek\n```": "ansible-playbook does not take that",
     "```bash\nansible-playbook playbooks/site.yml -i inventories/none\n```": "no inventory",
     "```bash\nansible-playbook playbooks/site.yml --tags numma\n```": "no layer numma",
-    "```bash\nansible-playbook playbooks/site.yml -e numa_thp=no\n```": "numa_thp must be one of",
+    "```bash\nansible-playbook playbooks/site.yml -e epyc_numa_thp=no\n```": "epyc_numa_thp must be one of",
     "```bash\nmake sight\n```": "the Makefile knows no sight",
     "```bash\nsovereign-epyc undo\n```": "does not take 'undo'",
     "```bash\nlab/bin/vepyc ssh small sovereign-epyc undo\n```": "does not take 'undo'",
@@ -123,7 +123,7 @@ def test_the_plan_in_the_documents_is_one_that_is_printed() -> None:
 
 def test_the_layers_in_the_documents_are_those_of_the_playbook() -> None:
     site = yaml.safe_load((ROOT / "playbooks/site.yml").read_text(encoding="utf-8"))
-    layers = site[0]["vars"]["site_layers"]
+    layers = site[0]["vars"]["epyc_site_layers"]
     page = (ROOT / "docs/new-host.md").read_text(encoding="utf-8")
     told = page.partition("The order of the layers is that of `site.yml`: ")[2].partition(".\n")[0]
     assert re.findall(r"`(\w+)`", told) == layers

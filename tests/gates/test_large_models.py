@@ -122,7 +122,7 @@ def write_and_read_model(path: Path, architecture: str, numbers: dict[str, int],
 
 def plan_group_instance(group: str, folder: Path, model: gguf_model.Model, gib_of_node: int) -> InstancePlan:
     """Plan the instance of a group on four nodes that have so much memory each."""
-    (raw,) = yaml.safe_load((EXAMPLE / f"{group}.yml").read_text())["llama_instances"]
+    (raw,) = yaml.safe_load((EXAMPLE / f"{group}.yml").read_text())["epyc_llama_instances"]
     options = Options.parse({"binary": "/opt/llama-server", **raw})
     draft = ggufs.written(folder / "draft.gguf", 8 * GIB // 10) if options.uses_draft else None
     host = machine("9754")

@@ -130,7 +130,7 @@ def test_the_walk_names_what_is_there() -> None:
         path = ROOT / name if name.startswith(("roles/", "plugins/")) else ENGINE.folder / name
         assert path.is_file(), name
         assert f"def {inside}(" in path.read_text() if inside else True, f"{name} has no {inside}"
-    assert "numa_thp: madvise" in (ROOT / "roles/numa/defaults/main.yml").read_text()
+    assert "epyc_numa_thp: madvise" in (ROOT / "roles/epyc_numa/defaults/main.yml").read_text()
 
 
 def test_nothing_imports_in_a_circle() -> None:

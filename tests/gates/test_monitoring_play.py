@@ -27,10 +27,10 @@ def folder(tmp_path: Path) -> Path:
 def play(tmp_path: Path, folder: Path) -> Play:
     """Run the role, and return what Ansible says."""
     playbook = tmp_path / "play.yml"
-    playbook.write_text("- hosts: all\n  gather_facts: false\n  roles: [sovereign.epyc.monitoring]\n")
+    playbook.write_text("- hosts: all\n  gather_facts: false\n  roles: [sovereign.epyc.epyc_monitoring]\n")
 
     def play(*arguments: str) -> str:
-        options = ("-e", f"monitoring_folder={folder}", "-e", "monitoring_service=", *arguments)
+        options = ("-e", f"epyc_monitoring_folder={folder}", "-e", "epyc_monitoring_service=", *arguments)
         done = plays.run(tmp_path, ["one"], [], str(playbook), *options, SOVEREIGN_EPYC_DRIFT_EXIT_CODE="false")
         assert done.returncode == 0, done.stdout
         return done.stdout
@@ -43,14 +43,14 @@ def list_files(folder: Path) -> set[str]:
 
 
 def test_what_the_role_wrote_is_removed_with_its_folder(play: Play, folder: Path) -> None:
-    play("-e", "monitoring_page_url=http://127.0.0.1:9090")
+    play("-e", "epyc_monitoring_page_url=http://127.0.0.1:9090")
     assert {"scrape.yml", "serving.html", "targets/llama.json", "dashboards/fleet.json"} <= list_files(folder)
     written = list_files(folder)
-    play("-e", "monitoring_state=absent", "--check")
+    play("-e", "epyc_monitoring_state=absent", "--check")
     assert list_files(folder) == written
-    play("-e", "monitoring_state=absent")
+    play("-e", "epyc_monitoring_state=absent")
     assert not folder.exists()
-    assert "changed=0" in play("-e", "monitoring_state=absent")
+    assert "changed=0" in play("-e", "epyc_monitoring_state=absent")
 
 
 @pytest.mark.everyday
@@ -61,7 +61,7 @@ def test_files_of_others_stay(play: Play, folder: Path) -> None:
         (folder / name).write_text(name)
     play()
     assert theirs < list_files(folder)
-    play("-e", "monitoring_state=absent")
+    play("-e", "epyc_monitoring_state=absent")
     assert list_files(folder) == theirs and not (folder / "targets").exists()
 
 
@@ -69,5 +69,5 @@ def test_a_folder_in_which_the_role_never_wrote_is_left_as_it_is(play: Play, fol
     """These names are common, so they prove nothing; that of the rules is the collection's own."""
     (folder / "targets").mkdir(parents=True)
     (folder / "scrape.yml").write_text("theirs")
-    assert "changed=0" in play("-e", "monitoring_state=absent")
+    assert "changed=0" in play("-e", "epyc_monitoring_state=absent")
     assert list_files(folder) == {"scrape.yml"} and (folder / "targets").is_dir()

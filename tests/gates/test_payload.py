@@ -53,7 +53,7 @@ BEFORE = {
     "resctrl_schemata": 289.6,
     "service_placement": 284.3,
     "sysfs_settings": 266.1,
-    "vllm_server": 435.7,
+    "epyc_vllm_server": 435.7,
 }
 SHARE = 1.05
 

@@ -63,7 +63,7 @@ def test_the_examples_of_several_instances_can_be_had(
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
     monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
     services: list[InstancePlan] = []
-    asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["llama_instances"]
+    asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["epyc_llama_instances"]
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
         options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
@@ -73,7 +73,7 @@ def test_the_examples_of_several_instances_can_be_had(
 
 def test_the_instances_of_the_example_can_be_asked_for() -> None:
     files = [yaml.safe_load(path.read_text()) for path in EXAMPLES.iterdir()]
-    instances = [one for file in files for one in file.get("llama_instances", ())]
+    instances = [one for file in files for one in file.get("epyc_llama_instances", ())]
     kinds = {Options.parse({"binary": "/usr/bin/llama-server", **one}).speculation_text for one in instances}
     assert kinds >= {"ngram", "ngram,draft"}
 
@@ -114,18 +114,18 @@ def test_layers_that_are_no_list_of_names_run_nothing(run: Callable[..., str], t
 def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_path: Path) -> None:
     """Those of the request, of the plan, of the roles and of the instances."""
     host: dict[str, object] = {
-        "plan_sku": "none",
-        "plan_verfy": {},
-        "numa_thp": "sometimes",
-        "llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
+        "epyc_plan_sku": "none",
+        "epyc_plan_verfy": {},
+        "epyc_numa_thp": "sometimes",
+        "epyc_llama_instances": [{"name": "chat", "modell": "/none", "port": 8080}, {"name": "code", "port": 8081}],
     }
     said = run_refused_check(run, tmp_path, {"epyc-1": host}, "--tags", "numa,llama")
     lines = said.partition("[ERROR]: ")[2].split("\nOrigin:")[0].splitlines()
     assert lines[-1] == "Nothing was changed."
     for words in (
-        "There is no variable plan_verfy; did you mean plan_verify?",
-        "for an EPYC none (plan_sku)",
-        "Variables of the layer numa: value of numa_thp must be one of",
+        "There is no variable epyc_plan_verfy; did you mean epyc_plan_verify?",
+        "for an EPYC none (epyc_plan_sku)",
+        "Variables of the layer numa: value of epyc_numa_thp must be one of",
         "Instance chat: An instance has no option 'modell'; did you mean model?",
         "Instance code: model is missing",
     ):

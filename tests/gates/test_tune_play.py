@@ -61,37 +61,39 @@ def instance(name: str, tuned: dict[str, Any] | None = None, **more: Any) -> dic
 def variables_with_named_model(instance: dict[str, Any]) -> dict[str, Any]:
     """Return the variables of a host with this instance, which names its model as a user of the catalogue does."""
     model = {"name": "mine", "path": instance["model"]}
-    return {"llama_models": [model], "llama_instances": [{**instance, "model": "mine"}]}
+    return {"epyc_llama_models": [model], "epyc_llama_instances": [{**instance, "model": "mine"}]}
 
 
 def host_variables(*instances: dict[str, Any], **more: Any) -> dict[str, Any]:
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
-    return {**here, "tune_write": True, **more, **({"llama_instances": list(instances)} if instances else {})}
+    return {**here, "epyc_tune_write": True, **more, **({"epyc_llama_instances": list(instances)} if instances else {})}
 
 
 HOSTS = {
-    "beside": host_variables(tune_instance="chat"),
+    "beside": host_variables(epyc_tune_instance="chat"),
     "kept": host_variables(),
     "shown": host_variables(
-        {"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), tune_write=False
+        {"name": "down"}, instance("chat", CHAT), instance("code", CHAT, clean=False), epyc_tune_write=False
     ),
-    "agree1": host_variables(instance("chat", CHAT), tune_group="agree"),
-    "agree2": host_variables(instance("chat", LEAST), tune_group="agree"),
-    "differ1": host_variables(**variables_with_named_model(instance("chat", CHAT)), tune_group="differ"),
-    "differ2": host_variables(instance("chat", OTHER), tune_group="differ"),
-    "alone": host_variables(instance("chat"), tune_group="one"),
-    "unnamed": host_variables(instance("chat"), tune_instance="chta"),
+    "agree1": host_variables(instance("chat", CHAT), epyc_tune_group="agree"),
+    "agree2": host_variables(instance("chat", LEAST), epyc_tune_group="agree"),
+    "differ1": host_variables(**variables_with_named_model(instance("chat", CHAT)), epyc_tune_group="differ"),
+    "differ2": host_variables(instance("chat", OTHER), epyc_tune_group="differ"),
+    "alone": host_variables(instance("chat"), epyc_tune_group="one"),
+    "unnamed": host_variables(instance("chat"), epyc_tune_instance="chta"),
     "blocked": host_variables(instance("chat")),
 }
 GROUPS = {"agree": ["agree1", "agree2"], "differ": ["differ1", "differ2"], "one": ["alone"]}
 #: What is in the inventory beside, by hand or from an earlier run. One instance makes no text, and one is gone.
 FILES = {
-    "host_vars/beside.yml": MINE + yaml.safe_dump({"llama_instances": [instance("chat", CHAT), instance("code")]}),
+    "host_vars/beside.yml": MINE + yaml.safe_dump({"epyc_llama_instances": [instance("chat", CHAT), instance("code")]}),
     "host_vars/kept/mine.yml": MINE
     + yaml.safe_dump(
-        {"llama_instances": [instance("chat", CHAT), instance("code"), {"name": "find", "task": "embedding"}]}
+        {"epyc_llama_instances": [instance("chat", CHAT), instance("code"), {"name": "find", "task": "embedding"}]}
     ),
-    "host_vars/kept/epyc_tuned.yml": yaml.safe_dump({"llama_tuned": dict.fromkeys(("chat", "code", "gone"), BEFORE)}),
+    "host_vars/kept/epyc_tuned.yml": yaml.safe_dump(
+        {"epyc_llama_tuned": dict.fromkeys(("chat", "code", "gone"), BEFORE)}
+    ),
     "host_vars/blocked": MINE,
 }
 WRITTEN = {"host_vars/beside", "host_vars/kept", "group_vars/agree"}
@@ -142,7 +144,7 @@ class Controller:
         return {str(path.relative_to(self.inventory)): path.read_text() for path in found}
 
     def tuned(self, place: str) -> dict[str, Any]:
-        return dict(yaml.safe_load((self.inventory / place / "epyc_tuned.yml").read_text())["llama_tuned"])
+        return dict(yaml.safe_load((self.inventory / place / "epyc_tuned.yml").read_text())["epyc_llama_tuned"])
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +172,7 @@ def test_what_it_refuses_before_and_after(first: playbook_runs.PlaybookRun) -> N
         "Nothing was written for the group differ."
     )
     assert "needs two hosts of it at least, and no others. This run has alone of that group" in said["alone"]
-    assert "llama_instances has no chta that makes text, but chat." in said["unnamed"]
+    assert "epyc_llama_instances has no chta that makes text, but chat." in said["unnamed"]
     assert "host_vars/blocked has to be a folder, and is a file." in said["blocked"]
     measured = {one["host"] for one in first.results if one["task"] == "Try other options"}
     assert measured == HOSTS.keys() - {"alone", "unnamed", "blocked"}

@@ -48,12 +48,12 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     place("/srv/prompts.jsonl", PROMPTS.encode())
     host.play(Path(__file__).with_name("ablation.yml"))
     asked = {
-        "ablation_knobs": ["isolcpus"],
-        "ablation_reboots": True,
-        "ablation_boots": BOOTS,
-        "ablation_prompts": "/srv/prompts.jsonl",
-        "ablation_seed": 1,
-        "ablation_folder": str(tmp_path),
+        "epyc_ablation_knobs": ["isolcpus"],
+        "epyc_ablation_reboots": True,
+        "epyc_ablation_boots": BOOTS,
+        "epyc_ablation_prompts": "/srv/prompts.jsonl",
+        "epyc_ablation_seed": 1,
+        "epyc_ablation_folder": str(tmp_path),
         "epyc_reboot_ok": True,
     }
     play = run_playbook(host.folder, "playbooks/ablation.yml", "-e", json.dumps(asked), timeout=600 * BOOTS)

@@ -27,14 +27,14 @@ def host(tmp_path_factory):
         guest = Guest(machine, tmp_path_factory.mktemp("bios"))
         bmc = machine.bmc_access
         names = {"bmc": "url", "username": "user", "password": "password", "ca_path": "ca"}
-        guest.access = [word for name, key in names.items() for word in ("-e", f"bios_{name}={bmc[key]}")]
+        guest.access = [word for name, key in names.items() for word in ("-e", f"epyc_bios_{name}={bmc[key]}")]
         yield guest
     finally:
         machine.discard()
 
 
 #: A boot from cold: the system shuts down, and the BMC switches the machine on again.
-COLD = ("-e", "reboot_by=bmc", "-e", "reboot_reset=cold", "-e", "epyc_reboot_ok=true")
+COLD = ("-e", "epyc_reboot_by=bmc", "-e", "epyc_reboot_reset=cold", "-e", "epyc_reboot_ok=true")
 
 
 def count_nodes(host):
@@ -45,7 +45,7 @@ def count_nodes(host):
 def test_two_nodes_from_the_inventory_to_the_kernel(host):
     """On a board that applies settings only at a boot from cold, which its BMC makes."""
     host.machine.set_bmc_faults(cold_only=True)
-    wish = [*host.access, "-e", "bios_nps=2"]
+    wish = [*host.access, "-e", "epyc_bios_nps=2"]
     play = host.play(SITE, "--tags", "base,bios", *wish)
     assert play[ASK]["changed"] is True
     assert play[ASK]["reboot_required"] is True
@@ -71,7 +71,7 @@ def test_a_bmc_that_says_what_the_kernel_does_not_show(host):
     """What a Dell R7425 did: the job is done, the BMC says the new value, and the machine has the old one."""
     host.machine.set_bmc_faults(cold_only=False, os_unchanged=True)
     host.machine.set_bios(dimms=12)
-    wish = [*host.access, "-e", "bios_nps=1"]
+    wish = [*host.access, "-e", "epyc_bios_nps=1"]
     host.play(SITE, "--tags", "bios", *wish)
     play = host.play(REBOOT, *wish, "-e", "epyc_reboot_ok=true", succeeds=False)
     assert play.returncode == 2

@@ -31,14 +31,19 @@ SHAPE = get_shape("epyc9754")
 #: for all of them too: 64 cores with two threads become 128 with one.
 START = {"nps": 1, "smt": True, "boost": False, "cores_per_l3": SHAPE.cores_per_l3 // 2}
 START["dimms"] = SHAPE.channels
-WISH = {"bios_nps": 4, "bios_smt": False, "bios_boost": True, "bios_attributes": {"CcdCores": "All"}}
+WISH = {
+    "epyc_bios_nps": 4,
+    "epyc_bios_smt": False,
+    "epyc_bios_boost": True,
+    "epyc_bios_attributes": {"CcdCores": "All"},
+}
 PAGES = 16
-TUNING = {"numa_hugepages": [{"memory": f"{PAGES * 2}MiB"}]}
+TUNING = {"epyc_numa_hugepages": [{"memory": f"{PAGES * 2}MiB"}]}
 #: The layers whose settings name CPUs and nodes. The others ask for boost, which the BIOS has off at first.
 FIRST_STEPS = json.dumps({"epyc_steps": ["prerequisites", "base", "bios", "numa", "grub_params", "cat"]})
 SITE, REBOOT, ASK = "playbooks/site.yml", "playbooks/reboot.yml", "Ask the BMC"
 OK = ("-e", "epyc_reboot_ok=true")
-UNDO = ("-e", "bios_state=original")
+UNDO = ("-e", "epyc_bios_state=original")
 #: CPUs that compute, with one housekeeping core in each node: before, one node and two threads; after, four and one.
 QUARTER = SHAPE.cpus // 4
 COMPUTE = {
@@ -54,7 +59,7 @@ def host(tmp_path):
         guest = Guest(machine, tmp_path)
         bmc = machine.bmc_access
         access = {"bmc": bmc["url"], "username": bmc["user"], "password": bmc["password"], "ca_path": bmc["ca"]}
-        told = {**{f"bios_{name}": value for name, value in access.items()}, **WISH, **TUNING}
+        told = {**{f"epyc_bios_{name}": value for name, value in access.items()}, **WISH, **TUNING}
         (tmp_path / "host_vars").mkdir()
         (tmp_path / "host_vars" / f"{machine.name}.json").write_text(json.dumps(told))
         yield guest
@@ -155,7 +160,7 @@ def test_from_one_node_to_four_and_back(host):
     assert host.play(SITE).changed_results == {}
     lap("site.yml once more, and nothing is left to do")
 
-    host.play(REBOOT, *OK, "-e", "reboot_by=bmc")
+    host.play(REBOOT, *OK, "-e", "epyc_reboot_by=bmc")
     host.machine.disconnect()
     assert f"isolcpus=managed_irq,{COMPUTE[4]} " in host.run("cat /proc/cmdline").replace("\n", " ")
     require_settings_for_nodes(host, 4)

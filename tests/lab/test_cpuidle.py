@@ -67,7 +67,7 @@ def test_what_is_forbidden_is_entered_no_more_and_what_a_boot_runs_repairs_a_cha
         *("idle state C2", "CPUs 5-6"),
         *("forbidden", "allowed"),
     )
-    assert finding["variables"] == ["cpuidle_verify"]
+    assert finding["variables"] == ["epyc_cpuidle_verify"]
     idle.python(APPLY)
     assert cpus_without_c2(idle) == VERIFY
 

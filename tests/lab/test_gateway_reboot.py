@@ -40,11 +40,11 @@ MODEL, KEY, PORT = "/srv/model.gguf", "of-the-servers", 8081
 ADDRESSES = {"test-gateway-one": "10.9.0.1", "test-gateway-two": "10.9.0.2"}
 INSTANCE = {"name": "a", "alias": "chat", "model": MODEL, "host": "0.0.0.0", "port": PORT, "api_key_file": "/etc/key"}
 GATEWAY = {
-    "gateway_bind": "127.0.0.1:8080",
-    "gateway_plain_http": True,
-    "gateway_open": True,
-    "gateway_hosts": [*ADDRESSES],
-    "gateway_server_key": KEY,
+    "epyc_gateway_bind": "127.0.0.1:8080",
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_open": True,
+    "epyc_gateway_hosts": [*ADDRESSES],
+    "epyc_gateway_server_key": KEY,
 }
 REQUEST = {
     "method": "POST",
@@ -118,9 +118,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
             box.run(f"ip address add {address}/32 dev lo")
             Wire(box, address, guest)
             guests[name] = guest
-            hosts[name] = {"ansible_port": guest.machine.port, "gateway_member_address": address}
-            hosts[name]["llama_instances"] = [{**INSTANCE, "slots": 1}]
-        children = {"gateway": {"hosts": {box.name: box.inventory_variables()}}, "small": {"hosts": hosts}}
+            hosts[name] = {"ansible_port": guest.machine.port, "epyc_gateway_member_address": address}
+            hosts[name]["epyc_llama_instances"] = [{**INSTANCE, "slots": 1}]
+        children = {"epyc_gateway": {"hosts": {box.name: box.inventory_variables()}}, "small": {"hosts": hosts}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"children": children}}))
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
         yield box, guests, folder
@@ -129,7 +129,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Container,
 def test_every_request_is_answered(fleet: tuple[Container, dict[str, Guest], Path]) -> None:
     box, guests, folder = fleet
     told = ("-e", json.dumps(GATEWAY))
-    played = run_playbook(folder, "playbooks/gateway.yml", *told, "-l", "gateway")
+    played = run_playbook(folder, "playbooks/gateway.yml", *told, "-l", "epyc_gateway")
     assert played.returncode == 0, played.output
     before = {name: guest.run("cat /proc/sys/kernel/random/boot_id") for name, guest in guests.items()}
     answers: list[dict[str, Any]] = []

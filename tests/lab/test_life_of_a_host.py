@@ -21,7 +21,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.everyday]
 
 SITE = "playbooks/site.yml"
 INSTANCE = {**SMALL, "name": "chat", "model": MODEL, "port": 8080}
-ASKED = {"llama_install": "binary", "llama_binary": BINARY, "llama_instances": [INSTANCE], "verify_services": False}
+ASKED = {
+    "epyc_llama_install": "binary",
+    "epyc_llama_binary": BINARY,
+    "epyc_llama_instances": [INSTANCE],
+    "epyc_verify_services": False,
+}
 #: The inventory's variables and an instance, for every playbook.
 TOLD = ("-e", json.dumps(ASKED))
 CAT = "Partition the L3 caches"

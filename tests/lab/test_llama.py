@@ -38,8 +38,8 @@ WORDS = 27_000
 #: What the next boot brings: isolated CPUs that the kernel spreads no threads over, and pages for the model on a node.
 SITE = {
     "epyc_steps": ["base", "numa", "grub_params"],
-    "grub_params_isolation": "full",
-    "numa_hugepages": [{"node": "3", "size": "2MiB", "pages": 8}],
+    "epyc_grub_params_isolation": "full",
+    "epyc_numa_hugepages": [{"node": "3", "size": "2MiB", "pages": 8}],
 }
 
 # Asks for more tokens than anybody waits for, and prints each as it comes.

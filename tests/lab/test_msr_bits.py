@@ -42,11 +42,11 @@ def test_a_locked_down_kernel(boot_guest):
 
     # site.yml says so before its first change, and leaves out nothing that was asked for.
     everything = guest.everything()
-    site = guest.play("playbooks/site.yml", "-e", '{"prefetch_draft": {"l1_stream": "disabled"}}', succeeds=False)
+    site = guest.play("playbooks/site.yml", "-e", '{"epyc_prefetch_draft": {"l1_stream": "disabled"}}', succeeds=False)
     assert (site.returncode, site.changed_results) == (2, {})
     (refusal,) = [row for row in site.results if row["status"] == "failed"]
     assert refusal["task"] == "Refuse before anything is changed what this host cannot have"
-    for words in ("/sys/kernel/security/lockdown", "Nothing was changed", "prefetch_draft"):
+    for words in ("/sys/kernel/security/lockdown", "Nothing was changed", "epyc_prefetch_draft"):
         assert words in refusal["msg"]
     assert guest.everything() == everything
 

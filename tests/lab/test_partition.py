@@ -93,7 +93,7 @@ def checklist_items(host):
 
 def test_the_role_asks_for_what_the_plan_has(tuned_guest):
     """Without boot parameters, of which the module refuses to set none."""
-    asked = ("--tags", "grub_params", "--check", "-e", "grub_params_isolation=partition")
+    asked = ("--tags", "grub_params", "--check", "-e", "epyc_grub_params_isolation=partition")
     play = tuned_guest.play("playbooks/site.yml", *asked)
     assert (
         play["Give the CPUs that compute to the instances alone"]["diff"]["changes"]["after"].items()

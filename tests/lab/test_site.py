@@ -76,7 +76,7 @@ def bare(tmp_path_factory):
 @pytest.mark.parametrize("playbook", [SITE, EVERY_MODULE], ids=["site", "every-module"])
 def test_check_of_a_bare_host_changes_nothing(playbook, bare):
     guest, before = bare
-    play = guest.play(playbook, "--check", "--diff", "-e", '{"cpufreq_verify": {"boost": false}}')
+    play = guest.play(playbook, "--check", "--diff", "-e", '{"epyc_cpufreq_verify": {"boost": false}}')
     assert guest.touched_since(before) == set()
     # It did look, and saw all there is to do.
     assert play[CAT]["diff"]["changes"]["after"]["resctrl:mount"] == "no options"
@@ -126,14 +126,14 @@ def test_what_is_stored_for_the_next_boot_agrees(tuned):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"plan_sku": "9654"}, ["AMD EPYC 9754", "EPYC 9654", "plan_sku_check"]),
+        ({"epyc_plan_sku": "9654"}, ["AMD EPYC 9754", "EPYC 9654", "epyc_plan_sku_check"]),
         ({"epyc_steps": ["cat", "numma"]}, ["has numma", "did you mean numa"]),
     ],
     ids=["another SKU", "another layer"],
 )
 @pytest.mark.parametrize("how", [[], ["--tags", "cat"]], ids=["all", "one"])
 def test_refused_before_anything_is_changed(tuned, asked, words, how):
-    play = tuned.play(SITE, *how, "-e", json.dumps({**asked, "plan_draft": {}}), succeeds=False)
+    play = tuned.play(SITE, *how, "-e", json.dumps({**asked, "epyc_plan_draft": {}}), succeeds=False)
     assert play.returncode != 0
     assert play.changed_results == {}
     said = [result["msg"] for result in play.results if result["status"] == "failed"]
@@ -153,9 +153,9 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
         {"name": "damaged", "model": "/srv/models/bad.gguf", "port": 22000},
         {"name": "unknown", "modell": "/srv/models/none.gguf", "port": 8082},
     ]
-    asked = {"plan_verfy": {}, "llama_instances": instances, "llama_binary": "/opt/none/llama-server"}
+    asked = {"epyc_plan_verfy": {}, "epyc_llama_instances": instances, "epyc_llama_binary": "/opt/none/llama-server"}
     words = [
-        "There is no variable plan_verfy; did you mean plan_verify?",
+        "There is no variable epyc_plan_verfy; did you mean epyc_plan_verify?",
         "There is no /boot/grub/grub.cfg, so GRUB does not boot this host",
         "Instance missing: there is no /opt/none/llama-server.",
         "Instance missing: /srv/models/none.gguf cannot be read",
@@ -172,10 +172,10 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
             assert lines[-1] == "Nothing was changed."
             assert guest.everything() == before
         # The plan of the variables does not fit the other SKU, which is said instead.
-        other = json.dumps({"plan_sku": "9654", "plan_draft": {"ccds": 1, "l3": "24MiB"}})
+        other = json.dumps({"epyc_plan_sku": "9654", "epyc_plan_draft": {"ccds": 1, "l3": "24MiB"}})
         play = guest.play(SITE, "-e", other, succeeds=False)
         (refusal,) = [result["msg"] for result in play.results if result["status"] == "failed"]
-        assert "for an EPYC 9654 (plan_sku)" in refusal and "24 MiB" not in refusal
+        assert "for an EPYC 9654 (epyc_plan_sku)" in refusal and "24 MiB" not in refusal
         assert guest.everything() == before
     finally:
         guest.run("mv /boot/grub/grub.cfg.away /boot/grub/grub.cfg; rm -r /srv/models")
@@ -183,7 +183,7 @@ def test_all_refusals_come_at_once_and_before_the_first_change(bare):
 
 def test_layers_are_left_out_and_a_strange_sku_is_let_in(tuned):
     """With a plan that would change the L3 caches, if their layer were not left out."""
-    asked = {"epyc_steps": ["numa"], "plan_sku": "9654", "plan_sku_check": False, "plan_draft": {}}
+    asked = {"epyc_steps": ["numa"], "epyc_plan_sku": "9654", "epyc_plan_sku_check": False, "epyc_plan_draft": {}}
     play = tuned.play(SITE, "--check", "-e", json.dumps(asked))
     # The intent that is stored with every request is new.
     assert play.changed_results.keys() == {"Set NUMA balancing and transparent huge pages"}

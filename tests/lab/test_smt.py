@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ASKED = {"epyc_steps": ["prerequisites", "base", "numa", "irq"], "numa_smt": "off"}
+ASKED = {"epyc_steps": ["prerequisites", "base", "numa", "irq"], "epyc_numa_smt": "off"}
 CONTROL, ONLINE = "/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/online"
 FIRST_THREADS, ALL = "0,2,4,6,8,10,12,14", "0-15"
 MOVABLE = "grep -l virtio /sys/kernel/irq/*/actions | cut -d/ -f5"

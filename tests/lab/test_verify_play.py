@@ -79,7 +79,7 @@ def require_failure(guest, *arguments):
 
 def test_tuned_host_is_green_and_left_as_it_was(tuned):
     before = tuned.state(), tuned.run(STORED)
-    play = require_success(tuned, "-e", "verify_nps=4", "-e", '{"verify_layers": ["resctrl"]}')
+    play = require_success(tuned, "-e", "epyc_verify_nps=4", "-e", '{"epyc_verify_layers": ["resctrl"]}')
     assert (tuned.state(), tuned.run(STORED)) == before
     items = {item["name"]: item for item in play[CHECK]["checklist"]}
     assert {name: item["verdict"] for name, item in items.items()} == {
@@ -114,7 +114,7 @@ def test_changed_mask_is_red_until_it_is_repaired(tuned):
 
 
 def test_host_that_is_not_as_expected_is_red(tuned):
-    nodes, layer = require_failure(tuned, "-e", "verify_nps=1", "-e", '{"verify_layers": ["msr"]}')
+    nodes, layer = require_failure(tuned, "-e", "epyc_verify_nps=1", "-e", '{"epyc_verify_layers": ["msr"]}')
     assert nodes.startswith(
         "NUMA nodes per socket: It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 4 L3 domains) and should"
     )
@@ -142,7 +142,7 @@ def test_boot_service_that_will_not_run_is_red_until_it_is_repaired(tuned, how, 
 def test_a_layer_that_was_taken_out_by_hand_is_red_and_so_is_a_run_that_did_not_end(tuned):
     """Until it is made again, and until a run of the same layers has ended."""
     steps = ["-e", json.dumps({"epyc_steps": ["base", "numa", "irq", "cat", "cpufreq", "prefetch"]})]
-    assert require_success(tuned, *steps, "-e", '{"prefetch_draft": {}, "prefetch_verify": {}}')
+    assert require_success(tuned, *steps, "-e", '{"epyc_prefetch_draft": {}, "epyc_prefetch_verify": {}}')
     stored = "/var/lib/sovereign-epyc/desired.json"
     tuned.run(f"cp -a {stored} /run/kept.json && sed -i 's,resctrl/resctrl,resctrl/other,' {stored}")
     tuned.run(
@@ -202,7 +202,7 @@ def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
             "boot parameters: boot parameter, foo.bar: found nothing, wanted 1, which waits for a reboot. Run "
             "reboot.yml -e epyc_reboot_ok=true."
         ]
-        play = require_success(tuned, "-e", "verify_allow_pending_reboot=true")
+        play = require_success(tuned, "-e", "epyc_verify_allow_pending_reboot=true")
         assert play[CHECK]["pending_reboot"] == ["cmdline:foo.bar is nothing and should be 1, which waits for a reboot"]
     finally:
         tuned.module("kernel_cmdline", state="original")
@@ -211,7 +211,7 @@ def test_parameter_that_waits_for_a_reboot_is_red_unless_allowed(tuned):
 
 def test_threads_must_keep_to_their_cpus(tuned, service):
     service([12, 13, 14, 15])
-    (complaint,) = require_failure(tuned, "-e", '{"verify_units": {"model.service": "12-15"}}')
+    (complaint,) = require_failure(tuned, "-e", '{"epyc_verify_units": {"model.service": "12-15"}}')
     assert complaint == (  # the main thread may run anywhere
         "threads of model.service: 1 of 5 threads may also run on 0-11, outside of 12-15 (12-15). Set "
         "AllowedCPUs=12-15 for model.service."
@@ -224,8 +224,8 @@ def test_threads_must_keep_to_their_cpus(tuned, service):
 
 def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     play = tmp_path / "bios.yml"
-    play.write_text("[{hosts: all, gather_facts: false, roles: [sovereign.epyc.bios_check]}]")
-    wrong = ("-e", '{"bios_check_nps": 1, "bios_check_determinism": "power"}')
+    play.write_text("[{hosts: all, gather_facts: false, roles: [sovereign.epyc.epyc_bios_check]}]")
+    wrong = ("-e", '{"epyc_bios_check_nps": 1, "epyc_bios_check_determinism": "power"}')
     report = tuned.play(play, *wrong)["Look at the BIOS settings"]
     assert {one["name"]: (one["verdict"], one["found"]) for one in report["settings"]} == {
         "nps": ("wrong", "NPS4"),
@@ -247,7 +247,7 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
         "iommu": ("unasked", "off"),
         "hsmp": ("unasked", None),
     }
-    refused = tuned.play(play, *wrong, "-e", "bios_check_enforce=true", succeeds=False)
+    refused = tuned.play(play, *wrong, "-e", "epyc_bios_check_enforce=true", succeeds=False)
     assert refused.returncode == 2
     message = refused["Refuse a host whose BIOS is not as expected"]["msg"]
     assert message.startswith(
@@ -255,4 +255,4 @@ def test_bios_check_reports_and_fails_only_when_told(tuned, tmp_path):
     )
     assert "determinism: It should be power, but its value is unknown: no kernel file shows it." in message
     assert message.endswith("The layers after bios_check were not run.")
-    assert tuned.play(play, "-e", '{"bios_check_nps": 4, "bios_check_enforce": true}').returncode == 0
+    assert tuned.play(play, "-e", '{"epyc_bios_check_nps": 4, "epyc_bios_check_enforce": true}').returncode == 0

@@ -41,8 +41,8 @@ PLAYBOOK = """
 - hosts: gateway
   gather_facts: false
   roles:
-    - role: sovereign.epyc.base
-    - role: sovereign.epyc.gateway
+    - role: sovereign.epyc.epyc_base
+    - role: sovereign.epyc.epyc_gateway
       when: with_gateway
 """
 UNIT = f"""# Written by the collection sovereign.epyc: do not change it here.
@@ -77,14 +77,14 @@ class Host(Gateway):
 
     def converge(self, *arguments: str, bind: str = AGENT, gateway: bool = True) -> PlaybookRun:
         """Have the agent on the container, and the gateway know of it."""
-        base = {"base_textfile": FILE, "base_agent_bind": bind, "base_agent_allow": ["10.9.0.1"]}
+        base = {"epyc_base_textfile": FILE, "epyc_base_agent_bind": bind, "epyc_base_agent_allow": ["10.9.0.1"]}
         hosts = {
             self.box.name: {**self.box.inventory_variables(), **base},
-            "h1": {**MEMBERS["h1"], "base_agent_bind": AGENT},
-            "h2": {**MEMBERS["h2"], "base_agent_bind": "*:8407"},
+            "h1": {**MEMBERS["h1"], "epyc_base_agent_bind": AGENT},
+            "h2": {**MEMBERS["h2"], "epyc_base_agent_bind": "*:8407"},
         }
-        inventory = {"all": {"hosts": hosts, "children": {"gateway": {"hosts": {self.box.name: {}}}}}}
-        asked = {**VARIABLES, "gateway_agent_interval": "500ms", "with_gateway": gateway}
+        inventory = {"all": {"hosts": hosts, "children": {"epyc_gateway": {"hosts": {self.box.name: {}}}}}}
+        asked = {**VARIABLES, "epyc_gateway_agent_interval": "500ms", "with_gateway": gateway}
         for name, text in (("hosts.json", inventory), ("asked.json", asked)):
             (self.folder / name).write_text(json.dumps(text))
         (self.folder / "play.yml").write_text(PLAYBOOK)

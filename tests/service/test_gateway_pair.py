@@ -36,10 +36,10 @@ KEEPALIVED = (
 SHARED = "10.8.0.100"
 KEYS = {"team": "key-of-the-team", "slow": "key-of-the-slow"}
 ASKED = {
-    "gateway_bind": "*:8443",
-    "gateway_plain_http": True,
-    "gateway_virtual_address": SHARED,
-    "gateway_tenants": [
+    "epyc_gateway_bind": "*:8443",
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_virtual_address": SHARED,
+    "epyc_gateway_tenants": [
         {"name": name, "sha256": [hashlib.sha256(key.encode()).hexdigest()], **limit}
         for (name, key), limit in zip(KEYS.items(), ({}, {"requests_per_minute": 3}), strict=True)
     ],
@@ -58,18 +58,18 @@ class Pair:
         self.folder = folder
         own = [f"10.8.0.{number}" for number in (1, 2)]
         gateways = {
-            box.name: {**box.inventory_variables(), "gateway_peers_bind": f"{address}:8406"}
+            box.name: {**box.inventory_variables(), "epyc_gateway_peers_bind": f"{address}:8406"}
             for box, address in zip(boxes, own, strict=True)
         }
         members = {
             f"m{address[-1]}": {
-                "llama_instances": [
+                "epyc_llama_instances": [
                     {"name": "a", "alias": "chat", "model": "/m.gguf", "host": address, "port": 8081, "slots": 2}
                 ]
             }
             for address in own
         }
-        inventory = {"all": {"hosts": members, "children": {"gateway": {"hosts": gateways}}}}
+        inventory = {"all": {"hosts": members, "children": {"epyc_gateway": {"hosts": gateways}}}}
         (folder / "hosts.json").write_text(json.dumps(inventory))
 
     def play(self, *arguments: str, **changed: Any) -> PlaybookRun:
@@ -187,7 +187,7 @@ def test_the_next_run_changes_nothing_and_touches_no_keepalived_of_others(pair: 
 
 
 def test_it_goes_as_it_came(pair: Pair) -> None:
-    played = pair.play(gateway_state="absent")
+    played = pair.play(epyc_gateway_state="absent")
     assert played.returncode == 0, played.output
     ours = "find /etc/haproxy /etc/keepalived -name '*sovereign*' -o -name keepalived.conf"
     assert pair.both(f"{ours}; ip -oneline address show to {SHARED}; dpkg --verify haproxy keepalived") == ["", ""]

@@ -27,11 +27,11 @@ def test_a_host_that_does_not_come_back_stops_the_roll(gateway_of_two: Gateway, 
     with generate_load(gateway_of_two) as answers:
         played = rolling_hosts.run_playbook("roll", **fails)
     while_out = rolling_hosts.read_states()
-    reloaded = gateway_of_two.run_role(gateway_queue_timeout="50s")
+    reloaded = gateway_of_two.run_role(epyc_gateway_queue_timeout="50s")
     assert rolling_hosts.read_states() == while_out
     gateway_of_two.start_server("first")
     ready = rolling_hosts.run_playbook("ready", "-l", "h1", **ROLL_VARIABLES)
-    assert played.returncode == 2 and played.output.count("TASK [sovereign.epyc.plan") > 0, played.output
+    assert played.returncode == 2 and played.output.count("TASK [sovereign.epyc.epyc_plan") > 0, played.output
     assert {result["host"] for result in played.results if result["task"] == "Run the instances"} == {"h1"}
     message = read_stop_reason(played)
     assert "h1 did not come back, at 'Run the instances'" in message

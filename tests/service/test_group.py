@@ -49,17 +49,19 @@ class Two:
         """Run the playbook, with more variables for each of the two."""
         asked = {"name": "large", "alias": "large", "model": self.model, "port": 8080, "context": 2048}
         asked |= {"prompt_cache": "0MiB", "speculation": "none", "rpc_workers": [f"{ADDRESSES[WORKER]}:50052"]}
-        more = {HEAD: {"llama_instances": [{**asked, **(head or {})}]}, WORKER: worker}
+        more = {HEAD: {"epyc_llama_instances": [{**asked, **(head or {})}]}, WORKER: worker}
         hosts = {
             name: {
-                "group_address": ADDRESSES[name],
-                "llama_binary": self.binary,
+                "epyc_group_address": ADDRESSES[name],
+                "epyc_llama_binary": self.binary,
                 **box.inventory_variables(),
                 **more[name],
             }
             for name, box in self.boxes.items()
         }
-        (self.folder / "hosts.json").write_text(json.dumps({"all": {"children": {"llama_group": {"hosts": hosts}}}}))
+        (self.folder / "hosts.json").write_text(
+            json.dumps({"all": {"children": {"epyc_llama_group": {"hosts": hosts}}}})
+        )
         return run_playbook(self.folder, "playbooks/group.yml", *arguments)
 
     def run(self, name: str, command: str, check: bool = True, text: str = "") -> str:
@@ -106,10 +108,10 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
 
 
 def test_other_builds_and_public_addresses_are_refused(two: Two) -> None:
-    said = two.refuse(group_address="198.18.0.2", head={"rpc_workers": ["198.18.0.2:50052"]})
+    said = two.refuse(epyc_group_address="198.18.0.2", head={"rpc_workers": ["198.18.0.2:50052"]})
     assert "198.18.0.2 is not an address of a private network" in said
     two.run(WORKER, OTHER, text="x")
-    said = two.refuse(group_rpc_binary="/opt/other/ggml-rpc-server")
+    said = two.refuse(epyc_group_rpc_binary="/opt/other/ggml-rpc-server")
     sums = [two.run(WORKER, f"sha256sum {path}/ggml-rpc-server").split()[0] for path in (f"{BUILD}/bin", "/opt/other")]
     assert f"ggml-rpc-server is sha256:{sums[0]} on {HEAD} and sha256:{sums[1]} on {WORKER}" in said, said
 
@@ -147,7 +149,7 @@ def test_the_whole_comes_back_when_a_worker_is_killed(two: Two) -> None:
 
 
 def test_it_goes_as_it_came(two: Two) -> None:
-    played = two.play("-e", "group_state=absent")
+    played = two.play("-e", "epyc_group_state=absent")
     assert played.returncode == 0, played.output
     left = "ls /etc/systemd/system /var/lib /var/lib/private; systemctl list-units --all 'llama-*' 'ggml-*'"
     assert [word for name in two.boxes for word in two.run(name, left, check=False).split() if "rpc" in word] == []

@@ -23,7 +23,7 @@ UNIT = "llama-chat.service"
 #: What stands in the prompt again and again is guessed.
 COUNTED = "one two three four five six seven eight nine ten\n"
 PROMPTS = json.dumps({"text": f"{COUNTED}{COUNTED}one two", "output_length": 24})
-ASKED = {"ablation_prompts": "/srv/prompts.jsonl", "ablation_rounds": 4, "ablation_seed": 1}
+ASKED = {"epyc_ablation_prompts": "/srv/prompts.jsonl", "epyc_ablation_rounds": 4, "epyc_ablation_seed": 1}
 SERVED = {"name": "chat", "port": 8080, "context": 2048, "slots": 1, "cache_type_k": "q8_0"}
 
 
@@ -65,7 +65,9 @@ def test_options_are_left_out_and_come_back(served):
     """
     before = read_arguments(served)
     assert "--spec-type" in before and "--cache-type-k" in before
-    code, result = run_ablation(served, ablation_knobs=["speculation", "KV cache types"], ablation_minutes=0.1)
+    code, result = run_ablation(
+        served, epyc_ablation_knobs=["speculation", "KV cache types"], epyc_ablation_minutes=0.1
+    )
     assert "document" in result, result
     document = json.loads(served.run(f"cat {result['document']}"))
     assert code == (0 if result["clean"] else 2)
@@ -84,9 +86,9 @@ def test_options_are_left_out_and_come_back(served):
 def run_tuning(service_host, *arguments, **options):
     """Run the playbook; return its exit code, and what the module says."""
     asked = {
-        "tune_prompts": "/srv/prompts.jsonl",
-        "tune_seed": 1,
-        "llama_instances": service_host.with_test_model(SERVED),
+        "epyc_tune_prompts": "/srv/prompts.jsonl",
+        "epyc_tune_seed": 1,
+        "epyc_llama_instances": service_host.with_test_model(SERVED),
         **options,
     }
     played = run_playbook(service_host.folder, "playbooks/tune.yml", "-e", json.dumps(asked), *arguments)
@@ -104,7 +106,7 @@ def test_a_check_of_a_tuning_lists_what_it_would_try_and_starts_nothing(served):
 def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
     """Whether a round counts is chance; what the server was started with is not, nor what the planner refuses."""
     before = read_arguments(served)
-    code, result = run_tuning(served, tune_options=["speculation", "hugepages"], tune_minutes=0.5)
+    code, result = run_tuning(served, epyc_tune_options=["speculation", "hugepages"], epyc_tune_minutes=0.5)
     assert "document" in result, result
     assert code == (0 if result["clean"] else 2)
     document = json.loads(served.run(f"cat {result['document']}"))
@@ -122,7 +124,7 @@ def test_a_tuning_starts_what_the_planner_makes_of_other_options(served):
 
 
 def test_an_instance_that_runs_otherwise_is_not_tuned(served):
-    dummy, result = run_tuning(served, llama_instances=served.with_test_model({**SERVED, "context": 1024}))
+    dummy, result = run_tuning(served, epyc_llama_instances=served.with_test_model({**SERVED, "context": 1024}))
     assert "does not run as its options say" in result["msg"] and "Run site.yml first" in result["msg"]
 
 
@@ -141,7 +143,7 @@ sleep 1
 """,
     )
     played = run_playbook(
-        served.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, "ablation_knobs": ["speculation"]})
+        served.folder, "playbooks/ablation.yml", "-e", json.dumps({**ASKED, "epyc_ablation_knobs": ["speculation"]})
     )
     assert played.returncode == 2
     end = time.monotonic() + 60

@@ -30,7 +30,7 @@ while True:
     urllib.request.urlopen(request).read()
     time.sleep(0.2)
 """
-ASKED = {"benchmark_rounds": 1, "benchmark_prompts": "/srv/prompts.jsonl", "benchmark_streams": [2]}
+ASKED = {"epyc_benchmark_rounds": 1, "epyc_benchmark_prompts": "/srv/prompts.jsonl", "epyc_benchmark_streams": [2]}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_check_asks_nothing(served):
 def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
     before = served.read_units()
-    code, result = run_benchmark(served, benchmark_folder=str(tmp_path))
+    code, result = run_benchmark(served, epyc_benchmark_folder=str(tmp_path))
     assert code == (0 if result["clean"] else 2), result
     assert served.read_units() == before
     (copy,) = tmp_path.iterdir()
@@ -96,7 +96,7 @@ def test_the_playbook_measures_and_brings_the_file(served, tmp_path):
 def test_it_sees_who_else_asks(served):
     served.run("cat >/srv/others.py", text=OTHERS)
     served.run("systemd-run --quiet --unit=others python3 /srv/others.py")
-    code, result = run_benchmark(served, benchmark_streams=[])
+    code, result = run_benchmark(served, epyc_benchmark_streams=[])
     served.run("systemctl stop others")
     assert code == 2 and not result["clean"]
     said = " ".join(result["text"].split())

@@ -134,25 +134,29 @@ def test_a_draft_with_another_vocabulary(service_host):
 
 def test_a_checksum_of_another_file(service_host):
     wrong = "sha256:" + "0" * 64
-    said = service_host.expect_refusal(CHAT, llama_checksum=wrong)
-    assert f"and llama_checksum says {wrong}. Install that file, or correct llama_checksum." in said
-    assert wrong in service_host.expect_refusal(CHAT, llama_models=[{"path": service_host.model, "checksum": wrong}])
+    said = service_host.expect_refusal(CHAT, epyc_llama_checksum=wrong)
+    assert f"and epyc_llama_checksum says {wrong}. Install that file, or correct epyc_llama_checksum." in said
+    assert wrong in service_host.expect_refusal(
+        CHAT, epyc_llama_models=[{"path": service_host.model, "checksum": wrong}]
+    )
 
 
 def test_a_name_that_no_model_has(service_host):
-    said = service_host.expect_refusal({**CHAT, "model": "smollm-135m"}, llama_models=[{"name": "smollm2-135m-q4"}])
+    said = service_host.expect_refusal(
+        {**CHAT, "model": "smollm-135m"}, epyc_llama_models=[{"name": "smollm2-135m-q4"}]
+    )
     assert "Instance chat: model: there is no model smollm-135m; near are smollm2-135m-q4" in said
 
 
 def test_a_token_that_is_none(service_host):
     """It has come to the module all the same, over the connection alone, and nothing of it stays."""
     played = service_host.run_role(
-        llama_instances=service_host.with_test_model(CHAT),
-        llama_models=[{"name": "smollm2-135m-q4"}],
-        llama_hub_token="sword fish",
+        epyc_llama_instances=service_host.with_test_model(CHAT),
+        epyc_llama_models=[{"name": "smollm2-135m-q4"}],
+        epyc_llama_hub_token="sword fish",
     )
     (failed,) = [result for result in played.results if result["status"] == "failed"]
-    assert "token: it has spaces or other characters that no token has; look at llama_hub_token." in str(failed)
+    assert "token: it has spaces or other characters that no token has; look at epyc_llama_hub_token." in str(failed)
     assert "sword" not in played.output + str(played.results)
     assert service_host.run("ls /run/*.token; grep -rlsI 'sword fish' /etc /root /run /tmp /var", check=False) == ""
 

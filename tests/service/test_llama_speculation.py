@@ -30,7 +30,9 @@ def test_it_speculates_and_says_the_same(service_host):
     tables = [
         {"name": kind, "port": port, "speculation": kind} for port, kind in ((8083, "ngram_map"), (8084, "ngram_mod"))
     ]
-    service_host.serve(CHAT, plain, {"name": "draft", "port": 8082, **draft}, *tables, llama_models=[{"name": NAME}])
+    service_host.serve(
+        CHAT, plain, {"name": "draft", "port": 8082, **draft}, *tables, epyc_llama_models=[{"name": NAME}]
+    )
     told = service_host.complete_text(8081, REPETITIVE_PROMPT)
     assert "draft_n" not in told["timings"]
     for port in (8080, 8082, 8083, 8084):
@@ -68,11 +70,11 @@ def test_drafts_are_made_of_a_model_and_their_acceptance_is_told(service_host):
     paths = {kind: f"/srv/made/{kind}.gguf" for kind in ("Q8_0", "Q2_K")}
     dummy, asked = llama_cpp.build_request()
     wants = {
-        "llama_install": "source",
-        "llama_source_archive": asked["archive"],
-        "llama_source_checksum": asked["checksum"],
-        "llama_cmake_options": asked["cmake_options"],
-        "llama_quantized": [
+        "epyc_llama_install": "source",
+        "epyc_llama_source_archive": asked["archive"],
+        "epyc_llama_source_checksum": asked["checksum"],
+        "epyc_llama_cmake_options": asked["cmake_options"],
+        "epyc_llama_quantized": [
             {"source": service_host.model, "path": path, "type": kind, "requantize": True}
             for kind, path in paths.items()
         ],

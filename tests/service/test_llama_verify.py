@@ -77,7 +77,7 @@ def items_and_measurements(done):
 
 def ask_instance(service_host, **options):
     """Ask the instance a question with the playbook; return the exit code, and what it says."""
-    options = {"ask_prompt": QUESTION, "ask_tokens": 48, "ask_guesses": True, **options}
+    options = {"epyc_ask_prompt": QUESTION, "epyc_ask_tokens": 48, "epyc_ask_guesses": True, **options}
     play = run_playbook(service_host.folder, "playbooks/ask.yml", "-e", json.dumps(options))
     return play.returncode, play["Ask"]["results"][0]
 
@@ -146,7 +146,7 @@ def test_an_answer_comes_with_its_proof(service_host):
     assert asked["measured"]["accepted"] > 0 and 0 < asked["measured"]["tokens"] <= 48
     assert verdicts_by_name({item["name"]: item for item in asked["checklist"]}) == RIGHT
     assert ask_instance(service_host)[1]["answer"] == asked["answer"]
-    code, refused = ask_instance(service_host, ask_instance="other")
+    code, refused = ask_instance(service_host, epyc_ask_instance="other")
     assert code == 2 and refused["msg"] == "There is no instance other on this host, which has chat."
 
 

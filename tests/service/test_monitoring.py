@@ -26,7 +26,7 @@ from ..fixtures.containers import BUILD, MODELS, ServiceHost
 
 pytestmark = pytest.mark.slow
 
-ROLE = Path(__file__).parents[2] / "roles/monitoring/files"
+ROLE = Path(__file__).parents[2] / "roles/epyc_monitoring/files"
 PARTS = "/opt/parts"
 FOLDER = "/etc/prometheus/sovereign-epyc"
 CHAT = {"name": "chat", "port": 8080, "alias": "m"}
@@ -101,10 +101,10 @@ class Watched(ServiceHost):
         folder.mkdir(exist_ok=True)
         mine = {
             **self.box.inventory_variables(),
-            "llama_instances": self.with_test_model(CHAT),
-            "monitoring_service": "",
+            "epyc_llama_instances": self.with_test_model(CHAT),
+            "epyc_monitoring_service": "",
         }
-        groups = {name: {"hosts": {self.box.name: {}}} for name in ("monitoring", "gateway")}
+        groups = {name: {"hosts": {self.box.name: {}}} for name in ("epyc_monitoring", "epyc_gateway")}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {self.box.name: mine}, "children": groups}}))
         return run_playbook(folder, "playbooks/monitoring.yml", *arguments)
 

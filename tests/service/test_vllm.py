@@ -35,12 +35,12 @@ INSTANCE = {
 }
 #: Of the gateway that is on the same host.
 GATEWAY = {
-    "gateway_bind": "127.0.0.1:8080",
-    "gateway_plain_http": True,
-    "gateway_open": True,
-    "gateway_server_key": "a-key-that-nobody-should-see",
-    "gateway_drain_last": True,
-    "gateway_metrics_bind": "127.0.0.1:8405",
+    "epyc_gateway_bind": "127.0.0.1:8080",
+    "epyc_gateway_plain_http": True,
+    "epyc_gateway_open": True,
+    "epyc_gateway_server_key": "a-key-that-nobody-should-see",
+    "epyc_gateway_drain_last": True,
+    "epyc_gateway_metrics_bind": "127.0.0.1:8405",
 }
 KEY = "a-key-that-nobody-should-see"
 ASK = """
@@ -69,16 +69,19 @@ def play(box: Container, tmp_path_factory: pytest.TempPathFactory) -> Callable[.
     folder = tmp_path_factory.mktemp("vllm")
 
     def played(*arguments: str, state: str = "present", playbook: str = "vllm", **changed: Any) -> PlaybookRun:
-        asked = {"vllm_instances": [{**INSTANCE, "api_key_file": "/etc/vllm/key", **changed}], "vllm_state": state}
+        asked = {
+            "epyc_vllm_instances": [{**INSTANCE, "api_key_file": "/etc/vllm/key", **changed}],
+            "epyc_vllm_state": state,
+        }
         # All CPUs of a small machine compute.
         host = {
             **box.inventory_variables(),
-            "plan_housekeeping": {"cores": 0},
-            "vllm_start_timeout": 600,
+            "epyc_plan_housekeeping": {"cores": 0},
+            "epyc_vllm_start_timeout": 600,
             **GATEWAY,
             **asked,
         }
-        children = {"gateway": {"hosts": {box.name: {}}}}
+        children = {"epyc_gateway": {"hosts": {box.name: {}}}}
         (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {box.name: host}, "children": children}}))
         return run_playbook(folder, f"playbooks/{playbook}.yml", *arguments)
 
@@ -173,7 +176,7 @@ def test_a_change_takes_the_host_out_of_service_at_the_gateway(
     box.run("dpkg --install /srv/gateway/*.deb")
     placed = play(playbook="gateway")
     assert placed.returncode == 0, placed.output
-    rolled = play("-e", "vllm_roll=true", slots=5)
+    rolled = play("-e", "epyc_vllm_roll=true", slots=5)
     assert rolled.returncode == 0, rolled.output
     order = ["Take it out of service at each gateway", "Run the instances", "Put it back into service at each gateway"]
     assert [task for task in rolled.changed_results if task in order] == order

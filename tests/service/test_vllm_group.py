@@ -43,13 +43,15 @@ class Two:
         """Run the playbook with an instance that differs in this from a plain one."""
         asked = {"name": "large", "model": "/srv/models/small", "port": 8090, "kv_cache": "256MiB"}
         asked |= {"workers": [f"{ADDRESSES[WORKER]}:29500"], **changed}
-        own = {HEAD: {"vllm_instances": [asked]}, WORKER: {}}
-        same = {"plan_housekeeping": {"cores": 0}, "vllm_start_timeout": 600}
+        own = {HEAD: {"epyc_vllm_instances": [asked]}, WORKER: {}}
+        same = {"epyc_plan_housekeeping": {"cores": 0}, "epyc_vllm_start_timeout": 600}
         hosts = {
-            name: {"group_address": ADDRESSES[name], **same, **box.inventory_variables(), **own[name]}
+            name: {"epyc_group_address": ADDRESSES[name], **same, **box.inventory_variables(), **own[name]}
             for name, box in self.boxes.items()
         }
-        (self.folder / "hosts.json").write_text(json.dumps({"all": {"children": {"llama_group": {"hosts": hosts}}}}))
+        (self.folder / "hosts.json").write_text(
+            json.dumps({"all": {"children": {"epyc_llama_group": {"hosts": hosts}}}})
+        )
         return run_playbook(self.folder, "playbooks/group.yml", *arguments)
 
     def run(self, name: str, command: str, check: bool = True) -> str:
@@ -120,7 +122,7 @@ def test_a_change_comes_to_both_and_it_goes_as_it_came(two: Two, served: Playboo
     assert played.returncode == 0 and two.serves(), played.output
     assert "Stop it" in played.output
     assert all("--max-num-seqs 8" in two.run(name, f"cat /etc/systemd/system/{UNIT}") for name in ADDRESSES)
-    played = two.play("-e", "group_state=absent")
+    played = two.play("-e", "epyc_group_state=absent")
     assert played.returncode == 0, played.output
     left = "ls -d /etc/systemd/system/vllm* /var/lib/vllm* /var/lib/private/vllm*"
     assert [two.run(name, left, check=False) for name in ADDRESSES] == ["", ""]

@@ -41,8 +41,8 @@ ROUNDS = {1: 5, 10: 3, 50: 2}
 #: because the hosts are not those on which they were installed.
 ASKED = {
     "epyc_steps": ["prerequisites", "base", "numa", "irq", "cat", "cpufreq", "prefetch"],
-    "prefetch_draft": {"l1_stride": "disabled"},
-    "prerequisites_packages": [],
+    "epyc_prefetch_draft": {"l1_stride": "disabled"},
+    "epyc_prerequisites_packages": [],
 }
 PING = ["ansible", "all", "-m", "ansible.builtin.ping"]
 DRIFT = ["ansible-playbook", "playbooks/drift.yml"]

@@ -46,11 +46,11 @@ KEY = "key-of-the-bench"
 HOSTS = {"h1": SERVERS["first"], "h2": SERVERS["second"]}
 MANY = {f"m{number}": f"10.9.1.{number}" for number in range(100)}
 ASKED: dict[str, Any] = {
-    "gateway_bind": "127.0.0.1:8080",
-    "gateway_plain_http": True,
+    "epyc_gateway_bind": "127.0.0.1:8080",
+    "epyc_gateway_plain_http": True,
     # High limits, because figures must not depend on the machine's speed.
-    "gateway_queue_timeout": "10m",
-    "gateway_tenants": [{"name": "bench", "sha256": [hashlib.sha256(KEY.encode()).hexdigest()]}],
+    "epyc_gateway_queue_timeout": "10m",
+    "epyc_gateway_tenants": [{"name": "bench", "sha256": [hashlib.sha256(KEY.encode()).hexdigest()]}],
 }
 #: Words of the users' texts.
 WORDS = (
@@ -73,11 +73,11 @@ class Fleet:
         self.inventory = folder / "hosts.json"
         one = {"name": "a", "model": model, "port": PORT, "slots": SLOTS}
         members = {
-            name: {"llama_instances": [{**one, "alias": alias, "host": address}]}
+            name: {"epyc_llama_instances": [{**one, "alias": alias, "host": address}]}
             for alias, hosts in (("chat", HOSTS), ("many", MANY))
             for name, address in hosts.items()
         }
-        children = {"gateway": {"hosts": {box.name: box.inventory_variables()}}}
+        children = {"epyc_gateway": {"hosts": {box.name: box.inventory_variables()}}}
         self.inventory.write_text(json.dumps({"all": {"hosts": members, "children": children}}))
         box.run(f"dpkg --install {PACKAGES}/*.deb")
         for address in SERVERS.values():
@@ -85,7 +85,7 @@ class Fleet:
 
     def configure_gateway(self, *hosts: str) -> float:
         """Configure the gateway for these hosts; return the CPU seconds of the command on this machine."""
-        asked = json.dumps({**ASKED, "gateway_hosts": hosts})
+        asked = json.dumps({**ASKED, "epyc_gateway_hosts": hosts})
         command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", asked]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         variables = clean_environment(**quick_ansible_variables())

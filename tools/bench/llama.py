@@ -45,9 +45,9 @@ BARS = {"prose": 1.0, "code_edit": 1.6, "summary": 1.5}
 POLL = "0.5"
 #: A core for the operating system is one of a hundred on an EPYC, and one of two on a small machine.
 ASKED: dict[str, Any] = {
-    "plan_housekeeping": {"cores": 0},
+    "epyc_plan_housekeeping": {"cores": 0},
     "epyc_steps": ["base", "llama"],
-    "llama_binary": f"{BUILD}/bin/llama-server",
+    "epyc_llama_binary": f"{BUILD}/bin/llama-server",
 }
 #: No prompt comes twice, so memory for a cache of prompts would be reserved in vain.
 INSTANCE = {"name": "chat", "port": 8080, "context": 4096, "slots": 1, "prompt_cache": "0MiB", "checkpoints": 0}
@@ -91,7 +91,7 @@ def main() -> int:
         ):
             hosts = Path(place, "hosts.json")
             instance = {**INSTANCE, "model": f"{MODELS}/{model.name}"}
-            variables = {**box.inventory_variables(), **ASKED, "llama_instances": [instance]}
+            variables = {**box.inventory_variables(), **ASKED, "epyc_llama_instances": [instance]}
             hosts.write_text(json.dumps({"all": {"hosts": {box.name: variables}}}))
             run_playbook(hosts, "site")
             questions = {
@@ -104,7 +104,7 @@ def main() -> int:
             run_measurement(hosts, "ablation", minutes=options.minutes, **questions, **knobs)
             for kind in ("benchmark", "ablation"):
                 run = run_of(kind)
-                run_playbook(hosts, "analyse", analyse_file=str(run), analyse_page=str(KEPT / f"{kind}.html"))
+                run_playbook(hosts, "analyse", epyc_analyse_file=str(run), epyc_analyse_page=str(KEPT / f"{kind}.html"))
         judgement = Judgement(json.loads(run_of("ablation").read_text()))
         if not judgement.confirmation.confirmed:
             raise VepycError(

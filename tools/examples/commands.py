@@ -89,7 +89,7 @@ def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook"
         path = f"playbooks/{book[len(OURS) :]}.yml" if book.startswith(OURS) else book
         if not (ROOT / path).is_file():
             raise Wrong(f"there is no playbook {book}")
-        layers = re.search(r"site_layers: \[(.*)\]", read_source("playbooks/site.yml"))
+        layers = re.search(r"epyc_site_layers: \[(.*)\]", read_source("playbooks/site.yml"))
         strange = set(",".join(options.tags or []).split(",")) - {""} - set(layers[1].split(", ") if layers else [])
         if strange and "site" in path:
             raise Wrong(f"site.yml has no layer {', '.join(sorted(strange))}")

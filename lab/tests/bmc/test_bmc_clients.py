@@ -145,7 +145,11 @@ def ansible(there: Bmc, module: str, **options: Any) -> dict[str, Any]:
 
 def test_community_general(bmc: Start) -> None:
     there = bmc("dell")
-    setting = {"category": "Systems", "command": "SetBiosAttributes", "bios_attributes": {"NumaNodesPerSocket": "4"}}
+    setting = {
+        "category": "Systems",
+        "command": "SetBiosAttributes",
+        "epyc_bios_attributes": {"NumaNodesPerSocket": "4"},
+    }
     assert ansible(there, "redfish_config", **setting)["changed"] is True
     assert there.pending_settings == {"NumaNodesPerSocket": "4"}
     assert [job.state for job in there.jobs] == ["Scheduled"], "it asks for the job by itself, for a Dell"

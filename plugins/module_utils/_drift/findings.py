@@ -170,7 +170,7 @@ def _boot_service_finding(boot: str, lost: int) -> Finding:
     finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
     finding.persistent = DRIFT
     finding.reason = f"{boot}. Without it, {lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
-    finding.role, finding.variables = "base", ["base_state"]
+    finding.role, finding.variables = "base", ["epyc_base_state"]
     finding.repair = f"{SITE} --tags base"
     finding.addresses = [f"boot:{BOOT_SERVICE}"]
     return finding

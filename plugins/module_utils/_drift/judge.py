@@ -76,7 +76,7 @@ def not_applied_at_boot_reason(host: Host) -> str:
     """Return why the boot service will apply nothing at the next boot; "" if it will."""
     # The link of a masked service leads to /dev/null, which reads as empty.
     if not host.fs.read_if_present(BOOT_SERVICE_LINK):
-        return f"{BOOT_SERVICE} is not enabled; the role sovereign.epyc.base installs it"
+        return f"{BOOT_SERVICE} is not enabled; the role sovereign.epyc.epyc_base installs it"
     line = (host.fs.read_if_present(HOST_TOOL) or "").partition("\n")[0]
     interpreter = line[2:].strip().partition(" ")[0] if line.startswith("#!") else ""
     if interpreter and host.fs.read_status(interpreter) is None:

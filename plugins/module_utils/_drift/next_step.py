@@ -17,9 +17,9 @@ def repair_of_unit(address: str) -> tuple[str, list[str], str]:
     """Return the role, the variables and the repair for the address of a unit of an instance or a worker."""
     parts = address.partition(":")[2].split("/")
     if any(part.startswith("vllm-") for part in parts):
-        return "vllm", ["vllm_instances"], "sovereign.epyc.vllm"
+        return "vllm", ["epyc_vllm_instances"], "sovereign.epyc.vllm"
     if any(part.startswith("llama-") for part in parts):
-        return "llama", ["llama_instances"], "sovereign.epyc.site --tags llama"
+        return "llama", ["epyc_llama_instances"], "sovereign.epyc.site --tags llama"
     return "group", [], "sovereign.epyc.group"
 
 

@@ -81,8 +81,8 @@ class Haproxy:
             text = unix_socket.query_socket(self.socket, "show servers state")
         except Absent as error:
             raise Absent(
-                f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group gateway on"
-                " which gateway.yml has run?"
+                f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group epyc_gateway "
+                "on which gateway.yml has run?"
             ) from None
         servers = [Server(fields) for fields in _parse_table(text, " ") if "srv_admin_state" in fields]
         if not servers:

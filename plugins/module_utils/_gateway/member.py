@@ -92,7 +92,7 @@ class GatewayMember:
             "servers": [{"backend": server.backend, "name": server.name, "state": server.state} for server in now],
             "out": all(server.state != "ready" for server in now),
             "remarks": [
-                f"{name} stays out of service, because gateway_drained keeps it so: take {self.host} out of that"
+                f"{name} stays out of service, because epyc_gateway_drained keeps it so: take {self.host} out of that"
                 " variable, and run gateway.yml."
                 for name in drained
             ],
@@ -112,7 +112,7 @@ class GatewayMember:
             if serving and all(name in leaving for name in serving):
                 raise BadRequest(
                     f"No host but {self.host} serves {backend} now, so its clients would get the status 503 meanwhile."
-                    " Have another host serve it, or accept that with gateway_drain_last=true (allow_last of the"
+                    " Have another host serve it, or accept that with epyc_gateway_drain_last=true (allow_last of the"
                     " module). Nothing was changed."
                 )
 
@@ -147,8 +147,8 @@ class GatewayMember:
             if work and self.clock.monotonic() >= end:
                 raise TuningError(
                     f"{self.host} still works on {work} {'request' if work == 1 else 'requests'} after {timeout:g}"
-                    " seconds. Give it longer with gateway_drain_timeout (timeout of the module); with 0 nothing is"
-                    " waited for, and what is in work may be lost.",
+                    " seconds. Give it longer with epyc_gateway_drain_timeout (timeout of the module); with 0 nothing "
+                    "is waited for, and what is in work may be lost.",
                     in_work=work,
                 )
             self.clock.sleep(PAUSE)

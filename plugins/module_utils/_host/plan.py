@@ -183,7 +183,7 @@ def _many_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topolo
     return [
         f"housekeeping takes {cores} of {len(top.cores)} cores, {share} percent, because the BIOS makes each L3 domain "
         f"a NUMA node (ACPI SRAT L3 cache as NUMA domain), of which there are {len(nodes)}. 'cores: 4, per: socket' in "
-        "plan_housekeeping keeps as many as with four nodes in a socket."
+        "epyc_plan_housekeeping keeps as many as with four nodes in a socket."
     ]
 
 

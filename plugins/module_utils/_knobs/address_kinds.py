@@ -177,7 +177,7 @@ KINDS = {
         layer=BIOS,
         role="bios",
         modules=("epyc_bios_settings",),
-        undo_hint="BIOS settings are put back through the BMC, with bios_state=original.",
+        undo_hint="BIOS settings are put back through the BMC, with epyc_bios_state=original.",
     ),
     "desired": AddressKind(
         _describe_stored_request,
@@ -203,7 +203,7 @@ KINDS = {
         _describe_instance_part,
         layer=LLAMA,
         role="llama",
-        modules=("llama_server", "vllm_server", "llama_rpc_worker"),
+        modules=("llama_server", "epyc_vllm_server", "llama_rpc_worker"),
         lasting=("",),
         texts=("/",),
         has_run_state=True,

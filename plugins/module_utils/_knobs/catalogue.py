@@ -137,12 +137,12 @@ LIVE, RESTART, REBOOT = "live", "restart", "reboot"
     title="kernel settings",
     roles={"numa": "numa", "irq": "irq"},
     variables={
-        "smt/control": "numa_smt",
-        "thp/enabled": "numa_thp",
-        "thp/defrag": "numa_thp_defrag",
-        "numa_balancing": "numa_balancing",
-        "workqueue/cpumask": "irq_workqueue_cpus",
-        "writeback/cpumask": "irq_workqueue_cpus",
+        "smt/control": "epyc_numa_smt",
+        "thp/enabled": "epyc_numa_thp",
+        "thp/defrag": "epyc_numa_thp_defrag",
+        "numa_balancing": "epyc_numa_balancing",
+        "workqueue/cpumask": "epyc_irq_workqueue_cpus",
+        "writeback/cpumask": "epyc_irq_workqueue_cpus",
     },
     takes_effect={"smt/": RESTART, "thp/": RESTART, "numa_balancing": RESTART},
     ablate_separately=True,
@@ -158,7 +158,7 @@ def sysfs() -> Any:
     module="hugepages",
     title="huge pages",
     roles={"hugepages": "numa"},
-    variables={"mount/": "numa_hugepages_mount", "": "numa_hugepages"},
+    variables={"mount/": "epyc_numa_hugepages_mount", "": "epyc_numa_hugepages"},
     # Pages that are given away may be lost until then.
     takes_effect={"": REBOOT},
 )
@@ -174,11 +174,11 @@ def hugepages() -> Any:
     title="L3 partition",
     roles={"resctrl": "cat"},
     variables={
-        "mount": "cat_mount_options",
-        "draft": "plan_draft",
-        "verify": "plan_verify",
-        "default": "plan_default",
-        "": "cat_purge",
+        "mount": "epyc_cat_mount_options",
+        "draft": "epyc_plan_draft",
+        "verify": "epyc_plan_verify",
+        "default": "epyc_plan_default",
+        "": "epyc_cat_purge",
     },
 )
 def resctrl() -> Any:
@@ -232,7 +232,7 @@ def msr() -> Any:
     module="irq_affinity",
     title="interrupts",
     roles={"irq": "irq"},
-    variables={"default": "irq_default", "irqbalance/": "irq_irqbalance", "": "irq_cpus"},
+    variables={"default": "epyc_irq_default", "irqbalance/": "epyc_irq_irqbalance", "": "epyc_irq_cpus"},
     lasting=("irqbalance/",),
 )
 def irq() -> Any:
@@ -246,7 +246,7 @@ def irq() -> Any:
     module="cpuset_partition",
     title="CPU partition",
     roles={"partition": "grub_params"},
-    variables={"llama.slice/type": "grub_params_partition", "": "grub_params_isolation"},
+    variables={"llama.slice/type": "epyc_grub_params_partition", "": "epyc_grub_params_isolation"},
     # An instance is placed in it when it starts.
     takes_effect={"": RESTART},
 )
@@ -262,14 +262,14 @@ def partition() -> Any:
     title="boot parameters",
     roles={"cmdline": "grub_params"},
     variables={
-        "nohz_full": "grub_params_isolation",
-        "rcu_nocbs": "grub_params_isolation",
-        "isolcpus": "grub_params_isolation",
-        "irqaffinity": "grub_params_isolation",
-        "hugepages": "grub_params_hugepages",
-        "": "grub_params_extra",
+        "nohz_full": "epyc_grub_params_isolation",
+        "rcu_nocbs": "epyc_grub_params_isolation",
+        "isolcpus": "epyc_grub_params_isolation",
+        "irqaffinity": "epyc_grub_params_isolation",
+        "hugepages": "epyc_grub_params_hugepages",
+        "": "epyc_grub_params_extra",
     },
-    variable_of_removed="grub_params_remove",
+    variable_of_removed="epyc_grub_params_remove",
     lasting=("",),
     needs_reboot=True,
     each_its_own_value=True,

@@ -64,7 +64,7 @@ def _layer_of_setting(address: str) -> str:
     if len(layers) == 1 or row is None:
         return "".join(layers)
     variable = row.find_variable(address.partition(":")[2], "")
-    return next((layer for layer in layers if variable.startswith(f"{layer}_")), "")
+    return next((layer for layer in layers if variable.startswith(f"epyc_{layer}_")), "")
 
 
 class LayerSettings:

@@ -165,7 +165,8 @@ class Partition(Knob):
             raise Unsupported("A partition needs systemd, whose slice it is, and this host was not booted with it.")
         if cpus.issuperset(self.host.topology.online):
             raise BadRequest(
-                "cpus: a partition of all CPUs leaves none to the system. Keep some for it, with plan_housekeeping."
+                "cpus: a partition of all CPUs leaves none to the system. Keep some for it, with "
+                "epyc_plan_housekeeping."
             )
         away = cpus & set(parse_cpulist(self.fs.read_if_present(BOOT_ISOLATED) or ""))
         if away:

@@ -104,7 +104,7 @@ def build_request_headers(options: Mapping[str, Any], check: bool) -> dict[str, 
     if not token:
         return {}
     if len(token.split()) != 1 or not token.isascii() or not token.isprintable():
-        raise BadRequest("token: it has spaces or other characters that no token has; look at llama_hub_token.")
+        raise BadRequest("token: it has spaces or other characters that no token has; look at epyc_llama_hub_token.")
     if not is_encrypted_or_local(str(options.get("url") or "https://")):
         raise BadRequest("token: everybody on the way could read it; give a url that begins with https://.")
     return {AUTHORIZATION: f"Bearer {token}"}

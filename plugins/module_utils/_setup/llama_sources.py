@@ -51,7 +51,7 @@ def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> lis
     for number, model in enumerate(sources["models"]):
         refusal = unavailable_reason(_model_file_options(model, sources), store) if model["url"] else None
         if refusal:
-            refusals.append(_add_inventory_place(f"llama_models[{number}]", model["path"], refusal))
+            refusals.append(_add_inventory_place(f"epyc_llama_models[{number}]", model["path"], refusal))
     return refusals
 
 
@@ -76,13 +76,16 @@ def _has_candidate(package: str) -> bool:
 def _package_refusal(package: str, install: str, system: System) -> str:
     place = f"There is no package {package} in the package sources of {system.distribution} {system.version}"
     if install == "package":
-        return f"{place}. Set llama_install to source or binary, or llama_package to the package that has the server."
-    return f"{place}, and llama_build_packages names it. Name the package that has the tool, or install the tool."
+        return (
+            f"{place}. Set epyc_llama_install to source or binary, or epyc_llama_package to the package that has the "
+            "server."
+        )
+    return f"{place}, and epyc_llama_build_packages names it. Name the package that has the tool, or install the tool."
 
 
 def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
     refusals = [
-        f"llama_install is source, and llama_source_{name} is not set. Set it to {what}."
+        f"epyc_llama_install is source, and llama_source_{name} is not set. Set it to {what}."
         for name, what in (
             ("archive", "the URL of an archive of llama.cpp, or its path on the host"),
             ("checksum", "the checksum of that archive, as sha256:HEX"),
@@ -91,7 +94,9 @@ def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
     ]
     archive = str(sources["archive"] or "")
     if archive.startswith("/") and not os.path.isfile(archive):
-        refusals.append(f"There is no file {archive} on the host (llama_source_archive). Copy it there, or give a URL.")
+        refusals.append(
+            f"There is no file {archive} on the host (epyc_llama_source_archive). Copy it there, or give a URL."
+        )
     return refusals
 
 

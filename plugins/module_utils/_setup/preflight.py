@@ -130,8 +130,8 @@ class Preflight:
             self._check_knobs(msr.build_knobs(self.host, {"settings": self.params["prefetch"], "load_module": True}))
         except TuningError as error:
             self.refusals.append(
-                f"{error} To tune all else of this host, leave its prefetchers alone: set prefetch_draft and "
-                "prefetch_verify to {}."
+                f"{error} To tune all else of this host, leave its prefetchers alone: set epyc_prefetch_draft and "
+                "epyc_prefetch_verify to {}."
             )
 
     def _check_knobs(self, knobs: Sequence[Knob]) -> None:
@@ -155,7 +155,7 @@ class Preflight:
         for path in self.params["present"]:
             if not os.path.isfile(path):
                 self.refusals.append(
-                    f"llama_models: there is no file {path} on the host. Give its url, or copy it there first."
+                    f"epyc_llama_models: there is no file {path} on the host. Give its url, or copy it there first."
                 )
 
     def _check_sources(self) -> None:
@@ -170,8 +170,8 @@ class Preflight:
             found = f"{ALGORITHM}{compute_sha256(binary)}"
             if found != checksum:
                 self.refusals.append(
-                    f"{binary} is {found}, and llama_checksum says {checksum}. Install that file, or correct "
-                    "llama_checksum."
+                    f"{binary} is {found}, and epyc_llama_checksum says {checksum}. Install that file, or correct "
+                    "epyc_llama_checksum."
                 )
 
     def _pending_files(self) -> list[str]:

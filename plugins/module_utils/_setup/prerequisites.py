@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .._knobs.protocol.knob import Change, Settings
 
 FILE = "/etc/modules-load.d/sovereign-epyc.conf"
-HEAD = "# Written by the role sovereign.epyc.prerequisites.\n"
+HEAD = "# Written by the role sovereign.epyc.epyc_prerequisites.\n"
 MODULE = "prerequisites:module/"
 LOADED = "loaded"
 #: ID in os-release -> Ansible's name of the distribution, for those where it is not NAME in os-release.
@@ -96,8 +96,8 @@ def validate_system(system: System, distributions: Mapping[str, Any], kernel: st
     )
     made_for = ", with ".join(f"{text} or later" for text in (names, f"kernel {kernel}" if kernel else "") if text)
     raise BadRequest(
-        f"{system} is not what the collection is made for: {made_for}. Set prerequisites_allow_unsupported to go on. "
-        "Nothing was changed."
+        f"{system} is not what the collection is made for: {made_for}. Set epyc_prerequisites_allow_unsupported to go "
+        "on. Nothing was changed."
     )
 
 

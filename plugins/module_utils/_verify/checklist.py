@@ -120,7 +120,7 @@ class Checklist:
         if self.services:
             units = [finding for finding in units if finding.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
             return [_unit_item(finding) for finding in units]
-        left_out = "What instances answer, and where they compute (verify_services is false)."
+        left_out = "What instances answer, and where they compute (epyc_verify_services is false)."
         return [
             # A unit that is being started is judged only with services, where it is asked for an answer.
             *(_unit_item(finding) for finding in units if finding.found not in BETWEEN_STATES),

@@ -66,11 +66,11 @@ def plan_gateway(
     """
     _validate_safety(settings)
     peers = shared_address.list_peers(gateway, settings["peers_bind"], gateways)
-    size = parse_bytes(settings["max_body"], "gateway_max_body")
+    size = parse_bytes(settings["max_body"], "epyc_gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
-        raise BadRequest(f"gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
-    drained = require_list(settings["drained"], "gateway_drained", "hosts")
-    models = _group_by_alias(hosts, gateway, {require_text(name, "gateway_drained: a host") for name in drained})
+        raise BadRequest(f"epyc_gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
+    drained = require_list(settings["drained"], "epyc_gateway_drained", "hosts")
+    models = _group_by_alias(hosts, gateway, {require_text(name, "epyc_gateway_drained: a host") for name in drained})
     return {
         "models": models,
         "listing": _render_model_list(models),
@@ -84,18 +84,22 @@ def plan_gateway(
 def _validate_safety(settings: Mapping[str, Any]) -> None:
     if not settings["certificate"] and not settings["plain_http"]:
         raise BadRequest(
-            "gateway_certificate is empty, so that everyone on the way could read the keys of clients: name a PEM file"
-            " on the gateway, or set gateway_plain_http."
+            "epyc_gateway_certificate is empty, so that everyone on the way could read the keys of clients: name a "
+            "PEM file on the gateway, or set epyc_gateway_plain_http."
         )
     if not settings["tenants"] and not settings["open"]:
-        raise BadRequest("gateway_tenants is empty, so that anyone could ask: name those who may, or set gateway_open.")
+        raise BadRequest(
+            "epyc_gateway_tenants is empty, so that anyone could ask: name those who may, or set epyc_gateway_open."
+        )
     owners: dict[str, str] = {}
     for key in ("bind", "metrics_bind", "peers_bind"):
         port = str(settings[key]).rpartition(":")[2]
         if parse_port(port) is None:
-            raise BadRequest(f"gateway_{key} is '{settings[key]}': say an address and a port, as 127.0.0.1:8405.")
+            raise BadRequest(f"epyc_gateway_{key} is '{settings[key]}': say an address and a port, as 127.0.0.1:8405.")
         if other := owners.get(port):
-            raise BadRequest(f"gateway_{other} and gateway_{key} have the same port {port}: give each its own.")
+            raise BadRequest(
+                f"epyc_gateway_{other} and epyc_gateway_{key} have the same port {port}: give each its own."
+            )
         owners[port] = key
 
 
@@ -123,11 +127,14 @@ def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: s
                 by_alias[instance.alias].append(instance)
     if not by_alias:
         raise BadRequest(
-            "No host has llama_instances or vllm_instances, so there is no model to serve: name them in the inventory."
+            "No host has epyc_llama_instances or epyc_vllm_instances, so there is no model to serve: name them in the "
+            "inventory."
         )
     known = {instance.host for instances in by_alias.values() for instance in instances}
     if unknown := sorted(drained - known):
-        raise BadRequest(f"gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory.")
+        raise BadRequest(
+            f"epyc_gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory."
+        )
     names = _backend_names(sorted(by_alias))
     return [
         {
@@ -196,7 +203,8 @@ def address_for_gateway(where: str, host: Mapping[str, Any], raw: Mapping[str, A
         address = "127.0.0.1" if name == gateway else str(host_address(host) or name)
     if not HOST.match(address) or (address in LOOPBACK and name != gateway):
         raise BadRequest(
-            f"{name} has no address for the gateway, because '{address}' is none: set gateway_member_address for it."
+            f"{name} has no address for the gateway, because '{address}' is none: set epyc_gateway_member_address for "
+            "it."
         )
     return f"[{address}]" if ":" in address else address
 
@@ -206,18 +214,18 @@ def _plan_agent_check(host: Mapping[str, Any], instance: str, reached: str, gate
 
     None where the host has no agent. The question is the name of the instance, after the word vllm for one of vLLM.
     """
-    bind = str(host.get("base_agent_bind") or "")
+    bind = str(host.get("epyc_base_agent_bind") or "")
     if not bind:
         return None
     name = str(host["inventory_hostname"])
     address, dummy, port = bind.rpartition(":")
     place = address.strip("[]")
     if parse_port(port) is None or (place != "*" and not HOST.match(place)):
-        raise BadRequest(f"{name} has base_agent_bind '{bind}': say an address and a port, as 10.0.0.11:8407.")
+        raise BadRequest(f"{name} has epyc_base_agent_bind '{bind}': say an address and a port, as 10.0.0.11:8407.")
     if place in LOOPBACK and name != gateway:
         raise BadRequest(
-            f"The agent of {name} listens on {place}, where no gateway reaches it: set base_agent_bind to a private"
-            f" address of {name}."
+            f"The agent of {name} listens on {place}, where no gateway reaches it: set epyc_base_agent_bind to a "
+            f"private address of {name}."
         )
     where = f"[{place}]" if ":" in place else place
     where = "" if place in ("*", *EVERYWHERE) or where == reached else where
@@ -226,7 +234,7 @@ def _plan_agent_check(host: Mapping[str, Any], instance: str, reached: str, gate
 
 def host_address(host: Mapping[str, Any]) -> Any:
     """Return the address of a host from its variables; None where they have none."""
-    return host.get("gateway_member_address") or host.get("ansible_host")
+    return host.get("epyc_gateway_member_address") or host.get("ansible_host")
 
 
 def _require_count(where: str, key: str, value: Any) -> int:
@@ -251,24 +259,30 @@ def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
     """Return the tenants of an option. No message quotes a value of sha256, because it may be the key itself."""
     parsed: list[dict[str, Any]] = []
     owners: dict[str, str] = {}
-    for raw in require_tables(tenants, "gateway_tenants", "tenants"):
+    for raw in require_tables(tenants, "epyc_gateway_tenants", "tenants"):
         name = str(raw.get("name", ""))
         if not TENANT.match(name):
-            raise BadRequest(f"gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only.")
+            raise BadRequest(
+                f"epyc_gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only."
+            )
         if any(tenant["name"] == name for tenant in parsed):
-            raise BadRequest(f"gateway_tenants names {name} twice: put its hashes into one entry.")
-        given = require_list(raw.get("sha256"), f"gateway_tenants: {name}: sha256", "hashes")
+            raise BadRequest(f"epyc_gateway_tenants names {name} twice: put its hashes into one entry.")
+        given = require_list(raw.get("sha256"), f"epyc_gateway_tenants: {name}: sha256", "hashes")
         hashes = [str(digest).lower() for digest in given]
         if not hashes or not all(SHA256.match(digest) for digest in hashes):
             raise BadRequest(
-                f"gateway_tenants: {name} needs sha256, a list of hashes of 64 hexadecimal digits: make one with"
+                f"epyc_gateway_tenants: {name} needs sha256, a list of hashes of 64 hexadecimal digits: make one with"
                 " `printf %s KEY | sha256sum`."
             )
         for digest in hashes:
             if owners.setdefault(digest, name) != name:
-                raise BadRequest(f"gateway_tenants: {owners[digest]} and {name} have the same key: give each its own.")
+                raise BadRequest(
+                    f"epyc_gateway_tenants: {owners[digest]} and {name} have the same key: give each its own."
+                )
         limits = {
-            key: _require_count(f"gateway_tenants: {name}", key, raw[key]) for key in LIMITS if raw.get(key) is not None
+            key: _require_count(f"epyc_gateway_tenants: {name}", key, raw[key])
+            for key in LIMITS
+            if raw.get(key) is not None
         }
         parsed.append({"name": name, "sha256": hashes, **limits})
     return parsed

@@ -32,14 +32,16 @@ def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -
 
     ``bind`` is that of ``gateway`` itself; those of the others are in their variables.
     """
-    binds = {str(host["inventory_hostname"]): str(host.get("gateway_peers_bind") or "") for host in hosts}
+    binds = {str(host["inventory_hostname"]): str(host.get("epyc_gateway_peers_bind") or "") for host in hosts}
     binds[gateway] = str(bind)
     if len(binds) > 1:
         owners: dict[str, str] = {}
         for name, peer_bind in binds.items():
             _require_peer_address(name, peer_bind)
             if owners.setdefault(peer_bind, name) != name:
-                raise BadRequest(f"{owners[peer_bind]} and {name} have the same gateway_peers_bind: give each its own.")
+                raise BadRequest(
+                    f"{owners[peer_bind]} and {name} have the same epyc_gateway_peers_bind: give each its own."
+                )
     return [{"name": haproxy_name(name), "bind": peer_bind} for name, peer_bind in binds.items()]
 
 
@@ -60,30 +62,35 @@ def plan_vrrp(
     """
     binds = {peer["name"]: peer["bind"] for peer in list_peers(gateway, settings["peers_bind"], hosts)}
     if len(binds) < 2:
-        raise BadRequest("gateway_virtual_address needs a second gateway: put another host into the group gateway.")
+        raise BadRequest(
+            "epyc_gateway_virtual_address needs a second gateway: put another host into the group epyc_gateway."
+        )
     place = list(binds).index(haproxy_name(gateway))
     own = _require_peer_address(gateway, binds.pop(haproxy_name(gateway)))
     others = [_require_peer_address(name, one) for name, one in binds.items()]
     shared = _require_shared_address(settings, own, [own, *others])
     number = parse_whole(settings["virtual_router_id"])
     if number is None or not 1 <= number <= 255:
-        raise BadRequest(f"gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255.")
+        raise BadRequest(
+            f"epyc_gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255."
+        )
     between = _find_interface(interfaces, own, exactly=True)
     if between is None:
         raise BadRequest(
-            f"gateway_peers_bind names {own}, which no interface of {gateway} has: correct it, or set up the interface."
+            f"epyc_gateway_peers_bind names {own}, which no interface of {gateway} has: correct it, or set up the "
+            "interface."
         )
     device = _find_interface(interfaces, shared, exactly=False)
     if device is None:
         raise BadRequest(
-            f"gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
+            f"epyc_gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
             " address of a network that all gateways are in."
         )
     check, dummy, word = str(settings["metrics_bind"]).rpartition(":")
     port = parse_port(word)
     if port is None:
         raise BadRequest(
-            f"gateway_metrics_bind is '{settings['metrics_bind']}': say an address and a port, as 127.0.0.1:8405."
+            f"epyc_gateway_metrics_bind is '{settings['metrics_bind']}': say an address and a port, as 127.0.0.1:8405."
         )
     return {
         "address": f"{shared}/{shared.max_prefixlen}",
@@ -98,7 +105,7 @@ def plan_vrrp(
 
 
 def _require_peer_address(name: str, bind: str) -> Address:
-    """Return the address of gateway_peers_bind; BadRequest where other gateways cannot reach it."""
+    """Return the address of epyc_gateway_peers_bind; BadRequest where other gateways cannot reach it."""
     host, dummy, port = bind.rpartition(":")
     try:
         address = ip_address(host.strip("[]"))
@@ -106,9 +113,10 @@ def _require_peer_address(name: str, bind: str) -> Address:
         address = None
     if address is None or address.is_loopback or address.is_unspecified or parse_port(port) is None:
         raise BadRequest(
-            f"gateway_peers_bind of {name} is '{bind}', where no other gateway reaches it: set it in the inventory to"
-            f" a private address of {name} and a port, as 10.0.0.11:8406, or set gateway_peers to [] for gateways that"
-            " know nothing of each other."
+            f"epyc_gateway_peers_bind of {name} is '{bind}', where no other gateway reaches it: set it in the "
+            "inventory to"
+            f" a private address of {name} and a port, as 10.0.0.11:8406, or set epyc_gateway_peers to [] for "
+            "gateways that know nothing of each other."
         )
     return address
 
@@ -119,19 +127,22 @@ def _require_shared_address(settings: Mapping[str, Any], own: Address, taken: Se
     try:
         address = ip_address(text)
     except ValueError:
-        raise BadRequest(f"gateway_virtual_address is '{text}': say an address without a prefix.") from None
+        raise BadRequest(f"epyc_gateway_virtual_address is '{text}': say an address without a prefix.") from None
     if address in taken:
-        raise BadRequest(f"gateway_virtual_address is {address}, which one of the gateways has: take a free address.")
+        raise BadRequest(
+            f"epyc_gateway_virtual_address is {address}, which one of the gateways has: take a free address."
+        )
     if address.version != own.version:
         raise BadRequest(
-            f"gateway_virtual_address is {address} and gateway_peers_bind has {own}: VRRP wants the same version of IP"
-            " for both."
+            f"epyc_gateway_virtual_address is {address} and epyc_gateway_peers_bind has {own}: VRRP wants the same "
+            "version of IP for both."
         )
     bind = str(settings["bind"]).rpartition(":")[0]
     if bind not in EVERYWHERE[address.version]:
         every = "*" if address.version == 4 else "[::]"
         raise BadRequest(
-            f"gateway_bind is '{settings['bind']}', where nobody is served at {address}: set it to {every} and a port."
+            f"epyc_gateway_bind is '{settings['bind']}', where nobody is served at {address}: set it to {every} and a "
+            "port."
         )
     return address
 

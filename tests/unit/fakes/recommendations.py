@@ -46,5 +46,5 @@ def refused(fs: KernelFS, asked: object, root: Path, **more: Any) -> str:
 
 
 def instances(result: dict[str, Any]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = result["variables"]["llama_instances"]
+    rows: list[dict[str, Any]] = result["variables"]["epyc_llama_instances"]
     return rows

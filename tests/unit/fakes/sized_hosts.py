@@ -83,7 +83,7 @@ def check_variables(variables: dict[str, Any]) -> None:
     asked = {name: role_options()[name] for name in variables}
     said = ArgumentSpecValidator(asked).validate(deepcopy(variables)).error_messages
     assert said == [], said
-    for one in variables["llama_instances"]:
+    for one in variables["epyc_llama_instances"]:
         assert ArgumentSpecValidator(Options.argument_spec()).validate(dict(one)).error_messages == []
 
 
@@ -100,11 +100,11 @@ def check_text(text: str, variables: dict[str, Any]) -> None:
 
 def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[InstancePlan]:
     """Plan the host and its instances from variables as plan.yml and site.yml do; each node must hold its part."""
-    intent = {name: variables[f"plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
+    intent = {name: variables[f"epyc_plan_{name}"] for name in ("housekeeping", "draft", "verify", "default")}
     host_plan = build_plan(Intent.from_options(intent), read_topology(fs))
     assert host_plan.cannot == {} and host_plan.verify
     host = Host(fs, intent)
-    options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["llama_instances"]]
+    options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["epyc_llama_instances"]]
     refusals.refuse_what_two_have(options)
     services: list[InstancePlan] = []
     for one in options:

@@ -86,7 +86,7 @@ class TuningResult:
         return self.gain is not None and self.gain.word == PAYS and not self.lost_metrics and not self.faults
 
     def to_tuned_options(self) -> dict[str, Any]:
-        """Return a proven gain as the variable ``llama_tuned`` holds it; empty where the default stays."""
+        """Return a proven gain as the variable ``epyc_llama_tuned`` holds it; empty where the default stays."""
         if not self.is_proven or not self.best or not self.gain or not self.gain.interval:
             return {}
         ratio, low, high = (round(ratio, 3) for ratio in self.gain.interval.to_ratios())

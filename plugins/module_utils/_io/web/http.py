@@ -144,10 +144,10 @@ def _access_denied_reason(url: str, error: Exception) -> str:
     if urlsplit(error.filename or url)[1] != urlsplit(url)[1]:
         return ""  # The store that the hub redirects to has refused the request.
     if error.headers.get("X-Error-Code") == "GatedRepo":
-        return f"{url} is gated: accept its licence at {page} and set llama_hub_token to a token of that account."
+        return f"{url} is gated: accept its licence at {page} and set epyc_llama_hub_token to a token of that account."
     return (
         f"{url} cannot be fetched: the hub answers {error.code} {error.reason}. Either there is no {page}, so check its"
-        " name; or it is not for everybody, so set llama_hub_token to a token of an account that may read it."
+        " name; or it is not for everybody, so set epyc_llama_hub_token to a token of an account that may read it."
     )
 
 

@@ -41,7 +41,7 @@ def reach(workers: str, timeout: float, clock: Any = time) -> str:
                     raise TuningError(
                         f"The RPC worker {word} does not answer after {timeout:g} s: {error.strerror or error}. Look "
                         "at 'systemctl status ggml-rpc-worker' on its host; group.yml starts it, and lets in the "
-                        "group_address of this host only."
+                        "epyc_group_address of this host only."
                     ) from None
             clock.sleep(PAUSE)
     return f"All of {workers} answer after {clock.monotonic() - begun:.1f} s."

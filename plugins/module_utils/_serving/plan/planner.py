@@ -226,7 +226,7 @@ def _add_memory_parameters(
         wants["repack"] = options.repack
     if options.hugepages == "thp" and free.thp == "never":
         raise BadRequest(
-            "hugepages thp: transparent huge pages are switched off (never). Set numa_thp to madvise, or use pool."
+            "hugepages thp: transparent huge pages are switched off (never). Set epyc_numa_thp to madvise, or use pool."
         )
     if staged:
         for key, model in zip(("model", "draft_model"), staged):

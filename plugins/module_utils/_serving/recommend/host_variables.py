@@ -70,36 +70,38 @@ def list_host_variables(host: Host, huge: bool) -> list[Variable]:
     housekeeping_cores = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
     cannot = _find_impossible_layers(host)
-    sku = [Variable("plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")]
+    sku = [
+        Variable("epyc_plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")
+    ]
     return [
         *(sku if top.sku else []),
         *([_layers_variable(cannot)] if cannot else []),
         Variable(
-            "plan_housekeeping",
+            "epyc_plan_housekeeping",
             intent["housekeeping"],
             f"For the operating system, interrupts and HTTP threads, on each {per}, so that they disturb no thread "
             f"that computes. Costs {housekeeping_cores} of {len(top.cores)} cores.",
         ),
         Variable(
-            "plan_draft",
+            "epyc_plan_draft",
             {},
             "No CPUs for a draft alone: draft and verification take turns, and each uses all cores. Costs nothing.",
         ),
-        Variable("plan_verify", intent["verify"], _verify_reason(host)),
-        Variable("plan_default", {}, "All other programs have the L3 ways that are left over. Costs nothing."),
+        Variable("epyc_plan_verify", intent["verify"], _verify_reason(host)),
+        Variable("epyc_plan_default", {}, "All other programs have the L3 ways that are left over. Costs nothing."),
         Variable(
-            "numa_balancing",
+            "epyc_numa_balancing",
             False,
             "The kernel does not move memory after threads, because instances bind both. Costs nothing.",
         ),
         Variable(
-            "numa_thp",
+            "epyc_numa_thp",
             "madvise",
             "Huge pages for programs that ask for them"
             f"{', as the instances below do' if huge else ''}. Costs the kernel some time when such a program starts.",
         ),
         Variable(
-            "numa_hugepages",
+            "epyc_numa_hugepages",
             [],
             "No pool: it would cost its whole size, used or not, and the weights need none. Costs nothing.",
         ),
@@ -118,7 +120,7 @@ def list_host_variables(host: Host, huge: bool) -> list[Variable]:
 
 
 ISOLATION_VARIABLE = Variable(
-    "grub_params_isolation",
+    "epyc_grub_params_isolation",
     "safe",
     "Keeps timer ticks, RCU work and device interrupts off the cores that compute. Costs a reboot, unless these boot "
     "parameters are in force, and dearer system calls on these cores.",

@@ -53,8 +53,10 @@ def list_server_variables(binary: str | None) -> list[Variable]:
     if not binary:
         return []
     return [
-        Variable("llama_install", "binary", "The server is on the host already, and is taken as it is. Costs nothing."),
-        Variable("llama_binary", binary, "Where it is. Costs nothing."),
+        Variable(
+            "epyc_llama_install", "binary", "The server is on the host already, and is taken as it is. Costs nothing."
+        ),
+        Variable("epyc_llama_binary", binary, "Where it is. Costs nothing."),
     ]
 
 
@@ -76,7 +78,9 @@ def list_file_variables(files: Sequence[FileToFetch]) -> list[Variable]:
     ]
     total = format_bytes_short(sum(file.size for file in files))
     return [
-        Variable("llama_models", None, f"The files that are fetched from their servers. Costs {total} of disk.", rows)
+        Variable(
+            "epyc_llama_models", None, f"The files that are fetched from their servers. Costs {total} of disk.", rows
+        )
     ]
 
 
@@ -91,7 +95,7 @@ def build_instances_variable(
         rows.append([Variable(key, values[key], whys[key]) for key in OPTION_ORDER if key in values])
     total = format_bytes_short(sum(service.need.total for service in services))
     why = f"What is served, each as a unit of systemd. Costs at most {total} of memory, and all cores that compute."
-    return Variable("llama_instances", None, why, rows)
+    return Variable("epyc_llama_instances", None, why, rows)
 
 
 def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -> dict[str, str]:

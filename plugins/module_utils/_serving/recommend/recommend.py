@@ -229,13 +229,15 @@ def _list_remarks(request: Request, program: str | None, removed: set[str]) -> l
     remarks = []
     if request.binary and not program:
         remarks.append(
-            f"There is no {request.binary} on this host. Before site.yml, put the server there or set llama_binary to "
-            "where it is; or set llama_install to source, with llama_source_archive and llama_source_checksum."
+            f"There is no {request.binary} on this host. Before site.yml, put the server there or set "
+            "epyc_llama_binary to "
+            "where it is; or set epyc_llama_install to source, with epyc_llama_source_archive and "
+            "epyc_llama_source_checksum."
         )
     if removed:
         remarks.append(
             f"{', '.join(map(instance_unit, sorted(removed)))}: installed on this host and not recommended here, so "
-            "site.yml would stop and remove it. Add its model, or set llama_purge to false; its memory counts "
+            "site.yml would stop and remove it. Add its model, or set epyc_llama_purge to false; its memory counts "
             "as free above."
         )
     return remarks

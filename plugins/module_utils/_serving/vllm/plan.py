@@ -108,7 +108,7 @@ def plan_vllm(
 def _require_arguments(options: VllmOptions, capabilities: Capabilities, member: Member | None) -> None:
     """Raise BadRequest where this vLLM lacks an argument that the instance needs, or that its inventory names."""
     if lacking := [flag for flag in NEEDED if flag not in capabilities.flags]:
-        raise BadRequest(f"vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
+        raise BadRequest(f"epyc_vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
     lacking = [flag for flag in NEEDED_BY_GROUPS if flag not in capabilities.flags]
     if options.workers and member and lacking:
         raise BadRequest(f"this vLLM has no {lacking[0]}, which an instance with workers needs: take a newer one.")
@@ -145,7 +145,7 @@ def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[in
     except (OSError, ValueError):
         raise BadRequest(
             f"{folder} has no config.json: bring the folder of a model as a hub has it, with config.json, its "
-            "tokenizer and *.safetensors. A GGUF file is for llama_instances."
+            "tokenizer and *.safetensors. A GGUF file is for epyc_llama_instances."
         ) from None
     names = [name for name in sorted(os.listdir(folder)) if name == "config.json" or name.endswith(".safetensors")]
     status = {f"{folder}/{name}": os.stat(f"{folder}/{name}") for name in names}

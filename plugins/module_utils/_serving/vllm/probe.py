@@ -156,4 +156,4 @@ def _last_line(result: CommandResult) -> str:
 
 
 def _way_out() -> str:
-    return "Name what is to be installed in vllm_packages, or the folder where it is in vllm_folder."
+    return "Name what is to be installed in epyc_vllm_packages, or the folder where it is in epyc_vllm_folder."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Models by short names: what the catalogue has, what llama_models and instances make of it, and what is refused."""
+"""Models by short names: what the catalogue has, what epyc_llama_models and instances make of it, and refusals."""
 
 from __future__ import annotations
 
@@ -122,10 +122,10 @@ def test_what_has_no_name_in_the_catalogue() -> None:
 @pytest.mark.parametrize(
     ("asked", "own", "words"),
     [
-        ({"name": "qwen3-8b"}, {}, "llama_models: there is no model qwen3-8b; near are qwen3-8b-q4, "),
+        ({"name": "qwen3-8b"}, {}, "epyc_llama_models: there is no model qwen3-8b; near are qwen3-8b-q4, "),
         ({"name": "xxxxxxx"}, {}, "there is no model xxxxxxx; docs/models.md lists them. Give url or repository"),
         ({"name": "houze"}, {"house": MINE}, "near are house. Give url"),
-        ({}, {}, "llama_models: {}: give a name of the catalogue, a repository with its file, a url, or a path."),
+        ({}, {}, "epyc_llama_models: {}: give a name of the catalogue, a repository with its file, a url, or a path."),
         (
             {"name": "gpt-oss-20b", "checksum": SUM},
             {},
@@ -141,15 +141,27 @@ def test_what_has_no_name_in_the_catalogue() -> None:
         ({"repository": "x", "file": "x.gguf", "checksum": SUM}, {}, "'x' is no repository; say ORG/NAME."),
         ({"repository": "org/x", "file": "../x.gguf", "checksum": SUM}, {}, "'../x.gguf' is no file of the repository"),
         ({"repository": "org/x", "file": "README.md", "checksum": SUM}, {}, "'README.md' is no file of the repository"),
-        ({"path": "/m/a.gguf", "checksum": "md5:1"}, {}, "llama_models: /m/a.gguf: checksum: 'md5:1' is no checksum"),
+        (
+            {"path": "/m/a.gguf", "checksum": "md5:1"},
+            {},
+            "epyc_llama_models: /m/a.gguf: checksum: 'md5:1' is no checksum",
+        ),
         (
             {"name": "own", "path": "/m/a.gguf"},
             {"own": MINE},
             "/m/a.gguf is not the first of 2 files; keep their names.",
         ),
-        ({}, {"own": {**MINE, "sha265": 1}}, "llama_catalogue: own has sha265, which no entry has: drafts, file, "),
-        ({}, {"own": {**MINE, "parts": []}}, "llama_catalogue: own has 0 parts, but 2 files"),
-        ({}, {"own": {**TWO, "parts": [{"sha256": "a"}]}}, "llama_catalogue: own: checksum: 'sha256:a' is no checksum"),
+        (
+            {},
+            {"own": {**MINE, "sha265": 1}},
+            "epyc_llama_catalogue: own has sha265, which no entry has: drafts, file, ",
+        ),
+        ({}, {"own": {**MINE, "parts": []}}, "epyc_llama_catalogue: own has 0 parts, but 2 files"),
+        (
+            {},
+            {"own": {**TWO, "parts": [{"sha256": "a"}]}},
+            "epyc_llama_catalogue: own: checksum: 'sha256:a' is no checksum",
+        ),
         ({}, {"own": {**TWO, "parts": [{"sha256": "a" * 64, "size": "big"}]}}, "own: size: 'big' is no whole number"),
         (
             {},
@@ -157,7 +169,7 @@ def test_what_has_no_name_in_the_catalogue() -> None:
             "own: a part has sha256 and size, and nothing",
         ),
         ({}, {"own": {**MINE, "url": "https://x.example.com/a.gguf"}}, "needs either repository and file, or url."),
-        ({}, {"own": "x"}, "llama_catalogue: own is no dictionary"),
+        ({}, {"own": "x"}, "epyc_llama_catalogue: own is no dictionary"),
     ],
 )
 def test_what_cannot_be_had(asked: dict[str, Any], own: dict[str, Any], words: str) -> None:
@@ -170,15 +182,15 @@ def test_what_cannot_be_had_together() -> None:
     here = {"path": "/m/a.gguf", "checksum": SUM}
     assert len(files(here, here)) == 2
     for asked, words in (
-        ([{"name": "gpt-oss-20b"}] * 2, "llama_models names gpt-oss-20b twice: leave one out."),
+        ([{"name": "gpt-oss-20b"}] * 2, "epyc_llama_models names gpt-oss-20b twice: leave one out."),
         (
             [here, {**here, "checksum": OTHER}],
-            "llama_models has two models at /m/a.gguf: give one of them another path.",
+            "epyc_llama_models has two models at /m/a.gguf: give one of them another path.",
         ),
     ):
         with pytest.raises(AnsibleFilterError, match=re.escape(words)):
             files(*asked)
-    with pytest.raises(AnsibleFilterError, match="llama_hub_endpoint: 'hub' is no address"):
+    with pytest.raises(AnsibleFilterError, match="epyc_llama_hub_endpoint: 'hub' is no address"):
         files({"name": "gpt-oss-20b"}, endpoint="hub")
 
 
@@ -226,7 +238,7 @@ def test_several_models_by_their_names() -> None:
     [
         (
             {"model": "gpt-oss-120b"},
-            "model: gpt-oss-120b is not in llama_models, so it is not fetched: add {name: gpt-",
+            "model: gpt-oss-120b is not in epyc_llama_models, so it is not fetched: add {name: gpt-",
         ),
         (
             {"model": "gpt-oss"},

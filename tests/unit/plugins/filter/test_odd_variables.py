@@ -47,17 +47,21 @@ GROUPED = {"name": "large", "model": "/m", "port": 8092, "rpc_workers": ["10.20.
 TUNED = {"chat": {"options": {"threads": 8}, "run": "r", "ratio": 1.1, "measured_on": {"sku": "9754"}}}
 HOST = {
     "inventory_hostname": "epyc-07",
-    "llama_instances": [LLAMA, ROUTER],
-    "vllm_instances": [BATCH],
-    "llama_tuned": TUNED,
+    "epyc_llama_instances": [LLAMA, ROUTER],
+    "epyc_vllm_instances": [BATCH],
+    "epyc_llama_tuned": TUNED,
     "ansible_host": "10.0.0.1",
-    "gateway_member_address": "10.0.0.1",
-    "gateway_metrics_bind": "10.0.0.1:8405",
-    "gateway_peers_bind": "10.0.0.1:8406",
-    "base_agent_bind": "10.0.0.1:8407",
+    "epyc_gateway_member_address": "10.0.0.1",
+    "epyc_gateway_metrics_bind": "10.0.0.1:8405",
+    "epyc_gateway_peers_bind": "10.0.0.1:8406",
+    "epyc_base_agent_bind": "10.0.0.1:8407",
 }
-SECOND = {"inventory_hostname": "epyc-08", "gateway_peers_bind": "10.0.0.2:8406", "group_address": "10.20.0.2"}
-HEAD = {"inventory_hostname": "epyc-07", "group_address": "10.20.0.1", "llama_instances": [GROUPED]}
+SECOND = {
+    "inventory_hostname": "epyc-08",
+    "epyc_gateway_peers_bind": "10.0.0.2:8406",
+    "epyc_group_address": "10.20.0.2",
+}
+HEAD = {"inventory_hostname": "epyc-07", "epyc_group_address": "10.20.0.1", "epyc_llama_instances": [GROUPED]}
 SETTINGS = {
     "bind": "*:443",
     "certificate": "/c.pem",
@@ -89,7 +93,7 @@ INPUTS: dict[str, tuple[list[Any], dict[int, int]]] = {
     "group_plan": ([[HEAD, SECOND], ["epyc-07", "epyc-08"], None], {0: OF_HOSTS}),
     "model_files": ([MODELS, {"house": MINE}, "https://hub.example.com", "/m"], {0: 1, 1: 1}),
     "monitoring_targets": ([[HOST, SECOND], "prometheus", ["epyc-07"], 9100], {0: OF_HOSTS, 3: 1}),
-    "request_refusals": ([["numa"], ["numa", "cat"], "epyc-07", ["plan_sku"], ["mine"]], {0: 1, 4: 1}),
+    "request_refusals": ([["numa"], ["numa", "cat"], "epyc-07", ["epyc_plan_sku"], ["mine"]], {0: 1, 4: 1}),
     "serving_page": (["http://prometheus.example.com:9090"], {0: 1}),
     "text_to_list": (["numa,cat"], {0: 1}),
     "tuned_file": ([{"epyc-07": {"tuned": TUNED, "results": [], "now": []}}, TUNED, True], {0: 4, 1: 1}),

@@ -71,7 +71,7 @@ def test_site_hands_it_to_its_tasks(tmp_path: Path) -> None:
     """Ansible runs a play with the environment of site.yml, in which the begin is noted between two tasks."""
     (site,) = yaml.safe_load((plays.ROOT / "playbooks/site.yml").read_text())
     command = {"ansible.builtin.command": {"argv": [sys.executable, "-c", SHOW]}, "changed_when": False}
-    begun = {"ansible.builtin.set_fact": {"plan_history_result": {"run": "the-run"}}}
+    begun = {"ansible.builtin.set_fact": {"epyc_plan_history_result": {"run": "the-run"}}}
     play = {
         "hosts": "all",
         "gather_facts": False,

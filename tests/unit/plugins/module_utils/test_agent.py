@@ -162,11 +162,11 @@ def test_by_hand_it_says_what_gateways_are_told(host: Host, capsys: pytest.Captu
     assert said.out.splitlines() == [
         "b-rpc: stopped # llama-b-rpc.service is inactive; 'journalctl -u llama-b-rpc.service' says why. "
         "Run site.yml --tags llama.",
-        "chat: up 100% # it does not check itself: base_textfile is not set",
+        "chat: up 100% # it does not check itself: epyc_base_textfile is not set",
         "vllm batch: stopped # vllm-batch.service is inactive; 'journalctl -u vllm-batch.service' says why. "
         "Run vllm.yml.",
     ]
-    assert "No gateway can ask for this: set base_agent_bind" in said.err
+    assert "No gateway can ask for this: set epyc_base_agent_bind" in said.err
     unit = {"untuned": "20%", "textfile": str(host.root / "epyc.prom"), "oldest": 9.0}
     (host.root / _agent.SERVICE).write_text(f"[Service]\n\n{_agent.SECTION}{json.dumps(unit)}\n")
     (host.root / _agent.SOCKET).write_text("")

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
     ResultCollector,
 )
 
-BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it"
+BOOT = "sovereign-epyc.service is not enabled; the role sovereign.epyc.epyc_base installs it"
 LOST = "/sys/fs/resctrl/schemata cannot be read: Input/output error."
 NOW = "2026-11-21T12:00:00Z"
 BEFORE = "2026-11-20T12:00:00Z"

@@ -26,7 +26,7 @@ def ask(*layers: str, **variables: Any) -> _preflight.Preflight:
     values: dict[str, Any] = {}
     for layer in layers:
         for file in ("defaults", "vars"):
-            path = ROLES / layer / file / "main.yml"
+            path = ROLES / f"epyc_{layer}" / file / "main.yml"
             found = yaml.safe_load(path.read_text()) if path.exists() else {}
             values.update({name: trust(value) for name, value in found.items()})
     values.update(variables)
@@ -41,7 +41,7 @@ def trust(value: Any) -> Any:
 
 
 def test_instances_have_the_types_that_the_module_gives_them() -> None:
-    question = ask("llama", llama_instances=[CHAT])
+    question = ask("llama", epyc_llama_instances=[CHAT])
     assert question.refusals == []
     (one,) = question.options["instances"]
     assert (one["port"], one["lock"], one["speculation"]) == (8080, True, ["ngram"])
@@ -54,7 +54,7 @@ def test_a_host_without_instances_is_not_asked_for_them() -> None:
 
 
 def test_an_unknown_key_is_refused_on_the_host() -> None:
-    question = ask("llama", llama_instances=[{**CHAT, "modell": "/x"}, {**CHAT, "lock": "perhaps"}])
+    question = ask("llama", epyc_llama_instances=[{**CHAT, "modell": "/x"}, {**CHAT, "lock": "perhaps"}])
     assert question.refusals == []
     assert [one.get("modell") or one["lock"] for one in question.options["instances"]] == ["/x", "perhaps"]
 
@@ -62,7 +62,13 @@ def test_an_unknown_key_is_refused_on_the_host() -> None:
 def test_models_are_fetched_present_or_quantized() -> None:
     models = [{"path": "/there.gguf"}, {"path": "/x.gguf", "url": "https://h/x.gguf", "checksum": PINNED}]
     made = [{"path": "/small.gguf", "source": "/x.gguf", "type": "Q4_K_M"}]
-    question = ask("llama", llama_instances=[CHAT], llama_models=models, llama_quantized=made, llama_install="source")
+    question = ask(
+        "llama",
+        epyc_llama_instances=[CHAT],
+        epyc_llama_models=models,
+        epyc_llama_quantized=made,
+        epyc_llama_install="source",
+    )
     assert question.options["fetched"] == [{"path": "/x.gguf", "checksum": [PINNED]}]
     assert question.options["present"] == ["/there.gguf"]
     assert question.options["made"] == [REFUSED_MODEL, "/small.gguf"]
@@ -70,30 +76,34 @@ def test_models_are_fetched_present_or_quantized() -> None:
 
 
 def test_an_unknown_model_is_refused_once_and_the_rest_is_checked() -> None:
-    question = ask("llama", llama_instances=[{**CHAT, "model": "nosuch"}], llama_models=[])
+    question = ask("llama", epyc_llama_instances=[{**CHAT, "model": "nosuch"}], epyc_llama_models=[])
     (refusal,) = question.refusals
     assert refusal.startswith("Instance chat: model: there is no model nosuch")
     assert question.options["instances"][0]["model"] == REFUSED_MODEL
-    question = ask("llama", llama_instances=[{**CHAT, "model": "nosuch"}], llama_models=[{"name": "nosuch"}])
+    question = ask("llama", epyc_llama_instances=[{**CHAT, "model": "nosuch"}], epyc_llama_models=[{"name": "nosuch"}])
     (refusal,) = question.refusals
-    assert refusal.startswith("llama_models: there is no model nosuch")
+    assert refusal.startswith("epyc_llama_models: there is no model nosuch")
 
 
 def test_values_that_a_role_would_refuse_later_are_refused_now() -> None:
-    (refusal,) = ask("numa", numa_thp="sometimes").refusals
-    assert refusal.startswith("Variables of the layer numa: value of numa_thp must be one of")
-    assert ask("cat", numa_thp="sometimes").refusals == [], "that layer does not run"
+    (refusal,) = ask("numa", epyc_numa_thp="sometimes").refusals
+    assert refusal.startswith("Variables of the layer numa: value of epyc_numa_thp must be one of")
+    assert ask("cat", epyc_numa_thp="sometimes").refusals == [], "that layer does not run"
 
 
-@pytest.mark.parametrize("role", sorted({path.parents[1].name for path in ROLES.glob("*/defaults/main.yml")}))
-def test_the_defaults_of_each_role_are_accepted(role: str) -> None:
-    assert ask(role).refusals == []
+@pytest.mark.parametrize(
+    "layer", sorted({path.parents[1].name.removeprefix("epyc_") for path in ROLES.glob("*/defaults/main.yml")})
+)
+def test_the_defaults_of_each_role_are_accepted(layer: str) -> None:
+    assert ask(layer).refusals == []
 
 
 def test_boot_parameters_wait_for_the_plan() -> None:
-    assert "boot_parameters" not in ask("grub_params", grub_params_isolation="safe").options
+    assert "boot_parameters" not in ask("grub_params", epyc_grub_params_isolation="safe").options
     plan = {"plan": {"cpus": {"housekeeping": "0", "draft": "", "verify": "1-3", "idle": ""}}}
-    asked = ask("grub_params", grub_params_isolation="safe", ansible_facts={"epyc": plan}).options["boot_parameters"]
+    asked = ask("grub_params", epyc_grub_params_isolation="safe", ansible_facts={"epyc": plan}).options[
+        "boot_parameters"
+    ]
     assert "nohz_full={verify}" in asked["parameters"]
 
 

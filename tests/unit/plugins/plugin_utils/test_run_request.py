@@ -51,11 +51,11 @@ def test_unknown_layers_are_refused(asked: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("plan_verfy", "plan_verify"),
+        ("epyc_plan_verfy", "epyc_plan_verify"),
         ("epyc_stpes", "epyc_steps"),
-        ("llama_instnaces", "llama_instances"),
-        ("numa_tph", "numa_thp"),
-        ("site_host", "site_hosts"),
+        ("epyc_llama_instnaces", "epyc_llama_instances"),
+        ("epyc_numa_tph", "epyc_numa_thp"),
+        ("epyc_site_host", "epyc_site_hosts"),
     ],
 )
 def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, meant: str) -> None:
@@ -77,9 +77,12 @@ def test_foreign_variables_and_those_of_ansible_are_accepted() -> None:
 
 
 def test_registered_results_are_accepted() -> None:
-    assert find_unknown_variables(["plan_result", "grub_params_result", "site_last_run", "__plan_layer"]) == []
+    assert (
+        find_unknown_variables(["epyc_plan_result", "epyc_grub_params_result", "epyc_site_last_run", "__plan_layer"])
+        == []
+    )
 
 
 def test_all_refusals_of_a_request_are_returned() -> None:
-    refusals = find_request_refusals(["numma"], LAYERS, "epyc-1", ["plan_verfy", "numa_x"], ["numa_x"])
+    refusals = find_request_refusals(["numma"], LAYERS, "epyc-1", ["epyc_plan_verfy", "epyc_numa_x"], ["epyc_numa_x"])
     assert [refusal.split()[0] for refusal in refusals] == ["epyc_steps", "There"]

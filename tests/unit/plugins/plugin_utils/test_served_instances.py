@@ -44,7 +44,7 @@ def _of_monitoring(**variables: Any) -> Any:
 
 
 def _of_group(**variables: Any) -> Any:
-    return _group.plan([{"inventory_hostname": "epyc-07", "group_address": "10.0.0.1", **variables}], ())
+    return _group.plan([{"inventory_hostname": "epyc-07", "epyc_group_address": "10.0.0.1", **variables}], ())
 
 
 FLEET = [_of_gateway, _of_monitoring, _of_group]
@@ -57,7 +57,7 @@ def refusal(call: Callable[..., Any], *given: Any, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("call", FLEET)
-@pytest.mark.parametrize("variable", ["llama_instances", "vllm_instances"])
+@pytest.mark.parametrize("variable", ["epyc_llama_instances", "epyc_vllm_instances"])
 @pytest.mark.parametrize(
     ("value", "kind"),
     [({"name": "a"}, "a dictionary"), ("name: a", "a text"), (True, "true"), (5, "a number")],
@@ -70,7 +70,7 @@ def test_a_value_that_is_no_list_is_refused_with_host_and_variable(
 
 
 @pytest.mark.parametrize("call", FLEET)
-@pytest.mark.parametrize("variable", ["llama_instances", "vllm_instances"])
+@pytest.mark.parametrize("variable", ["epyc_llama_instances", "epyc_vllm_instances"])
 @pytest.mark.parametrize(("value", "kind"), [("a", "a text"), (None, "empty"), (["name"], "a list"), (5, "a number")])
 def test_an_instance_that_is_no_dictionary_is_refused(
     call: Callable[..., Any], variable: str, value: Any, kind: str
@@ -81,14 +81,14 @@ def test_an_instance_that_is_no_dictionary_is_refused(
 
 @pytest.mark.parametrize("call", FLEET)
 def test_tuned_options_are_a_dictionary(call: Callable[..., Any]) -> None:
-    said = refusal(call, llama_instances=[CHAT], llama_tuned=[{"name": "chat"}])
-    assert said == "epyc-07: llama_tuned is a list; it is a dictionary of names and values."
-    said = refusal(call, llama_instances=[CHAT], llama_tuned={"chat": 5})
-    assert said.startswith("epyc-07: llama_tuned: chat has no options.")
+    said = refusal(call, epyc_llama_instances=[CHAT], epyc_llama_tuned=[{"name": "chat"}])
+    assert said == "epyc-07: epyc_llama_tuned is a list; it is a dictionary of names and values."
+    said = refusal(call, epyc_llama_instances=[CHAT], epyc_llama_tuned={"chat": 5})
+    assert said.startswith("epyc-07: epyc_llama_tuned: chat has no options.")
 
 
 @pytest.mark.parametrize("call", [_of_gateway, _of_monitoring])
-@pytest.mark.parametrize("variable", ["llama_instances", "vllm_instances"])
+@pytest.mark.parametrize("variable", ["epyc_llama_instances", "epyc_vllm_instances"])
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
@@ -117,25 +117,25 @@ def test_an_unreachable_instance_is_refused(
 
 
 def test_an_instance_without_a_model_is_refused() -> None:
-    said = refusal(_of_monitoring, llama_instances=[{**CHAT, "alias": None, "model": None}])
-    assert said == "epyc-07: llama_instances: chat: it has neither a model nor models: name one."
+    said = refusal(_of_monitoring, epyc_llama_instances=[{**CHAT, "alias": None, "model": None}])
+    assert said == "epyc-07: epyc_llama_instances: chat: it has neither a model nor models: name one."
 
 
 def test_hosts_without_instances_are_left_out() -> None:
     for nothing in (None, list[Any](), ""):
         host: dict[str, Any] = {
             "inventory_hostname": "h",
-            "llama_instances": nothing,
-            "vllm_instances": nothing,
-            "llama_tuned": None,
+            "epyc_llama_instances": nothing,
+            "epyc_vllm_instances": nothing,
+            "epyc_llama_tuned": None,
         }
         assert _served_instances.list_served_instances(host) == []
 
 
 def test_a_gateway_that_prometheus_could_not_ask_is_refused() -> None:
-    host = {"inventory_hostname": "gw", "gateway_metrics_bind": "10.0.0.9"}
+    host = {"inventory_hostname": "gw", "epyc_gateway_metrics_bind": "10.0.0.9"}
     said = refusal(_monitoring.build_scrape_targets, [host], "prometheus", ["gw"], 9100)
-    assert said.startswith("gw: gateway_metrics_bind is '10.0.0.9'")
+    assert said.startswith("gw: epyc_gateway_metrics_bind is '10.0.0.9'")
     said = refusal(
         _monitoring.build_scrape_targets, [{"inventory_hostname": "gw", "ansible_host": ["x"]}], "p", ["gw"], 9100
     )
@@ -145,23 +145,25 @@ def test_a_gateway_that_prometheus_could_not_ask_is_refused() -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "words"),
     [
-        ("drained", "epyc-07", "gateway_drained is a text; it is a list of hosts"),
-        ("drained", ["epyc-07", ["x"]], "gateway_drained: a host is a list"),
-        ("drained", ["epyc-07", 5], "gateway_drained names 5"),
-        ("tenants", {"name": "a"}, "gateway_tenants is a dictionary; it is a list of tenants"),
-        ("tenants", ["a"], "gateway_tenants: entry 1 is a text"),
-        ("tenants", [{"name": "a", "sha256": 5}], "gateway_tenants: a: sha256 is a number"),
+        ("drained", "epyc-07", "epyc_gateway_drained is a text; it is a list of hosts"),
+        ("drained", ["epyc-07", ["x"]], "epyc_gateway_drained: a host is a list"),
+        ("drained", ["epyc-07", 5], "epyc_gateway_drained names 5"),
+        ("tenants", {"name": "a"}, "epyc_gateway_tenants is a dictionary; it is a list of tenants"),
+        ("tenants", ["a"], "epyc_gateway_tenants: entry 1 is a text"),
+        ("tenants", [{"name": "a", "sha256": 5}], "epyc_gateway_tenants: a: sha256 is a number"),
     ],
 )
 def test_settings_of_the_gateway_are_of_their_kind(setting: str, value: Any, words: str) -> None:
-    host = {"inventory_hostname": "epyc-07", "llama_instances": [CHAT]}
+    host = {"inventory_hostname": "epyc-07", "epyc_llama_instances": [CHAT]}
     said = refusal(routing.plan_gateway, [host], "gw", {**SETTINGS, setting: value})
     assert said.startswith(words)
 
 
 def test_filters_on_one_host_name_the_variable() -> None:
     one = {"name": "a", "model": "/m", "port": 1}
-    assert refusal(_tuned.with_tuned, one, {}).startswith("llama_instances is a dictionary")
-    assert refusal(_catalogue.with_models, one, [], {}).startswith("llama_instances is a dictionary")
-    assert refusal(_catalogue.model_files, {"name": "a"}, {}, "https://h", "/m").startswith("llama_models is a dict")
-    assert refusal(_catalogue.model_files, [], ["a"], "https://h", "/m").startswith("llama_catalogue is a list")
+    assert refusal(_tuned.with_tuned, one, {}).startswith("epyc_llama_instances is a dictionary")
+    assert refusal(_catalogue.with_models, one, [], {}).startswith("epyc_llama_instances is a dictionary")
+    assert refusal(_catalogue.model_files, {"name": "a"}, {}, "https://h", "/m").startswith(
+        "epyc_llama_models is a dict"
+    )
+    assert refusal(_catalogue.model_files, [], ["a"], "https://h", "/m").startswith("epyc_llama_catalogue is a list")

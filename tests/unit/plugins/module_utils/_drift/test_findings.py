@@ -39,7 +39,7 @@ def test_boot_parameters_with_the_same_fault_are_one_finding() -> None:
     assert (one.what, one.where) == ("boot parameter", "nohz_full, isolcpus")
     assert (one.live, one.persistent, one.at_boot) == ("ok", "drift", "nothing")
     assert one.wanted == "nohz_full=1-15, isolcpus=managed_irq,1-15"
-    assert (one.variables, one.repair) == (["grub_params_isolation"], "sovereign.epyc.site --tags grub_params")
+    assert (one.variables, one.repair) == (["epyc_grub_params_isolation"], "sovereign.epyc.site --tags grub_params")
 
 
 def test_what_waits_for_a_reboot_is_repaired_by_one() -> None:

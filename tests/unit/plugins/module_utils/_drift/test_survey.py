@@ -103,8 +103,8 @@ def test_a_boot_service_that_is_off(tree: hosts.Host, masked: bool) -> None:
     (one,) = survey(tree).list_findings()
     assert (one.layer, one.persistent, one.where) == ("boot", "drift", "sovereign-epyc.service")
     assert one.reason == (
-        "sovereign-epyc.service is not enabled; the role sovereign.epyc.base installs it. Without it, 2 settings will "
-        "not be made again at boot"
+        "sovereign-epyc.service is not enabled; the role sovereign.epyc.epyc_base installs it. Without it, 2 settings "
+        "will not be made again at boot"
     )
 
 
@@ -142,9 +142,9 @@ def test_faults_of_real_knobs_are_named_in_technical_terms(tmp_path: Path) -> No
         for one in survey(host).list_findings()
     ]
     assert found == [
-        ("huge pages of 2 MiB", "node 1", "3", "8", ["numa_hugepages"], "drift", "ok"),
-        ("L3 share of group draft", "L3 domain 2 (CCD 1)", "ff", "f", ["plan_draft"], "drift", "ok"),
-        ("prefetcher l1_stride", "CPU 5", "enabled", "disabled", ["prefetch_draft"], "drift", "ok"),
+        ("huge pages of 2 MiB", "node 1", "3", "8", ["epyc_numa_hugepages"], "drift", "ok"),
+        ("L3 share of group draft", "L3 domain 2 (CCD 1)", "ff", "f", ["epyc_plan_draft"], "drift", "ok"),
+        ("prefetcher l1_stride", "CPU 5", "enabled", "disabled", ["epyc_prefetch_draft"], "drift", "ok"),
     ]
 
 

@@ -129,7 +129,7 @@ def test_work_that_does_not_end_has_it_put_back(gateway: Gateway) -> None:
 def test_the_last_host_of_a_model_is_refused(gateway: Gateway) -> None:
     """One that is down serves nobody, and of a model that nobody serves nothing is lost."""
     gateway.haproxy.servers["model_code/h10:b"].up = False
-    with pytest.raises(BadRequest, match=r"No host but h1 serves model_code now.*gateway_drain_last"):
+    with pytest.raises(BadRequest, match=r"No host but h1 serves model_code now.*epyc_gateway_drain_last"):
         gateway.bring("maint")
     assert gateway.haproxy.said == [] and not gateway.file.exists()
     assert gateway.bring("maint", "h10")["changed"]
@@ -153,7 +153,7 @@ def test_who_is_disabled_in_the_configuration_stays_so(gateway: Gateway) -> None
     assert gateway.bring("maint")["diff"]["before"] == {"model_code/h1:b": "ready"}
     back = gateway.bring("ready")
     assert gateway.states == [5, 0, 0, 0]
-    assert ["gateway_drained" in one for one in back["remarks"]] == [True]
+    assert ["epyc_gateway_drained" in one for one in back["remarks"]] == [True]
 
 
 def test_what_cannot_be_is_said(gateway: Gateway, tmp_path: Path) -> None:

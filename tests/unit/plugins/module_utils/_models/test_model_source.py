@@ -177,10 +177,10 @@ def test_models_to_fetch(server: Server, tmp_path: Path, room: list[int]) -> Non
     check_text(result["text"], result["variables"])
     check_variables(result["variables"])
     path = str(tmp_path / "models/model.gguf")
-    assert result["variables"]["llama_models"] == [
+    assert result["variables"]["epyc_llama_models"] == [
         {"path": path, "url": f"{server.url}/model.gguf", "checksum": digest(HEAD)}
     ]
-    assert [one["model"] for one in result["variables"]["llama_instances"]] == [path]
+    assert [one["model"] for one in result["variables"]["epyc_llama_instances"]] == [path]
     assert room == [SIZE]
     assert not (tmp_path / "models").exists()
 
@@ -191,9 +191,9 @@ def test_a_draft_is_fetched_where_it_is_used(server: Server, files: Files, tmp_p
     )
     files.files["/small.gguf"] = (small, len(small) + GIB)
     used = recommended(server, tmp_path, "model.gguf", draft=f"{server.url}/small.gguf")["variables"]
-    assert [Path(one["path"]).name for one in used["llama_models"]] == ["model.gguf", "small.gguf"]
+    assert [Path(one["path"]).name for one in used["epyc_llama_models"]] == ["model.gguf", "small.gguf"]
     left = recommended(server, tmp_path, "model.gguf", draft=f"{server.url}/model.gguf")["variables"]
-    assert [Path(one["path"]).name for one in left["llama_models"]] == ["model.gguf"]
+    assert [Path(one["path"]).name for one in left["epyc_llama_models"]] == ["model.gguf"]
 
 
 def test_two_files_of_one_name(server: Server, files: Files, tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.mark.parametrize("package", ["llama.cpp", "virtual"])
 def test_a_package_that_no_source_has_is_refused(machine: Machine, package: str) -> None:
     assert machine.refusals(install="package", packages=[package]) == [
-        f"There is no package {package} in the package sources of Debian 12.11. Set llama_install to source or binary, "
-        "or llama_package to the package that has the server."
+        f"There is no package {package} in the package sources of Debian 12.11. Set epyc_llama_install to source or "
+        "binary, or epyc_llama_package to the package that has the server."
     ]
     asked = [call for call in machine.calls if call.startswith("apt-cache")]
     assert all("Dir::Cache::pkgcache= " in call and "Dir::Cache::srcpkgcache= " in call for call in asked), "no cache"
@@ -89,8 +89,8 @@ def test_packages_that_can_be_had_are_not_refused(machine: Machine) -> None:
     assert machine.refusals(packages=["cmake", "g++", "make"], **source) == []
     (refusal,) = machine.refusals(packages=["gcc-c++"], **source)
     assert refusal == (
-        "There is no package gcc-c++ in the package sources of Debian 12.11, and llama_build_packages names it. Name "
-        "the package that has the tool, or install the tool."
+        "There is no package gcc-c++ in the package sources of Debian 12.11, and epyc_llama_build_packages names it. "
+        "Name the package that has the tool, or install the tool."
     )
 
 
@@ -112,13 +112,13 @@ def test_what_nobody_knows_of_packages_is_not_refused(machine: Machine, monkeypa
 
 def test_sources_that_are_not_named_or_not_there_are_refused(machine: Machine) -> None:
     assert machine.refusals(install="source") == [
-        "llama_install is source, and llama_source_archive is not set. Set it to the URL of an archive of llama.cpp, "
-        "or its path on the host.",
-        "llama_install is source, and llama_source_checksum is not set. Set it to the checksum of that archive, as "
-        "sha256:HEX.",
+        "epyc_llama_install is source, and epyc_llama_source_archive is not set. Set it to the URL of an archive of "
+        "llama.cpp, or its path on the host.",
+        "epyc_llama_install is source, and epyc_llama_source_checksum is not set. Set it to the checksum of that "
+        "archive, as sha256:HEX.",
     ]
     (refusal,) = machine.refusals(install="source", archive="/nonexistent/a.tar.gz", checksum=SUM)
-    assert refusal.startswith("There is no file /nonexistent/a.tar.gz on the host (llama_source_archive).")
+    assert refusal.startswith("There is no file /nonexistent/a.tar.gz on the host (epyc_llama_source_archive).")
 
 
 def model(path: str, url: str | None, checksum: str = "", hub: bool = False) -> dict[str, Any]:
@@ -131,9 +131,9 @@ def test_models_are_refused_by_their_place_in_the_inventory_all_at_once(machine:
         url = f"{server.url}/m.gguf"
         asked = [(url, SUM), (url, ""), (None, ""), ("file:///x", "")]
         refusals = machine.refusals(models=[model(f"{folder}/{n}.gguf", *one) for n, one in enumerate(asked)])
-    places = ["llama_models[1].checksum,", "llama_models[3].url,"]
+    places = ["epyc_llama_models[1].checksum,", "epyc_llama_models[3].url,"]
     assert [refusal.partition(" ")[0] for refusal in refusals] == places
-    assert refusals[0].startswith(f"llama_models[1].checksum, of {folder}/1.gguf: {url} is not taken without")
+    assert refusals[0].startswith(f"epyc_llama_models[1].checksum, of {folder}/1.gguf: {url} is not taken without")
     assert not folder.exists()
 
 

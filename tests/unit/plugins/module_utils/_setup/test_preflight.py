@@ -152,7 +152,7 @@ def test_the_command_that_units_call_comes_with_another_layer(machine: Machine) 
 
 def test_a_model_that_must_be_there_is_refused_though_no_instance_has_it(machine: Machine) -> None:
     (refusal,) = machine.refusals("llama", instances=[], present=["/none.gguf"])
-    assert refusal.startswith("llama_models: there is no file /none.gguf on the host.")
+    assert refusal.startswith("epyc_llama_models: there is no file /none.gguf on the host.")
 
 
 def test_a_server_that_is_there_is_compared_with_its_checksum(machine: Machine) -> None:
@@ -160,7 +160,7 @@ def test_a_server_that_is_there_is_compared_with_its_checksum(machine: Machine) 
     assert machine.refusals("llama", **asked) == [], "it may be installed later"
     Path(machine.server).write_text("a server")
     (refusal,) = machine.refusals("llama", **asked)
-    assert "and llama_checksum says sha256:aaaa" in refusal
+    assert "and epyc_llama_checksum says sha256:aaaa" in refusal
     assert machine.refusals("llama", **{**asked, "binary_checksum": f"sha256:{compute_sha256(machine.server)}"}) == []
 
 

@@ -28,7 +28,7 @@ KERNEL = "6.1.0-37-amd64"
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\nID=debian'
 UBUNTU = 'NAME="Ubuntu"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian'
 ROCKY = 'NAME="Rocky Linux"\nVERSION_ID="9.4"\nID="rocky"\nID_LIKE="rhel centos fedora"'
-TEXT = "# Written by the role sovereign.epyc.prerequisites.\ncpuid\nmsr\n"
+TEXT = "# Written by the role sovereign.epyc.epyc_prerequisites.\ncpuid\nmsr\n"
 ASKED: dict[str, Any] = {
     "distributions": {"Debian": "12", "Ubuntu": "24.04"},
     "kernel": "6.1",
@@ -38,7 +38,7 @@ ASKED: dict[str, Any] = {
 }
 MADE_FOR = (
     "is not what the collection is made for: Debian 12 or Ubuntu 24.04 or later, with kernel 6.1 or later. Set "
-    "prerequisites_allow_unsupported to go on. Nothing was changed."
+    "epyc_prerequisites_allow_unsupported to go on. Nothing was changed."
 )
 
 

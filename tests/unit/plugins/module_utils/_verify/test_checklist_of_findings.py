@@ -55,6 +55,6 @@ def test_units_are_items_and_what_was_not_looked_at_is_said(tree: hosts.Host) ->
         "found failed, wanted active; 'journalctl' says why. Run site.yml --tags llama."
     )
     assert (left_out["services"].verdict, left_out["services"].is_clean) == ("not looked at", True)
-    assert "verify_services is false" in left_out["services"].sentence
+    assert "epyc_verify_services is false" in left_out["services"].sentence
     starting = unit("active", "active", "activating")
     assert "units" not in check(tree, [starting], tuned=True, services=False), "it has time to start"

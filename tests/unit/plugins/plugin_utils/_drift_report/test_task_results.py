@@ -48,7 +48,7 @@ def test_bios_settings_become_findings() -> None:
     )
     assert (wrong["where"], wrong["variables"], wrong["repair"]) == (
         "Nps",
-        ["bios_nps"],
+        ["epyc_bios_nps"],
         "sovereign.epyc.site --tags bios",
     )
     assert (waits["pending_reboot"], waits["persistent"], waits["at_boot"]) == (True, "ok", "4")
@@ -67,7 +67,7 @@ def test_a_change_of_the_running_host() -> None:
     (one,), counts = task_results.check_result_to_findings("Set it", "numa", SYSFS, result)
     assert (one["what"], one["found"], one["wanted"]) == ("transparent huge pages", "always", "madvise")
     assert (one["live"], one["persistent"], one["status"]) == ("drift", "unknown", "drift")
-    assert (one["role"], one["variables"]) == ("numa", ["numa_thp"])
+    assert (one["role"], one["variables"]) == ("numa", ["epyc_numa_thp"])
     assert one["repair"] == "", "the run without --check"
     assert counts == {"sysfs": {"ok": 0, "unsupported": 0, "unknown": 0, "drift": 1}}
 

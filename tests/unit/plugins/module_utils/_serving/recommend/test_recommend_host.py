@@ -45,13 +45,13 @@ def test_l3_domains_that_are_nodes(models: dict[str, str], tmp_path: Path) -> No
         tree.put(f"/sys/devices/system/node/node{node}/meminfo", text)
     tree.put(THP, "always [madvise] never")
     found = recommended(tree.fs, models["dense 8B"], tmp_path)["variables"]
-    assert found["plan_housekeeping"] == {"cores": 4, "per": "socket"}
+    assert found["epyc_plan_housekeeping"] == {"cores": 4, "per": "socket"}
 
 
 def test_without_cache_allocation(models: dict[str, str], tmp_path: Path) -> None:
     fs = sized("9754", **{"/proc/filesystems": "nodev\tsysfs"})
     result = recommended(fs, models["dense 8B"], tmp_path)
-    assert result["variables"]["plan_verify"] == {}
+    assert result["variables"]["epyc_plan_verify"] == {}
     assert result["variables"]["epyc_steps"] == [layer for layer in host_variables.LAYERS if layer != "cat"]
     assert "Without cat: resctrl is absent" in " ".join(result["text"].replace("# ", " ").split())
     planned_as_site_would(fs, result["variables"])
@@ -61,13 +61,13 @@ def test_without_a_boot_loader_that_is_known(models: dict[str, str], tmp_path: P
     fs = sized("9754", **{"/run/ostree-booted": "#"})
     result = recommended(fs, models["dense 8B"], tmp_path)
     assert "grub_params" not in result["variables"]["epyc_steps"]
-    assert "grub_params_isolation" not in result["variables"]
+    assert "epyc_grub_params_isolation" not in result["variables"]
     assert "Without grub_params: This host boots by ostree" in " ".join(result["text"].replace("# ", " ").split())
 
 
 def test_layers_are_those_of_site() -> None:
     (play,) = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
-    assert list(host_variables.LAYERS) == play["vars"]["site_layers"]
+    assert list(host_variables.LAYERS) == play["vars"]["epyc_site_layers"]
 
 
 def test_without_a_driver_of_frequencies(models: dict[str, str], tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_the_server_that_is_there(models: dict[str, str], tmp_path: Path) -> Non
     program.touch()
     result = recommended(fs, models["dense 8B"], tmp_path, binary=str(program))
     assert result["remarks"] == []
-    assert result["variables"]["llama_binary"] == str(program)
-    assert result["variables"]["llama_install"] == "binary"
+    assert result["variables"]["epyc_llama_binary"] == str(program)
+    assert result["variables"]["epyc_llama_install"] == "binary"
 
 
 def test_instances_that_would_go(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

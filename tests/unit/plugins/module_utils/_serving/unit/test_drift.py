@@ -67,7 +67,7 @@ def test_one_that_stopped(systemd: Systemd) -> None:
     assert (one.layer, one.what, one.wanted, one.found) == ("llama", "run of instance chat", "active", "failed")
     assert (one.live, one.persistent, one.at_boot) == ("drift", "ok", "active")
     assert (one.role, one.variables, one.repair) == (
-        "llama", ["llama_instances"], "sovereign.epyc.site --tags llama",
+        "llama", ["epyc_llama_instances"], "sovereign.epyc.site --tags llama",
     )  # fmt: skip
     assert one.reason == f"'journalctl -u {MAIN}' says why"
 

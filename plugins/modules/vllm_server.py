@@ -94,7 +94,7 @@ options:
         type: list
         elements: str
         default: []
-      epyc_group_port:
+      group_port:
         description: With O(instances[].workers), the port on which its processes find each other.
         type: int
         default: 29501

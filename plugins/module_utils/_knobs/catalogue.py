@@ -192,7 +192,7 @@ def resctrl() -> Any:
     module="cpufreq_per_ccd",
     title="frequencies",
     roles={"cpufreq": "cpufreq"},
-    variables={"policy": "cpufreq_{role}"},
+    variables={"policy": "epyc_cpufreq_{role}"},
     ablate_separately=True,
 )
 def cpufreq() -> Any:
@@ -206,7 +206,7 @@ def cpufreq() -> Any:
     module="cpuidle_states",
     title="idle states",
     roles={"cpuidle": "cpuidle"},
-    variables={"": "cpuidle_{role}"},
+    variables={"": "epyc_cpuidle_{role}"},
 )
 def cpuidle() -> Any:
     """Import it."""
@@ -219,7 +219,7 @@ def cpuidle() -> Any:
     module="msr_bits",
     title="prefetchers",
     roles={"msr": "prefetch"},
-    variables={"": "prefetch_{role}"},
+    variables={"": "epyc_prefetch_{role}"},
 )
 def msr() -> Any:
     """Import it."""

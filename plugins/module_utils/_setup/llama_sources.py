@@ -85,7 +85,7 @@ def _package_refusal(package: str, install: str, system: System) -> str:
 
 def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
     refusals = [
-        f"epyc_llama_install is source, and llama_source_{name} is not set. Set it to {what}."
+        f"epyc_llama_install is source, and epyc_llama_source_{name} is not set. Set it to {what}."
         for name, what in (
             ("archive", "the URL of an archive of llama.cpp, or its path on the host"),
             ("checksum", "the checksum of that archive, as sha256:HEX"),

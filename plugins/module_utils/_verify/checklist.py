@@ -169,7 +169,7 @@ def _finding_verdict(finding: Finding) -> str:
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _findings_message(findings: Sequence[Finding], title: str) -> str:
+def _findings_message(findings: Sequence[Finding], title: str = "") -> str:
     """Return sentences that name the first findings, count the others, and say what to do about all.
 
     The item shows its ``title`` already, so the sentences do not begin with it.

@@ -155,7 +155,7 @@ def bios_result_to_findings(task: str, result: Mapping[str, Any]) -> Seen:
         finding.live = DRIFT if status == DRIFT else OK
         finding.persistent = OK if finding.pending_reboot else finding.live
         finding.reason = row["sentence"].rstrip(".")
-        finding.role, finding.variables = BIOS, [f"bios_{row['option']}"]
+        finding.role, finding.variables = BIOS, [f"epyc_bios_{row['option']}"]
         finding.repair = f"{REBOOT} -e epyc_reboot_ok=true" if finding.pending_reboot else f"{SITE} --tags {BIOS}"
         finding.addresses = [f"bios:{row['attribute'] or row['option']}"]
         findings.append(finding.to_dict())

@@ -79,7 +79,7 @@ def role_options() -> dict[str, dict[str, Any]]:
 
 def check_variables(variables: dict[str, Any]) -> None:
     """Hold variables against the argument specs of the roles, and instances against that of llama_server."""
-    assert variables.keys() <= role_options().keys()
+    assert sorted(variables.keys() - role_options().keys()) == []
     asked = {name: role_options()[name] for name in variables}
     said = ArgumentSpecValidator(asked).validate(deepcopy(variables)).error_messages
     assert said == [], said

@@ -109,7 +109,7 @@ def list_host_variables(host: Host, huge: bool) -> list[Variable]:
         *_frequency_variables(host),
         *(
             Variable(
-                f"prefetch_{role}",
+                f"epyc_prefetch_{role}",
                 {},
                 "Nothing is known to be gained by other prefetchers, and to switch them taints the kernel. "
                 "Costs nothing.",
@@ -169,6 +169,6 @@ def _frequency_variables(host: Host) -> list[Variable]:
     if not driver:
         why = "Left alone, because no cpufreq driver is bound here. Costs nothing."
     return [
-        Variable(f"cpufreq_{role}", dict(FULL_SPEED) if driver else {}, why)
+        Variable(f"epyc_cpufreq_{role}", dict(FULL_SPEED) if driver else {}, why)
         for role in ("draft", "verify", "housekeeping")
     ]

@@ -35,7 +35,7 @@ FIELDS = {
     # Other hosts
     "workers": Field("list", ()),
     "clients": Field("list", ()),
-    "epyc_group_port": Field("int", 29501, low=1, high=65535),
+    "group_port": Field("int", 29501, low=1, high=65535),
 }
 #: Arguments and variables that an option of the instance sets, or that would show a secret in the list of processes.
 RESERVED = {
@@ -55,7 +55,7 @@ RESERVED = {
     "--nnodes": "workers",
     "--node-rank": "workers",
     "--master-addr": "workers",
-    "--master-port": "epyc_group_port",
+    "--master-port": "group_port",
     "--headless": "workers",
     "--distributed-executor-backend": "workers",
     "VLLM_HOST_IP": "workers",
@@ -116,7 +116,7 @@ def _refuse_open_group(options: VllmOptions) -> None:
     """Refuse a group that is open to other hosts: what its processes send each other runs as code."""
     for word in options.workers:
         if parse_endpoint(word, "workers")[1] == options.group_port:
-            raise BadRequest(f"workers and epyc_group_port are both {options.group_port}: take two ports.")
+            raise BadRequest(f"workers and group_port are both {options.group_port}: take two ports.")
     if options.workers and not CLIENT.match(options.host):
         raise BadRequest(f"host is '{options.host}': with workers, name an address, such as 10.20.0.1.")
     for word in options.clients:

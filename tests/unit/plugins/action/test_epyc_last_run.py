@@ -128,7 +128,7 @@ def test_runs_that_a_digest_cannot_judge_do_not_ask_the_host(play: Play, other: 
 
 
 def test_no_password_is_a_part_of_the_digest(play: Play) -> None:
-    assert play.inputs(epyc_epyc_numa_password="a") == play.inputs(epyc_epyc_numa_password="b")
+    assert play.inputs(epyc_numa_password="a") == play.inputs(epyc_numa_password="b")
 
 
 def test_a_host_that_names_a_bmc(play: Play) -> None:
@@ -139,9 +139,9 @@ def test_a_host_that_names_a_bmc(play: Play) -> None:
 
 def test_a_value_that_json_does_not_know(play: Play) -> None:
     assert (
-        play.inputs(epyc_epyc_numa_x={1, 2})
-        == play.inputs(epyc_epyc_numa_x={1, 2})
-        != play.inputs(epyc_epyc_numa_x={1, 3})
+        play.inputs(epyc_numa_x={1, 2})
+        == play.inputs(epyc_numa_x={1, 2})
+        != play.inputs(epyc_numa_x={1, 3})
     )
 
 
@@ -177,4 +177,4 @@ def test_a_layer_that_is_not_stored(play: Play, word: object) -> None:
 
 def test_a_variable_that_needs_what_the_layers_find_out(play: Play) -> None:
     facts = trust_as_template("{{ ansible_facts.epyc.plan.cpus.draft }}")
-    assert play.reason(epyc_epyc_numa_x=facts) == "epyc_numa_x has no value before the layers are run"
+    assert play.reason(epyc_numa_x=facts) == "epyc_numa_x has no value before the layers are run"

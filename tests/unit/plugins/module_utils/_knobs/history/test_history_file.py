@@ -315,7 +315,7 @@ def test_the_layers_are_those_of_the_catalogue() -> None:
     for row in KNOBS.values():
         for begin, name in row._variables:
             if len(set(row.roles.values())) > 1:
-                assert history_file.layer_of_address(f"{row.name}:{begin}") == name.partition("_")[0], begin
+                assert history_file.layer_of_address(f"{row.name}:{begin}") == name.split("_")[1], begin
             else:
                 assert history_file.layer_of_address(f"{row.name}:{begin}") in row.roles.values(), row.name
 

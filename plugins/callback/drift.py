@@ -11,9 +11,9 @@ short_description: A report on the drift of a fleet
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Reports which settings of a fleet are not as configured, from the results of M(sovereign.epyc.epyc_drift), which
-    C(sovereign.epyc.drift) runs on each host. Also reports the changes of any play in check mode, as far as check mode
-    shows them. Other plays have no report.
+  - Reports which settings of a fleet are not as configured, from the results of M(sovereign.epyc.epyc_drift_info),
+    which C(sovereign.epyc.drift) runs on each host. Also reports the changes of any play in check mode, as far as check
+    mode shows them. Other plays have no report.
   - Groups hosts with equal drift. Shows for each setting whether it is wrong now, at the next boot, or waits for a
     reboot, which role and variables request it, and which command repairs it. Compares with the report before.
   - A setting that could not be read is unknown. So are a task that check mode had to skip, and a result that this
@@ -78,7 +78,7 @@ notes:
     shows nothing but the report.
   - Runs with several playbooks have a report for each, and end after the first one that is not clean.
 seealso:
-  - module: sovereign.epyc.epyc_drift
+  - module: sovereign.epyc.epyc_drift_info
 """
 
 import json

@@ -20,7 +20,7 @@ options:
     description:
       - What was measured, by host. C(tuned) is its C(epyc_llama_tuned), C(results) are those of a loop with
         M(sovereign.epyc.llama_tune) over its instances, and C(now) those of a loop with
-        M(sovereign.epyc.llama_fingerprint) over names of instances.
+        M(sovereign.epyc.llama_fingerprint_info) over names of instances.
     type: dict
     required: true
   kept:

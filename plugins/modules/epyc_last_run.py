@@ -14,7 +14,7 @@ description:
     it asks this module, and leaves alone a host for which nothing is left to do, with and without check mode.
   - That is so when the inputs, the distribution, the kernel, the topology, the BIOS settings that the kernel shows,
     the files of the collection and the stored requests are unchanged; packages are installed, kernel modules loaded
-    and services running; and M(sovereign.epyc.epyc_drift) would find every setting in force.
+    and services running; and M(sovereign.epyc.epyc_drift_info) would find every setting in force.
   - Boot parameters may wait for a reboot (RV(reboot_required)), if the kernel was started as in the last run.
   - A module that cannot look says so in RV(reason) and does not fail.
 author: The sovereign.epyc authors (@sovereign-epyc)
@@ -82,7 +82,7 @@ inputs:
   returned: when the host was asked
   type: str
 coverage:
-  description: As of M(sovereign.epyc.epyc_drift), by layer. What only waits for a reboot counts as C(ok).
+  description: As of M(sovereign.epyc.epyc_drift_info), by layer. What only waits for a reboot counts as C(ok).
   returned: when a look holds
   type: dict
   sample: {resctrl: {ok: 42, unsupported: 0, unknown: 0, drift: 0}}

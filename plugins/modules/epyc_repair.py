@@ -10,9 +10,9 @@ module: epyc_repair
 short_description: Put back what has drifted on a host, unless somebody else sets it again and again
 version_added: 0.1.0
 description:
-  - Compares all that is stored on the host with the running kernel, as M(sovereign.epyc.epyc_drift) does, and applies
-    again what is stored for the layers of O(roles) where something is not in force. It needs no inventory, and neither
-    reboots nor restarts anything.
+  - Compares all that is stored on the host with the running kernel, as M(sovereign.epyc.epyc_drift_info) does, and
+    applies again what is stored for the layers of O(roles) where something is not in force. It needs no inventory, and
+    neither reboots nor restarts anything.
   - What waits for a reboot is left alone, and so are layers whose settings take effect at a boot or at a start.
   - When each setting was repaired is written down on the host. One that was repaired O(most) times within a day is not
     repaired any more until the day is over, and with it what the same request sets. The module does not fail then; it
@@ -33,7 +33,7 @@ options:
     type: int
     default: 2
 seealso:
-  - module: sovereign.epyc.epyc_drift
+  - module: sovereign.epyc.epyc_drift_info
 """
 
 EXAMPLES = r"""
@@ -55,7 +55,7 @@ clean:
   returned: always
   type: bool
 repaired:
-  description: What was repaired, as RV(sovereign.epyc.epyc_drift#module:findings) has it before.
+  description: What was repaired, as RV(sovereign.epyc.epyc_drift_info#module:findings) has it before.
   returned: always
   type: list
   elements: dict
@@ -75,7 +75,7 @@ left_alone:
   type: list
   elements: dict
 coverage:
-  description: As of M(sovereign.epyc.epyc_drift), before the repair.
+  description: As of M(sovereign.epyc.epyc_drift_info), before the repair.
   returned: always
   type: dict
 lines:

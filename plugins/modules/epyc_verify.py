@@ -10,8 +10,8 @@ module: epyc_verify
 short_description: Go through the checklist of a tuned host
 version_added: 0.1.0
 description:
-  - Compares the settings that are stored on the host with what the kernel shows now, as M(sovereign.epyc.epyc_drift)
-    does, and sums them up in one item for each kind of setting.
+  - Compares the settings that are stored on the host with what the kernel shows now, as
+    M(sovereign.epyc.epyc_drift_info) does, and sums them up in one item for each kind of setting.
   - Adds items that no single setting shows. Does the kernel have the expected nodes and threads, are the CPUs of the
     plan online, did the kernel isolate the CPUs of its parameters, did the boot service succeed, are the threads of a
     service on their CPUs?
@@ -22,22 +22,23 @@ author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
 options:
   nps:
-    description: The NUMA nodes per socket to expect, as in M(sovereign.epyc.epyc_bios).
+    description: The NUMA nodes per socket to expect, as in M(sovereign.epyc.epyc_bios_check_info).
     type: int
     choices: [0, 1, 2, 4]
   smt:
     description: Whether to expect two threads on each core.
     type: bool
   cores:
-    description: V(all) expects every core that the CPU's name promises, as in M(sovereign.epyc.epyc_bios).
+    description: V(all) expects every core that the CPU's name promises, as in M(sovereign.epyc.epyc_bios_check_info).
     type: str
     choices: [all]
   memory_channels:
-    description: V(all) expects a memory module on every channel of the CPU, as in M(sovereign.epyc.epyc_bios).
+    description: V(all) expects a memory module on every channel of the CPU, as in
+      M(sovereign.epyc.epyc_bios_check_info).
     type: str
     choices: [all]
   memory_speed:
-    description: V(rated) expects modules to run at their rated speed, as in M(sovereign.epyc.epyc_bios).
+    description: V(rated) expects modules to run at their rated speed, as in M(sovereign.epyc.epyc_bios_check_info).
     type: str
     choices: [rated]
   layers:
@@ -50,9 +51,9 @@ options:
     default: []
   tuned:
     description:
-      - Whether the host must be tuned. Every finding of M(sovereign.epyc.epyc_drift) is an item then. A host on which
-        nothing is stored is not as configured, and neither is one on which a run of C(sovereign.epyc.site) did not end,
-        or which lacks something of O(asked).
+      - Whether the host must be tuned. Every finding of M(sovereign.epyc.epyc_drift_info) is an item then. A host on
+        which nothing is stored is not as configured, and neither is one on which a run of C(sovereign.epyc.site) did
+        not end, or which lacks something of O(asked).
       - Without it, only what is stored on the host is judged, which may be nothing.
     type: bool
     default: false
@@ -169,7 +170,7 @@ services:
       type: dict
       sample: {"0": 0.5, "1": 0.5}
     jitter:
-      description: What came between its threads meanwhile, as RV(sovereign.epyc.service_placement#module:noise).
+      description: What came between its threads meanwhile, as RV(sovereign.epyc.service_placement_info#module:noise).
       type: dict
 pending_reboot:
   description: >-

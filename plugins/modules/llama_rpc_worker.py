@@ -94,7 +94,7 @@ worker:
       description: The nodes of its memory.
       type: str
     expect:
-      description: Options of M(sovereign.epyc.service_placement) that prove all this of the running worker.
+      description: Options of M(sovereign.epyc.service_placement_info) that prove all this of the running worker.
       type: dict
 remarks:
   description: What you should know although nothing failed.

@@ -404,7 +404,7 @@ seealso:
   - module: sovereign.epyc.epyc_engine
   - module: sovereign.epyc.llama_build
   - module: sovereign.epyc.model_file
-  - module: sovereign.epyc.service_placement
+  - module: sovereign.epyc.service_placement_info
 """
 
 EXAMPLES = r"""
@@ -419,7 +419,7 @@ EXAMPLES = r"""
   register: served
 
 - name: Prove that it is where it should be
-  sovereign.epyc.service_placement:
+  sovereign.epyc.service_placement_info:
     service: "{{ served.services.chat.unit }}"
     cpus: "{{ served.services.chat.expect.cpus }}"
     nodes: "{{ served.services.chat.expect.nodes }}"
@@ -477,7 +477,7 @@ services:
           the C(total); that of a draft in a process of its own is in C(rpc).
       type: dict
     expect:
-      description: Options of M(sovereign.epyc.service_placement) that prove all this of the running service.
+      description: Options of M(sovereign.epyc.service_placement_info) that prove all this of the running service.
       type: dict
 remarks:
   description: What you should know although nothing failed.

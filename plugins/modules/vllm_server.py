@@ -185,7 +185,7 @@ notes:
     started, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
 seealso:
   - module: sovereign.epyc.llama_server
-  - module: sovereign.epyc.service_placement
+  - module: sovereign.epyc.service_placement_info
 """
 
 EXAMPLES = r"""
@@ -231,7 +231,7 @@ services:
       description: The memory that it needs, in bytes, C(weights), C(kv_cache) and the C(total).
       type: dict
     expect:
-      description: Options of M(sovereign.epyc.service_placement) that prove all this of the running service.
+      description: Options of M(sovereign.epyc.service_placement_info) that prove all this of the running service.
       type: dict
     details:
       description:

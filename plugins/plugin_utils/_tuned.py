@@ -47,8 +47,8 @@ def tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], 
     """Return the ``text`` of the file with epyc_llama_tuned after some runs, empty where they change nothing in it.
 
     ``hosts`` has for each host its epyc_llama_tuned as ``tuned``, the ``results`` of llama_tune, and as ``now`` those
-    of llama_fingerprint; ``kept`` are the entries that the file has beside. Is it for several hosts together, they have
-    to agree, and ``differences`` says where they do not: then there is no text.
+    of llama_fingerprint_info; ``kept`` are the entries that the file has beside. Is it for several hosts together, they
+    have to agree, and ``differences`` says where they do not: then there is no text.
 
     BadRequest for a result that must not be in a file of variables.
     """

@@ -59,7 +59,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "all": {"text": "The checklist.", "complaints": ["Something is not as configured."], "pending_reboot": []},
         **in_states(("clean host",), CLEAN, NOT_CLEAN),
     },
-    "epyc_drift": {
+    "epyc_drift_info": {
         "all": {"lines": ["cat: not in force", "Run site.yml --tags cat for it"]},
         **in_states(("clean host",), CLEAN, NOT_CLEAN),
     },
@@ -72,7 +72,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         }
     },
     "epyc_preflight": {"all": {"refusals": []}},
-    "epyc_recommend": {"all": {"text": "epyc_llama_instances: []"}},
+    "epyc_recommend_info": {"all": {"text": "epyc_llama_instances: []"}},
     "epyc_last_run": {"all": {"holds": False}},
     "epyc_history": {"all": {"run": "20261129T091000Z"}},
     "llama_ask": in_states(SERVING, {**MEASURED, "unit": "llama-chat.service", "complaints": []}, FAILED),

@@ -88,8 +88,8 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*")]:
         if not (collection / path.relative_to(ROOT)).exists():
             (collection / path.relative_to(ROOT)).symlink_to(path)
-    (collection / "plugins/action/epyc_bios.py").write_text(KERNEL)
-    (collection / "plugins/action/epyc_drift.py").write_text(CLEAN)
+    (collection / "plugins/action/epyc_bios_check_info.py").write_text(KERNEL)
+    (collection / "plugins/action/epyc_drift_info.py").write_text(CLEAN)
     return folder
 
 

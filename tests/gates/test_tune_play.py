@@ -38,7 +38,7 @@ ANSWERS = {
     "llama_tune": "{'changed': True, 'clean': True, 'document': '/run.json', 'instance': asked['instance']['name'],"
     " 'text': str(asked['instance'].get('threads')), **json.loads(asked['instance']['model'][1:])}"
     " if 'model' in asked['instance'] else {'failed': True, 'msg': 'It does not run.'}",
-    "llama_fingerprint": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
+    "llama_fingerprint_info": "{'found': dict.fromkeys(asked['expect'], 'now'), 'differences':"
     " [] if asked['expect'] == {'kernel': 'now'} else ['The kernel is another.']}",
     "llama_server": "{'options': [[one.get('threads'), one.get('ngram_max')] for one in asked['instances']]}",
     "epyc_plan": "{'ansible_facts': {'epyc': {'intent': {}, 'plan': {'cannot': []}}}, 'text': ''}",

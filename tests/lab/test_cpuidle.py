@@ -62,7 +62,7 @@ def test_what_is_forbidden_is_entered_no_more_and_what_a_boot_runs_repairs_a_cha
     assert more["cpu5", "state1"] > 0 and more["cpu4", "state2"] > 0, more
 
     idle.run(f"echo 0 | tee {CPU}/cpu[56]/cpuidle/state2/disable")
-    (finding,) = [one for one in idle.module("epyc_drift")["findings"] if one["layer"] == "cpuidle"]
+    (finding,) = [one for one in idle.module("epyc_drift_info")["findings"] if one["layer"] == "cpuidle"]
     assert (finding["what"], finding["where"], finding["wanted"], finding["found"]) == (
         *("idle state C2", "CPUs 5-6"),
         *("forbidden", "allowed"),

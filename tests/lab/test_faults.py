@@ -165,7 +165,7 @@ def test_a_file_of_the_record_is_damaged(host, content):
     """One of the two is enough; without both nothing is done until somebody decides what is lost."""
     host.module("sysfs_settings", thp="never", persistent=True)
     host.run(f"printf '{content}' >{STORE}/ledger.json")
-    assert "ledger.json is damaged" in str(host.module("epyc_drift")["findings"])
+    assert "ledger.json is damaged" in str(host.module("epyc_drift_info")["findings"])
     assert host.module("sysfs_settings", thp="never", numa_balancing=False, persistent=True)["changed"]
     host.run(f"cmp {STORE}/ledger.json {STORE}/ledger.copy.json")
     host.run(f"printf '{content}' | tee {STORE}/ledger.json >{STORE}/ledger.copy.json")

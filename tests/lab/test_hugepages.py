@@ -105,7 +105,7 @@ def test_a_model_in_a_page_of_1_gib(one_node):
     assert made["diff"] == check["diff"] and made["diff"]["changes"]["after"][MOUNT] == PLACE, made
     assert one_node.run(f"findmnt -no FSTYPE,OPTIONS {PLACE}").split()[1].endswith("pagesize=1024M")
     assert not one_node.module("hugepages", **asked)["changed"]
-    (row,) = [one for one in one_node.module("epyc_drift")["settings"] if one["address"] == MOUNT]
+    (row,) = [one for one in one_node.module("epyc_drift_info")["settings"] if one["address"] == MOUNT]
     assert row["live"] == "ok", row
 
     stage = "from ansible_collections.sovereign.epyc.plugins.module_utils._cli import main\n"

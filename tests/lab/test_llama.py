@@ -102,7 +102,7 @@ def prove(guest, plan, threads):
     noise = {}
     with working(guest, plan):
         for unit, expect in units.items():
-            found = guest.module("service_placement", service=unit, window=2, **expect)
+            found = guest.module("service_placement_info", service=unit, window=2, **expect)
             assert found.get("clean"), found.get("msg") or [row["sentence"] for row in found["verdicts"]]
             names = {row["name"] for row in found["verdicts"]}
             assert names >= {"cpus", "busy_cpus", "nodes/anonymous"}
@@ -131,7 +131,7 @@ def test_rows_lie_on_the_nodes_of_the_threads_that_read_them(host):
     def answer(memory):
         plan = serve(host, {"name": "rows", "port": 8085, "model": ROWS, "memory": memory})["rows"]
         said = json.loads(host.machine.run("python3 - 8085", input=ASK_FEW).stdout)
-        found = host.module("service_placement", service=plan["unit"], nodes="0-3", rows={ROWS: 28})
+        found = host.module("service_placement_info", service=plan["unit"], nodes="0-3", rows={ROWS: 28})
         (verdict,) = [row["verdict"] for row in found["verdicts"] if row["name"] == "rows"]
         return said["tokens"], verdict, found["rows"][ROWS]
 
@@ -203,7 +203,7 @@ def test_two_instances_on_isolated_cpus(host):
     with working(host, plans["left"]):
         while not any(one and one["waited"] > waited and one["ticks"] > jitter.TICKS for one in seen):
             assert len(seen) < WINDOWS, seen
-            seen.append(host.module("service_placement", service=plans["left"]["unit"], window=2)["noise"])
+            seen.append(host.module("service_placement_info", service=plans["left"]["unit"], window=2)["noise"])
     host.run("systemctl stop loud")
 
 

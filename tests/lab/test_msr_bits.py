@@ -56,7 +56,7 @@ def test_a_locked_down_kernel(boot_guest):
         "requests": {"msr/msr": {"settings": [prefetch_off_request("all", "l1_stream")], "load_module": True}},
     }
     guest.run(f"mkdir -p {STORE} && cat >{STORE}/desired.json <<'END'\n{json.dumps(stored)}\nEND")
-    (finding,) = [one for one in guest.module("epyc_drift")["findings"] if one["layer"] == "msr"]
+    (finding,) = [one for one in guest.module("epyc_drift_info")["findings"] if one["layer"] == "msr"]
     (item,) = [one for one in guest.module("epyc_verify")["checklist"] if one["name"] == "msr"]
     assert (finding["status"], item["verdict"]) == ("unsupported", "unsupported")
     assert finding["reason"].rstrip(".") in item["sentence"]

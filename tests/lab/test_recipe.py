@@ -36,7 +36,7 @@ def documented_options():
 def tuned(rebooted_guest):
     """What a machine shows after site.yml with the recipe's variables, and the reboot that they need."""
     guest = rebooted_guest
-    drift = guest.module("epyc_drift")
+    drift = guest.module("epyc_drift_info")
     verify = guest.play("playbooks/verify.yml", *recipe_arguments())["Go through the checklist"]
     return guest, drift, {item["name"]: item for item in verify["checklist"]}
 

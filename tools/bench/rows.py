@@ -83,7 +83,7 @@ def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     plan = serve_instances(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
     guest.machine.run(f"python3 - {PORT}", input=ASK_FEW)
     rows = {MODEL: plan["wants"]["threads"]}
-    placement = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"], rows=rows)
+    placement = guest.module("service_placement_info", service=plan["unit"], nodes=plan["nodes"], rows=rows)
     (memory,) = placement["memory"]
     held = sum(memory[kind]["bytes"] for kind in ("weights", "anonymous"))
     return placement["rows"][MODEL]["local"], held / size
@@ -97,7 +97,7 @@ def measure_copies(guest: Guest, size: int) -> tuple[float, float]:
     near = held = 0
     for name, plan in plans.items():
         guest.machine.run(f"python3 - {ports[name]}", input=ASK_FEW)
-        (memory,) = guest.module("service_placement", service=plan["unit"], nodes=plan["nodes"])["memory"]
+        (memory,) = guest.module("service_placement_info", service=plan["unit"], nodes=plan["nodes"])["memory"]
         nodes = memory["anonymous"]["nodes"]
         near += sum(nodes.get(str(node), 0) for node in parse_cpulist(plan["nodes"]))
         held += sum(nodes.values())

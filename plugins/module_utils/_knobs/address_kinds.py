@@ -176,7 +176,7 @@ KINDS = {
         _describe_bios_setting,
         layer=BIOS,
         role="bios",
-        modules=("epyc_bios_settings",),
+        modules=("epyc_bmc_bios",),
         undo_hint="BIOS settings are put back through the BMC, with epyc_bios_state=original.",
     ),
     "desired": AddressKind(

@@ -4,7 +4,7 @@
 
 """The table of requested settings: the requested, active and pending value of each, and a verdict.
 
-A BMC can only claim that a setting is active; the module epyc_bios proves it by the kernel.
+A BMC can only claim that a setting is active; the module epyc_bios_check_info proves it by the kernel.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _format_cell(value: object) -> str:
 def build_claims(
     registry: Registry, machine: Machine, options: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return by option the requested, active and pending value, as values of the option, for epyc_bios."""
+    """Return by option the requested, active and pending value, as values of the option, for epyc_bios_check_info."""
     claims: dict[str, dict[str, Any]] = {}
     pending, requested = machine.pending, options or {}
     for option, bios_option in BIOS_OPTIONS.items():

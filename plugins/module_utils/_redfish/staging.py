@@ -57,7 +57,7 @@ def stage_settings(
         raise BmcError(
             f"The BMC {machine.bmc_name} took the request and dropped {', '.join(dropped)} of it, without a "
             "word. What it had taken was put back, nothing is pending from this run. Look for what locks it with "
-            "epyc_bios_info."
+            "epyc_bmc_bios_info."
         )
     return machine_after, _require_job(machine_after, location, values)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Findings from the results of tasks: those of epyc_drift and epyc_repair, and those of any play in check mode.
+"""Findings from the results of tasks: those of epyc_drift_info and epyc_repair, and those of any play in check mode.
 
 In check mode a task reports what it would change; a module of the collection reports the values before and after by
 address. Such a change concerns either the running host or the next boot, never both. A task that check mode skips
@@ -56,14 +56,14 @@ LAYER_BY_MODULE = {
     **{row.module: row.name for row in KNOBS.values()},
     **{module: kind.layer for kind in KINDS.values() for module in kind.modules},
 }
-LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift", "epyc_bios_settings"
+LAST_RUN, DRIFT_MODULE, BIOS_MODULE = "epyc_last_run", "epyc_drift_info", "epyc_bmc_bios"
 REPAIR_MODULE, RESTORE_MODULE = "epyc_repair", "epyc_restore"
 #: Modules that change no setting of a host, though check mode may report a change.
 READ_ONLY_MODULES = (
     *("llama_ablation", "llama_ablation_boot", "llama_ask", "llama_benchmark", "llama_tune"),
     *("add_host", "group_by"),
 )
-#: Verdict of epyc_bios_settings -> status of a finding; any other verdict is drift.
+#: Verdict of epyc_bmc_bios -> status of a finding; any other verdict is drift.
 STATUS_BY_BIOS_VERDICT = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
 WAITS_FOR_REBOOT = "waits for a reboot"
 #: Keys of a result whose task a condition skipped. A task skipped without them could not run in check mode.
@@ -71,7 +71,7 @@ SKIPPED_ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
 
 def drift_result_to_findings(result: Mapping[str, Any]) -> SeenWithMap | None:
-    """Return the findings, counts and map in a result of epyc_drift; None for a result without findings."""
+    """Return the findings, counts and map in a result of epyc_drift_info; None for a result without findings."""
     if not {"findings", "coverage"} <= result.keys():
         return None
     return result["findings"], result["coverage"], result.get("map")
@@ -137,7 +137,7 @@ def check_result_to_findings(
 
 
 def bios_result_to_findings(task: str, result: Mapping[str, Any]) -> Seen:
-    """Return the findings in a result of epyc_bios_settings; one unknown finding where the BMC did not answer."""
+    """Return the findings in a result of epyc_bmc_bios; one unknown finding where the BMC did not answer."""
     rows = result.get("settings")
     if rows is None:
         return _single_finding(task, BIOS, BIOS, UNKNOWN, str(result.get("msg") or "the BMC did not say"))

@@ -220,7 +220,7 @@ def _resolve_attribute(registry: Registry, name: str, value: Value) -> Target:
         raise BadRequest(
             f"attributes: this machine has no {name}. "
             + (f"Did you mean {' or '.join(similar)}? " if similar else "")
-            + "The module epyc_bios_info lists all."
+            + "The module epyc_bmc_bios_info lists all."
         )
     reason = deny_reason(attribute)
     if reason:

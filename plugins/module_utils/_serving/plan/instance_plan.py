@@ -92,7 +92,7 @@ class Placement:
         self.slice: str | None = None
 
     def placement_expectations(self, huge: dict[str, str]) -> dict[str, Any]:
-        """Return the options of service_placement that verify this placement and this much memory in huge pages."""
+        """Return the options of service_placement_info that verify this placement and this much memory in huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
@@ -134,9 +134,9 @@ class DraftProcess:
 class InstancePlan:
     """A planned instance.
 
-    ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement; ``files``
-    are those to read, with size and time of the last change in nanoseconds; ``staged`` has the path of each staged file
-    on the hugetlbfs, and ``mapped`` are the files whose pages in the page cache are used as they lie there.
+    ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement_info;
+    ``files`` are those to read, with size and time of the last change in nanoseconds; ``staged`` has the path of each
+    staged file on the hugetlbfs, and ``mapped`` are the files whose pages in the page cache are used as they lie there.
     """
 
     __slots__ = (

@@ -59,7 +59,7 @@ def of_host(
 ) -> survey.Survey:
     """Return what a check of a host finds out, of its settings and of its units of instances.
 
-    All that answers whether a host is as configured answers from this: epyc_drift, epyc_verify, epyc_repair, the
+    All that answers whether a host is as configured answers from this: epyc_drift_info, epyc_verify, epyc_repair, the
     command sovereign-epyc, and by the metrics of its check the agent. ``layers`` are as for survey.of_host, and
     ``instances`` are the names of those that must be here, beside all that are.
     """

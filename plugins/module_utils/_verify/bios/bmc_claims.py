@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: Options of epyc_bios_settings whose setting has another name here, and values that are translated, by setting.
+#: Options of epyc_bmc_bios whose setting has another name here, and values that are translated, by setting.
 OPTION_TO_SETTING = {"df_c_states": "df_cstates"}
 VALUE_TRANSLATIONS = {"memory_encryption": {"on": "tsme"}}
 TABLE_HEAD = ("setting", "wanted", "BMC active", "BMC pending", "kernel", "verdict")
@@ -31,7 +31,7 @@ class Claim:
 
     def __init__(self, name: str, entry: object) -> None:
         if not isinstance(entry, dict):
-            raise BadRequest(f"claims: {name} has to be a table, as epyc_bios_settings returns it.")
+            raise BadRequest(f"claims: {name} has to be a table, as epyc_bmc_bios returns it.")
         self.name = OPTION_TO_SETTING.get(name, name)
         self.title = str(entry.get("title") or name)
         self.attribute = entry.get("attribute")
@@ -48,7 +48,7 @@ class Claim:
 
 
 def parse_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
-    """Return the claims by setting, from the return value of epyc_bios_settings."""
+    """Return the claims by setting, from the return value of epyc_bmc_bios."""
     claims = [Claim(name, entry) for name, entry in entries.items()]
     return {claim.name: claim for claim in claims}
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from . import c_states, cores, frequency_and_power, iommu_and_encryption, memory_modules, numa_nodes, prefetchers
 from .setting import OFF, ON, Setting, read_nothing
 
-#: Option of epyc_bios -> the setting.
+#: Option of epyc_bios_check_info -> the setting.
 SETTINGS = {
     "nps": Setting(
         "NUMA nodes per socket",

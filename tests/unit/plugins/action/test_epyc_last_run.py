@@ -138,11 +138,7 @@ def test_a_host_that_names_a_bmc(play: Play) -> None:
 
 
 def test_a_value_that_json_does_not_know(play: Play) -> None:
-    assert (
-        play.inputs(epyc_numa_x={1, 2})
-        == play.inputs(epyc_numa_x={1, 2})
-        != play.inputs(epyc_numa_x={1, 3})
-    )
+    assert play.inputs(epyc_numa_x={1, 2}) == play.inputs(epyc_numa_x={1, 2}) != play.inputs(epyc_numa_x={1, 3})
 
 
 @pytest.mark.parametrize(

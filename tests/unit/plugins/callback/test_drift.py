@@ -168,7 +168,7 @@ def test_an_unreadable_answer_is_a_finding_of_its_host_only(run: Run, tmp_path: 
         "bad": {"changed": False, "findings": [{"what": "x"}], "coverage": {}},
         "good": {"changed": False, "findings": [], "coverage": {"msr": {"ok": 1}}},
     }
-    tasks = stand_in(tmp_path, "epyc_drift")
+    tasks = stand_in(tmp_path, "epyc_drift_info")
     code, output, report = run(tasks, "-e", json.dumps({"answers": answers}), hosts=("bad", "good"))
     assert (code, [(row["name"], row["state"]) for row in report["hosts"]]) == (
         2, [("bad", "unknown"), ("good", "clean")]
@@ -184,7 +184,7 @@ def test_odd_texts_and_numbers_of_a_host_do_not_break_the_report(run: Run, tmp_p
     answers = {name: {"changed": False, "findings": [one], "coverage": coverage} for name, one in bad.items()}
     answers["count"] = {"changed": False, "findings": [], "coverage": {"msr": {"ok": 10**4299}}}
     answers["good"] = {"changed": False, "findings": [], "coverage": {"msr": {"ok": 1}}}
-    tasks = stand_in(tmp_path, "epyc_drift")
+    tasks = stand_in(tmp_path, "epyc_drift_info")
     (tmp_path / "answers.json").write_text(json.dumps({"answers": answers}))
     pages = {f"SOVEREIGN_EPYC_DRIFT_{name}": str(tmp_path / name) for name in ("HTML", "MARKDOWN", "JUNIT", "METRICS")}
     code, output, report = run(tasks, "-e", f"@{tmp_path}/answers.json", hosts=tuple(answers), **pages)

@@ -23,7 +23,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import managed_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool, host_tool_files
 from ansible_collections.sovereign.epyc.plugins.modules import (
-    epyc_drift,
+    epyc_drift_info,
     epyc_engine,
     epyc_plan,
     epyc_restore,
@@ -136,10 +136,10 @@ def test_a_host_with_drift_returns_its_map(tree: hosts.Host, run: Run, monkeypat
     monkeypatch.setattr(survey, "Store", lambda read_only: Store(str(tree.root), read_only=read_only))
     tree.put(paths.BOOT_SERVICE_LINK, "[Unit]")
     run(sysfs_settings, **ASKED)
-    assert "map" not in run(epyc_drift, detail="findings"), "all is as configured"
+    assert "map" not in run(epyc_drift_info, detail="findings"), "all is as configured"
     tree.put(BALANCING, 1)
-    assert run(epyc_drift, detail="findings")["map"]["roles"]["draft"] == "1-3,5-7"
-    unfit = run(epyc_drift, detail="findings", intent={"draft": {"ccds": 99}})
+    assert run(epyc_drift_info, detail="findings")["map"]["roles"]["draft"] == "1-3,5-7"
+    unfit = run(epyc_drift_info, detail="findings", intent={"draft": {"ccds": 99}})
     assert (unfit["clean"], unfit["map"]) == (False, None)
 
 

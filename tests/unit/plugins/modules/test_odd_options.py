@@ -60,11 +60,11 @@ STARTS: dict[str, dict[str, Any]] = {
     "cpufreq_per_ccd": {"settings": [{"cpus": "all", "boost": True}]},
     "cpuidle_states": {"settings": [{"cpus": "all", "deepest": "C1"}]},
     "cpuset_partition": {"cpus": "1-3"},
-    "epyc_bios_info": BMC,
-    "epyc_bios_settings": {**BMC, "originals": "/nonexistent/originals.json"},
+    "epyc_bmc_bios_info": BMC,
+    "epyc_bmc_bios": {**BMC, "originals": "/nonexistent/originals.json"},
     "epyc_bmc_reset": {**BMC, "reset": "graceful"},
     "epyc_engine": {"textfile": "/var/lib/a.prom", "agent_bind": "10.0.0.1:8407", "agent_allow": ["10.0.0.2"]},
-    "epyc_recommend": {"models": [MODEL]},
+    "epyc_recommend_info": {"models": [MODEL]},
     "epyc_last_run": {"inputs": "a"},
     "gateway_member": {"host": "epyc-07", "state": "drain"},
     "gguf_info": {"model": MODEL},
@@ -74,7 +74,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "llama_ablation_boot": {"document": "/nonexistent/run.json"},
     "llama_ask": {"prompt": "Who?"},
     "llama_build": {"archive": "/nonexistent.tar.gz", "checksum": f"sha256:{'a' * 64}"},
-    "llama_fingerprint": {"instance": "chat", "expect": {"sku": "9754"}},
+    "llama_fingerprint_info": {"instance": "chat", "expect": {"sku": "9754"}},
     "llama_rpc_worker": {"binary": "/usr/bin/rpc-server", "address": "10.0.0.1", "clients": ["10.0.0.2"]},
     "llama_server": {"instances": [INSTANCE]},
     "llama_tune": {"instance": INSTANCE},
@@ -82,7 +82,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "model_quantize": {"source": MODEL, "path": "/nonexistent/x.gguf", "type": "Q8_0"},
     "msr_bits": {"settings": [{"cpus": "all", "register": "0xc0000108", "bits": "0", "value": "1"}]},
     "resctrl_schemata": {"groups": [{"name": "draft", "cpus": "1-3", "l3": {"all": "4 ways"}}]},
-    "service_placement": {"service": "llama-chat.service"},
+    "service_placement_info": {"service": "llama-chat.service"},
 }
 
 

@@ -35,7 +35,7 @@ def verdict(request: str, address: str, wanted: str | None, found: str | None, *
 
 
 def answer(*faults: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, int]]]:
-    """What epyc_drift returns of a host with these faults."""
+    """What epyc_drift_info returns of a host with these faults."""
     mask = "ffff" if "mask" in faults else "00ff"
     bit = "1" if "msr" in faults else "0"
     pages = "0" if "pages" in faults else "64"

@@ -54,7 +54,7 @@ def test_bios_settings_become_findings() -> None:
     assert (waits["pending_reboot"], waits["persistent"], waits["at_boot"]) == (True, "ok", "4")
     assert waits["repair"] == "sovereign.epyc.reboot -e epyc_reboot_ok=true"
     assert (absent["status"], absent["live"]) == ("unsupported", "ok")
-    assert task_results.check_result_to_findings("Ask", "bios", "sovereign.epyc.epyc_bios_settings", result) == (
+    assert task_results.check_result_to_findings("Ask", "bios", "sovereign.epyc.epyc_bmc_bios", result) == (
         findings,
         counts,
     )
@@ -105,7 +105,7 @@ def test_an_unreadable_result_makes_its_layers_unknown() -> None:
     assert "cannot read what this task returned (ValueError: no number)" in one["reason"]
     assert counts == {"msr": {"ok": 0, "unsupported": 0, "unknown": 1, "drift": 0}}
     dummy, counts = task_results.unreadable_result_finding(
-        "Check", "", "sovereign.epyc.epyc_drift", ValueError("no number")
+        "Check", "", "sovereign.epyc.epyc_drift_info", ValueError("no number")
     )
     assert counts == {layer: {"unknown": 1} for layer in drift_findings.LAYERS}, "it is about all of them"
 

@@ -211,7 +211,7 @@ def test_attributes_by_name() -> None:
         resolve_request(told, "HPE", {}, {"smt": "off"}, {"ProcSMT": "Enabled"})
     with pytest.raises(BadRequest, match="Did you mean ProcSMT"):
         resolve_request(told, "HPE", {}, {}, {"ProcSmt": "Enabled"})
-    with pytest.raises(BadRequest, match=r"has no Qqq\. The module epyc_bios_info"):
+    with pytest.raises(BadRequest, match=r"has no Qqq\. The module epyc_bmc_bios_info"):
         resolve_request(told, "HPE", {}, {}, {"Qqq": "Enabled"})
 
 

@@ -145,9 +145,7 @@ def test_groups_that_are_refused(machine: Machine) -> None:
         machine, {**GROUP, "host": "head.example.com", "clients": ["10.9.0.1"]}
     )
     assert "clients has 'gateway'" in refused(machine, {**GROUP, "clients": ["gateway"]})
-    assert "workers and group_port are both 29500: take two ports" in refused(
-        machine, {**GROUP, "group_port": 29500}
-    )
+    assert "workers and group_port are both 29500: take two ports" in refused(machine, {**GROUP, "group_port": 29500})
     assert "8.8.8.8 is not an address of a private network" in refused(machine, {**GROUP, "workers": ["8.8.8.8:29500"]})
     assert "this vLLM has no --headless, which an instance with workers needs" in refused(
         machine, GROUP, member=HEAD, usage=HELP.replace("--headless", "")

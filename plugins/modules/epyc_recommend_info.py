@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_recommend
+module: epyc_recommend_info
 short_description: Recommend the variables of an inventory for a host and the models that it shall serve
 version_added: 0.1.0
 description:
@@ -60,14 +60,14 @@ seealso:
 
 EXAMPLES = r"""
 - name: Recommend for a model on the host and one on a server
-  sovereign.epyc.epyc_recommend:
+  sovereign.epyc.epyc_recommend_info:
     models:
       - /srv/models/large-Q4_K_M.gguf
       - https://models.example.com/small-Q4_K_M.gguf
   register: recommended
 
 - name: Recommend for a model with a draft, for two requests at a time
-  sovereign.epyc.epyc_recommend:
+  sovereign.epyc.epyc_recommend_info:
     models:
       - model: /srv/models/70B-Q4_K_M.gguf
         draft: /srv/models/1B-Q4_K_M.gguf

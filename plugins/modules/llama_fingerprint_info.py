@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: llama_fingerprint
+module: llama_fingerprint_info
 short_description: Look whether a host and its instance of llama-server are still what a result was measured on
 version_added: 0.1.0
 description:
@@ -31,7 +31,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Look whether what was tuned still holds
-  sovereign.epyc.llama_fingerprint:
+  sovereign.epyc.llama_fingerprint_info:
     instance: chat
     expect: {kernel: 6.12.48+deb13-amd64, engine_build: b11434}
   register: known

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""service_placement on a real service: pinned threads, bound and interleaved memory, pages of a pool, a cache group."""
+"""service_placement_info on a real service: pinned threads, bound and interleaved memory, pages of a pool, a cache group."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def prove(bare_guest):
 
     def prove(unit, **options):
         before = bare_guest.state()
-        result = bare_guest.module("service_placement", service=unit, **options)
+        result = bare_guest.module("service_placement_info", service=unit, **options)
         assert not result.get("failed"), result["msg"]
         assert not result["changed"]
         assert bare_guest.state() == before
@@ -190,7 +190,7 @@ def test_what_cannot_be_told_is_unknown(bare_guest, service, prove):
     assert "resctrl is not mounted" in result["sentence"]["group"]
     assert {row["voluntary"] for row in result["threads"]} == {row["busy"] for row in result["threads"]} == {None}
     bare_guest.run("systemctl stop placed.service")
-    gone = bare_guest.module("service_placement", service=unit)
+    gone = bare_guest.module("service_placement_info", service=unit)
     assert gone["failed"] and "it does not run" in gone["msg"]
 
 

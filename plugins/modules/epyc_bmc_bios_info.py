@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_bios_info
+module: epyc_bmc_bios_info
 short_description: Show the BIOS settings of a server as its BMC has them
 version_added: 0.1.0
 description:
   - Reads from the Redfish service of a BMC the active and pending BIOS settings of its server, waiting jobs, messages
     of the last boot about settings, and the description of chosen attributes from the machine's own registry.
   - Passwords, and values that identify people or the machine, are replaced, so the result can be stored.
-  - It only reads. What the BMC says is a claim; M(sovereign.epyc.epyc_bios) compares it with the kernel.
+  - It only reads. What the BMC says is a claim; M(sovereign.epyc.epyc_bios_check_info) compares it with the kernel.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes.reader
@@ -22,7 +22,7 @@ options:
   describe:
     description:
       - The names of attributes to describe from the registry. V(catalogue) stands for the attributes of the options of
-        M(sovereign.epyc.epyc_bios_settings), V(all) for all attributes, which may be a thousand.
+        M(sovereign.epyc.epyc_bmc_bios), V(all) for all attributes, which may be a thousand.
     type: list
     elements: str
     default: [catalogue]
@@ -30,7 +30,7 @@ options:
 
 EXAMPLES = r"""
 - name: Look at the BIOS
-  sovereign.epyc.epyc_bios_info:
+  sovereign.epyc.epyc_bmc_bios_info:
     bmc: "{{ epyc_bios_bmc }}"
     username: "{{ epyc_bios_username }}"
     password: "{{ epyc_bios_password }}"
@@ -49,7 +49,7 @@ machine:
   type: dict
 claims:
   description:
-    - By option of M(sovereign.epyc.epyc_bios_settings), the C(attribute), and the C(active) and C(pending) value in the
+    - By option of M(sovereign.epyc.epyc_bmc_bios), the C(attribute), and the C(active) and C(pending) value in the
       words of the option.
   returned: success
   type: dict

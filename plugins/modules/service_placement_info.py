@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: service_placement
+module: service_placement_info
 short_description: Prove where the threads and the memory of a running service are
 version_added: 0.1.0
 description:
@@ -120,7 +120,7 @@ seealso:
 
 EXAMPLES = r"""
 - name: Prove that the service is where it should be, while it answers a request
-  sovereign.epyc.service_placement:
+  sovereign.epyc.service_placement_info:
     service: llama.service
     window: 2
     cpus: housekeeping,draft,verify

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_bios
+module: epyc_bios_check_info
 short_description: Report what the kernel shows of the BIOS settings that matter on an EPYC
 version_added: 0.1.0
 description:
@@ -42,7 +42,7 @@ options:
     choices: ["on", "off"]
   claims:
     description:
-      - What the BMC says of the settings, as M(sovereign.epyc.epyc_bios_settings) returns it. Values that were
+      - What the BMC says of the settings, as M(sovereign.epyc.epyc_bmc_bios) returns it. Values that were
         requested of the BMC are expected here too, and win over the other options.
       - Where the kernel shows a setting, it decides, and a BMC that says another value is V(wrong). Where the kernel
         shows nothing, the setting is V(claimed by firmware) if the BMC has it active.
@@ -112,7 +112,7 @@ options:
 
 EXAMPLES = r"""
 - name: Look for four nodes per socket and no SMT
-  sovereign.epyc.epyc_bios:
+  sovereign.epyc.epyc_bios_check_info:
     nps: 4
     smt: false
     memory_channels: all

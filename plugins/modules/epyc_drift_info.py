@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_drift
+module: epyc_drift_info
 short_description: Compare every setting of a host with what is configured
 version_added: 0.1.0
 description:
@@ -42,11 +42,11 @@ options:
 
 EXAMPLES = r"""
 - name: Check all that is stored on the host
-  sovereign.epyc.epyc_drift:
+  sovereign.epyc.epyc_drift_info:
   register: drift
 
 - name: Check against the intent of the inventory, and fail on drift
-  sovereign.epyc.epyc_drift:
+  sovereign.epyc.epyc_drift_info:
     intent: {draft: "{{ epyc_plan_draft }}", verify: "{{ epyc_plan_verify }}"}
     detail: findings
   register: drift

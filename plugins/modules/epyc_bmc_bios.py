@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_bios_settings
+module: epyc_bmc_bios
 short_description: Set the BIOS of an EPYC server through its BMC
 version_added: 0.1.0
 description:
@@ -18,7 +18,7 @@ description:
   - The values before the first change are stored in O(originals), to be put back with O(state=original).
   - A second run while the settings wait sends nothing. Values that the BMC took and dropped are found by reading back
     at once, and by the first run after the boot.
-  - What the BMC says is a claim. M(sovereign.epyc.epyc_bios) compares it with the kernel.
+  - What the BMC says is a claim. M(sovereign.epyc.epyc_bios_check_info) compares it with the kernel.
   - Passwords, the TPM, secure boot, boot mode and order, network boot and slots are never set.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -100,7 +100,7 @@ options:
   attributes:
     description:
       - Attributes of this machine by their exact names, with values of its registry, for settings without an option.
-        Put words like C(On) in quotes. M(sovereign.epyc.epyc_bios_info) lists them.
+        Put words like C(On) in quotes. M(sovereign.epyc.epyc_bmc_bios_info) lists them.
     type: dict
     default: {}
   unlock:
@@ -120,7 +120,7 @@ options:
 
 EXAMPLES = r"""
 - name: Four nodes in each socket, one thread on each core
-  sovereign.epyc.epyc_bios_settings:
+  sovereign.epyc.epyc_bmc_bios:
     bmc: "{{ epyc_bios_bmc }}"
     username: "{{ epyc_bios_username }}"
     password: "{{ epyc_bios_password }}"
@@ -133,7 +133,7 @@ EXAMPLES = r"""
   delegate_to: localhost
 
 - name: Put back what was there before
-  sovereign.epyc.epyc_bios_settings:
+  sovereign.epyc.epyc_bmc_bios:
     bmc: "{{ epyc_bios_bmc }}"
     username: "{{ epyc_bios_username }}"
     password: "{{ epyc_bios_password }}"
@@ -207,7 +207,7 @@ again:
 claims:
   description:
     - By option, its C(title), what is C(wanted), the C(attribute), and the C(active) and C(pending) value, all in the
-      words of the option. M(sovereign.epyc.epyc_bios) takes it.
+      words of the option. M(sovereign.epyc.epyc_bios_check_info) takes it.
   returned: success
   type: dict
   sample: {nps: {title: NUMA nodes per socket, wanted: "4", attribute: NumaNodesPerSocket, active: "1", pending: "4"}}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What llama_fingerprint says of an instance that was measured on something else."""
+"""What llama_fingerprint_info says of an instance that was measured on something else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import fingerprint, measured_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.tuning_result import HOLDS_FOR
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.modules import llama_fingerprint
+from ansible_collections.sovereign.epyc.plugins.modules import llama_fingerprint_info
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
 
@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 
 def asked(here: Measured, name: str = "chat", **expect: Any) -> dict[str, Any]:
-    return llama_fingerprint.read({"instance": name, "expect": expect}, here.service.tree.fs)
+    return llama_fingerprint_info.read({"instance": name, "expect": expect}, here.service.tree.fs)
 
 
 def test_what_is_the_same_makes_no_difference(here: Measured) -> None:

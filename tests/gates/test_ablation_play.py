@@ -71,7 +71,7 @@ class Controller:
         shared.mkdir()
         for path in ROOT.glob("roles/*"):
             (shared / path.name).symlink_to(path)
-        (shared / "reboot").unlink()
+        (shared / "epyc_reboot").unlink()
         for path in ROOT.glob("roles/epyc_reboot/**/*"):
             if path.is_file():
                 copy = shared / path.relative_to(ROOT / "roles")

@@ -80,7 +80,7 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     access = {"epyc_bios_username": Bmc.user, "epyc_bios_ca_path": str(next(iter(fleet.values())).ca)}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
     for tasks in ("settings", "prove"):
-        include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.bios", "tasks_from": tasks}}
+        include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_bios", "tasks_from": tasks}}
         book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [{"name": "Go", **include}]}]
         (folder / f"{tasks}.yml").write_text(yaml.safe_dump(book))
     collection = folder / "ansible_collections/sovereign/epyc"
@@ -161,7 +161,7 @@ def test_drift_shows_the_bios_like_any_other_layer(controller: Path, fleet: Flee
 def test_a_reset_that_a_bmc_cannot_do_is_refused_before_the_drain(controller: Path, fleet: Fleet) -> None:
     drain, book = controller / "drain.yml", controller / "boot.yml"
     drain.write_text(yaml.safe_dump([{"name": "Leave", "ansible.builtin.fail": {"msg": "it was drained"}}]))
-    include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.reboot", "tasks_from": "boot"}}
+    include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_reboot", "tasks_from": "boot"}}
     book.write_text(yaml.safe_dump([{"hosts": "node01", "gather_facts": False, "tasks": [{"name": "Go", **include}]}]))
     asked = ("-e", "epyc_reboot_by=bmc", "-e", f"epyc_reboot_drain_tasks={drain}")
     before = fleet["node01"].host.boots

@@ -44,7 +44,7 @@ class Controller:
         return " ".join(str(caught.value).split())
 
     def extra(self, **more: str) -> list[str]:
-        return [word for key, text in more.items() for word in ("-e", f"recommend_{key}={text}")]
+        return [word for key, text in more.items() for word in ("-e", f"epyc_recommend_{key}={text}")]
 
 
 @pytest.fixture

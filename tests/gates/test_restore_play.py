@@ -78,7 +78,10 @@ class Controller:
         collection = folder / "ansible_collections/sovereign/epyc"
         (collection / "plugins/action").mkdir(parents=True)
         for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*"), *ROOT.glob("roles/*")]:
-            if path.name not in ("roles", "reboot", "playbooks") and not (collection / path.relative_to(ROOT)).exists():
+            if (
+                path.name not in ("roles", "epyc_reboot", "playbooks")
+                and not (collection / path.relative_to(ROOT)).exists()
+            ):
                 (collection / path.relative_to(ROOT)).parent.mkdir(exist_ok=True)
                 (collection / path.relative_to(ROOT)).symlink_to(path)
         for path in [*ROOT.glob("roles/epyc_reboot/**/*.yml"), *ROOT.glob("playbooks/**/*.yml")]:

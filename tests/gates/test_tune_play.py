@@ -219,7 +219,7 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
 ) -> None:
     before = controller.files()
     book = controller.folder / "roles.yml"
-    roles = ["sovereign.epyc.llama", "sovereign.epyc.verify"]
+    roles = ["sovereign.epyc.epyc_llama", "sovereign.epyc.epyc_verify"]
     book.write_text(yaml.safe_dump([{"hosts": "kept,agree2", "gather_facts": False, "roles": roles}]))
     second = controller.play("sovereign.epyc.tune", str(book), "-l", READERS)
     assert (second.returncode, failed_assertions(second)) == (0, {})

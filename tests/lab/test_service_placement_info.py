@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""service_placement_info on a real service: pinned threads, bound and interleaved memory, pages of a pool, a cache group."""
+"""service_placement_info on a real service: pinned threads, bound and interleaved memory, huge pages, a cache group."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_drift_is_named_and_only_it_is_repaired(tuned):
 
 
 def test_what_is_asked_for_no_more_is_put_back(tuned):
-    asked = json.dumps({f"cpufreq_{role}": {} for role in ("draft", "verify", "housekeeping")})
+    asked = json.dumps({f"epyc_cpufreq_{role}": {} for role in ("draft", "verify", "housekeeping")})
     how = ["--tags", "cpufreq", "-e", asked]
     check = tuned.play(SITE, *how, "--check")["Set governors, limits and boost"]
     done = tuned.play(SITE, *how)["Set governors, limits and boost"]

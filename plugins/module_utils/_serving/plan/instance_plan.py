@@ -92,7 +92,7 @@ class Placement:
         self.slice: str | None = None
 
     def placement_expectations(self, huge: dict[str, str]) -> dict[str, Any]:
-        """Return the options of service_placement_info that verify this placement and this much memory in huge pages."""
+        """Return options of service_placement_info that verify this placement and this much memory in huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"

@@ -84,13 +84,13 @@ def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) ->
 @cache
 def list_layer_names() -> tuple[str, ...]:
     """Return the names of the roles of the collection without their prefix."""
-    return tuple(sorted(path.parents[1].name[len(PREFIX) :] for path in ROLES.glob("*/meta/argument_specs.yml")))
+    return tuple(sorted(path.parents[1].name[len(PREFIX) :] for path in ROLES.glob("*/meta/main.yml")))
 
 
 @cache
 def read_argument_specs(layer: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the argument specs of the role of a layer: its entry points, each with its options."""
-    text = (ROLES / f"{PREFIX}{layer}" / "meta/argument_specs.yml").read_text(encoding="utf-8")
+    text = (ROLES / f"{PREFIX}{layer}" / "meta/main.yml").read_text(encoding="utf-8")
     specs: Mapping[str, Mapping[str, Any]] = yaml_load(text)["argument_specs"]
     return specs
 

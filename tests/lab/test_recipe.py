@@ -26,7 +26,7 @@ IDS = [f"{step} {row['wants']}" for step, row in ROWS]
 def documented_options():
     """Every variable that a role documents."""
     names = {}
-    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+    for path in ROOT.glob("roles/*/meta/main.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             names.update(entry["options"])
     return names

@@ -89,7 +89,7 @@ def list_variable_specs() -> dict[str, dict[str, Any]]:
         pattern = rf"\b(?:epyc_(?:steps|reboot_\w+|repair_(?!result\b)\w+|restore_\w+|roll_\w+)|{of_playbooks})\b"
         names = re.findall(pattern, path.read_text(encoding="utf-8"))
         known.update({name: {"type": "raw"} for name in names if not name.endswith("_now")})
-    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+    for path in ROOT.glob("roles/*/meta/main.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             known.update(entry["options"])
             known.update({name: {"type": "raw"} for name in re.findall(r"C\((epyc_\w+)\)", path.read_text())})

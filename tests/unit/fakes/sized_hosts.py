@@ -72,7 +72,7 @@ def sized(name: str, gib: int | None = None, thp: str = "always [madvise] never"
 def role_options() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable of a role."""
     known: dict[str, dict[str, Any]] = {}
-    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+    for path in ROOT.glob("roles/*/meta/main.yml"):
         known.update(yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"])
     return known
 

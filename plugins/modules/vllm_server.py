@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_vllm_server
+module: vllm_server
 short_description: Serve models with vLLM, a process on each NUMA node
 version_added: 0.1.0
 description:

@@ -88,7 +88,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "gateway_member",
             "llama_rpc_worker",
             "llama_server",
-            "epyc_vllm_server",
+            "vllm_server",
             "stand_in_file",
             "sysfs_settings",
         )

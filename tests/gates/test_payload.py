@@ -53,7 +53,7 @@ BEFORE = {
     "resctrl_schemata": 289.6,
     "service_placement_info": 284.3,
     "sysfs_settings": 266.1,
-    "epyc_vllm_server": 435.7,
+    "vllm_server": 435.7,
 }
 SHARE = 1.05
 

@@ -46,7 +46,7 @@ ANSWERS = {
     " if not host.get('left') else {'failed': True, 'changed': True, 'msg': 'Pages are in use.', 'left': ['Pages.'],"
     " 'summary': 'Summary.'}",
     "llama_server": "{'changed': host['serves']}",
-    "epyc_vllm_server": "{'changed': False}",
+    "vllm_server": "{'changed': False}",
     "llama_rpc_worker": "{'changed': False}",
     "file": "{'changed': True}",
     "reboot": "{'changed': True, 'rebooted': True}",
@@ -166,7 +166,7 @@ def test_settings_are_looked_at_before_instances_are_removed(controller: Control
     assert controller.calls(check=True) == ["epyc_engine", "epyc_restore"]
     assert controller.calls(check=False) == [
         "llama_server",
-        "epyc_vllm_server",
+        "vllm_server",
         "llama_rpc_worker",
         "epyc_restore",
         "epyc_engine",
@@ -192,11 +192,11 @@ def test_instances_are_a_layer_that_has_to_be_confirmed(controller: Controller) 
     assert "confirm it with -e epyc_restore_instances=true. Nothing was changed." in refused.output.replace("\n", " ")
     played = controller.play("restore", "serves", *layers, *INSTANCES)
     assert played["Say what was put back"]["msg"] == "Summary. Instances were removed."
-    assert controller.calls(check=False) == ["llama_server", "epyc_vllm_server", "llama_rpc_worker", "epyc_restore"]
+    assert controller.calls(check=False) == ["llama_server", "vllm_server", "llama_rpc_worker", "epyc_restore"]
     assert [asked["layers"] for asked in controller.asked("epyc_restore")] == [["numa"]] * 2
     alone = controller.play("restore", "calm", "-e", "epyc_restore_layers=llama", *INSTANCES)
     assert alone["Say what was put back"]["msg"] == "There are no instances to remove."
-    assert controller.calls(check=False) == ["llama_server", "epyc_vllm_server", "llama_rpc_worker"]
+    assert controller.calls(check=False) == ["llama_server", "vllm_server", "llama_rpc_worker"]
 
 
 @pytest.mark.parametrize("layers", [[], "", {"cat": False}, True, 3, None])

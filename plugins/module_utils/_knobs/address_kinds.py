@@ -203,7 +203,7 @@ KINDS = {
         _describe_instance_part,
         layer=LLAMA,
         role="llama",
-        modules=("llama_server", "epyc_vllm_server", "llama_rpc_worker"),
+        modules=("llama_server", "vllm_server", "llama_rpc_worker"),
         lasting=("",),
         texts=("/",),
         has_run_state=True,

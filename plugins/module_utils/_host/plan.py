@@ -227,7 +227,7 @@ def _choose_domains(
         return [], list(free_domains)
     if not top.l3:
         raise BadRequest(
-            f"{role}: this host shows no L3 domains ({'; '.join(top.missing)}), so nothing can be placed on one."
+            f"{role}: this host shows no L3 domains ({'; '.join(top.missing.values())}), so nothing can be placed on one."
         )
     pool = set(free_domains)
     units = (
@@ -336,9 +336,5 @@ def _validate_l3_amounts(groups: Sequence[ResctrlGroup]) -> None:
 def _no_cat_reason(top: Topology) -> str:
     """Return why L3 masks cannot be planned on this host, an empty text where they can."""
     if top.resctrl is None or "cat_l3" not in top.flags:
-        return next(
-            (reason for reason in top.missing if reason.startswith("resctrl")), "resctrl: the CPU flags lack cat_l3."
-        )
-    if any(domain.id is None for domain in top.l3):
-        return next(reason for reason in top.missing if reason.startswith("L3 domain ids"))
-    return ""
+        return top.missing.get("resctrl", "resctrl: the CPU flags lack cat_l3.")
+    return top.missing.get("l3_ids", "")

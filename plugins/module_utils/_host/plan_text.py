@@ -53,7 +53,7 @@ def format_notes(plan: Plan, top: Topology) -> list[str]:
     return [
         *(f"Note: {remark}" for remark in plan.remarks),
         *(f"Cannot do '{layer}' here: {reason}" for layer, reason in plan.cannot.items()),
-        *(f"Missing: {item}" for item in top.missing if item not in plan.cannot.values()),
+        *(f"Missing: {item}" for item in top.missing.values() if item not in plan.cannot.values()),
     ]
 
 

@@ -71,7 +71,8 @@ class Topology:
         self.prefetch_control: bool | None = None
         #: The reason why root cannot write registers, an empty text where root can.
         self.registers_read_only = ""
-        self.missing: list[str] = []
+        #: Capability that this host lacks, or that could not be read -> the reason.
+        self.missing: dict[str, str] = {}
 
     @property
     def is_amd(self) -> bool:
@@ -119,7 +120,7 @@ class Topology:
             "cpufreq_driver": self.cpufreq_driver,
             "resctrl": self.resctrl.to_dict() if self.resctrl else None,
             "prefetch_control": self.prefetch_control,
-            "missing": self.missing,
+            "missing": list(self.missing.values()),
         }
 
 
@@ -156,11 +157,11 @@ def _read_cpu_model(fs: KernelFS, top: Topology) -> None:
     top.flags = frozenset(fields.get("flags", "").split())
     top.kernel = fs.read_if_present("/proc/sys/kernel/osrelease") or ""
     if not top.is_amd:
-        top.missing.append(f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip())
+        top.missing["amd"] = f"an AMD CPU: this one is {top.vendor or 'unknown'} {top.model}".rstrip()
     elif not top.sku:
-        top.missing.append(f"an EPYC: the CPU calls itself '{top.model}'")
+        top.missing["epyc"] = f"an EPYC: the CPU calls itself '{top.model}'"
     if fs.read_if_present("/run/systemd/container") is not None:
-        top.missing.append("a kernel of its own: this is a container, and kernel settings belong to its host")
+        top.missing["kernel"] = "a kernel of its own: this is a container, and kernel settings belong to its host"
 
 
 def _read_cpus(fs: KernelFS, top: Topology) -> None:
@@ -168,7 +169,7 @@ def _read_cpus(fs: KernelFS, top: Topology) -> None:
     present = parse_cpulist(fs.read_if_present(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
     top.offline = tuple(sorted(set(present) - set(top.online)))
     if top.offline:
-        top.missing.append(f"CPUs {format_cpulist(top.offline)}: they are offline")
+        top.missing["cpus"] = f"CPUs {format_cpulist(top.offline)}: they are offline"
     top.smt = fs.read_if_present(f"{CPUS}/smt/control") or "unknown"
     if fs.read_if_present(f"{CPUS}/smt/active") == "0":
         top.cores = tuple((cpu,) for cpu in top.online)
@@ -216,14 +217,14 @@ def _read_nodes(fs: KernelFS, top: Topology) -> None:
         memory = int(words[words.index("MemTotal:") + 1]) * UNITS["KiB"] if "MemTotal:" in words else 0
         top.nodes.append(Node(number, parse_cpulist(fs.read_if_present(f"{folder}/cpulist") or ""), memory, pages))
     if not top.nodes:
-        top.missing.append(f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node")
+        top.missing["nodes"] = f"NUMA nodes: the kernel shows none in {NODES}; all memory counts as one node"
         top.nodes.append(Node(0, top.online, 0, {}))
 
 
 def _read_l3_domains(fs: KernelFS, top: Topology) -> None:
     index = _find_l3_index(fs, top.online[0])
     if index is None:
-        top.missing.append(f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3")
+        top.missing["l3"] = f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3"
         return
     for cpus in _split_by_shared_list(fs, top.online, f"cache/{index}/shared_cpu_list"):
         size = fs.read_if_present(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
@@ -232,7 +233,7 @@ def _read_l3_domains(fs: KernelFS, top: Topology) -> None:
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
         top.l3.append(domain)
     if any(domain.id is None for domain in top.l3):
-        top.missing.append("L3 domain ids: the kernel gives none, so resctrl domains cannot be distinguished")
+        top.missing["l3_ids"] = "L3 domain ids: the kernel gives none, so resctrl domains cannot be distinguished"
     else:
         top.l3.sort(key=lambda domain: domain.id or 0)
 
@@ -295,19 +296,19 @@ def _group_ccds(fs: KernelFS, top: Topology) -> None:
 def _read_features(fs: KernelFS, top: Topology) -> None:
     top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
-        top.missing.append("cpufreq: no driver is bound (BIOS without P-states, or a guest)")
+        top.missing["cpufreq"] = "cpufreq: no driver is bound (BIOS without P-states, or a guest)"
     reason = resctrl.unavailable_reason(fs, top.flags)
     if reason:
-        top.missing.append(reason)
+        top.missing["resctrl"] = reason
     else:
         top.resctrl = resctrl.read_features(fs, top.flags)
         if "cat_l3" in top.flags and top.resctrl.cbm_mask is None:
-            top.missing.append(
+            top.missing["l3_mask_width"] = (
                 "the L3 mask's width: resctrl is not mounted and the cpuid driver is not loaded (modprobe cpuid)"
             )
     prefetch = cpuid.read_cpuid(fs, 0x80000021)
     if prefetch is None:
-        top.missing.append("PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)")
+        top.missing["prefetch"] = "PrefetchCtl: /dev/cpu/0/cpuid cannot be read (as root, after modprobe cpuid, it can)"
     else:
         top.prefetch_control = bool(prefetch[0] >> 13 & 1)
     top.registers_read_only = lockdown.registers_read_only_reason(fs)

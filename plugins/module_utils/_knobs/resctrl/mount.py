@@ -51,7 +51,7 @@ class ResctrlMount(Knob):
         """Refuse what this host or an existing mount does not allow."""
         top = self.host.topology
         if top.resctrl is None:
-            raise Unsupported(next(reason for reason in top.missing if reason.startswith("resctrl")))
+            raise Unsupported(top.missing["resctrl"])
         if "mba_MBps" in self.options and top.is_amd:
             raise BadRequest(
                 "The mount option mba_mbps needs a linear bandwidth scale, which AMD does not have: the kernel "

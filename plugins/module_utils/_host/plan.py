@@ -227,7 +227,8 @@ def _choose_domains(
         return [], list(free_domains)
     if not top.l3:
         raise BadRequest(
-            f"{role}: this host shows no L3 domains ({'; '.join(top.missing.values())}), so nothing can be placed on one."
+            f"{role}: this host shows no L3 domains ({'; '.join(top.missing.values())}), so no CPU of the role can be "
+            "placed on one."
         )
     pool = set(free_domains)
     units = (

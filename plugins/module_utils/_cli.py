@@ -213,12 +213,12 @@ def _print_findings(survey: Survey, as_json: bool) -> int:
 def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
     """Apply every stored request; with ``retry``, again after a failure, because devices may appear late at boot."""
     work = StoredApplication(KernelFS(), Store())
-    work.run()
+    work.apply_requests()
     for dummy in range(RETRIES if retry else 0):
         if not work.failures:
             break
         time.sleep(PAUSE)
-        work.run()
+        work.apply_requests()
     try:
         trial.forget_earlier_trial(Store(), KernelFS())
     except TuningError as error:
@@ -262,7 +262,7 @@ def watch_interrupts(as_json: bool) -> int:
         if Store(read_only=True).has_file(TRIAL):
             continue
         work = StoredApplication(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
-        work.run()
+        work.apply_requests()
         if work.changes or work.failures != reported:
             _print_changes(work.changes, work.failures, as_json)
             sys.stdout.flush()
@@ -301,7 +301,7 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
         print_error_lines(remark)
     _print_changes(done.changes, done.left, as_json, "were not put back")
     if not as_json and (done.changes or not done.left):
-        print_lines(done.summary(layers))
+        print_lines(done.summary_message(layers))
     if done.left:
         print_error_lines(AGAIN)
     return 1 if done.left else 0

@@ -54,5 +54,5 @@ def unfinished_lines(store: Store) -> list[str]:
     run = history_file.load_unfinished_run(store)
     if run is None:
         return []
-    sentence = run.sentence()
+    sentence = run.unfinished_message()
     return [f"{sentence[0].upper()}{sentence[1:]}. Run it again, or put all back with 'sovereign-epyc restore'."]

@@ -163,12 +163,12 @@ def read_or_write_history(params: Mapping[str, Any], store: Store, check: bool) 
 def _read_history(store: Store) -> dict[str, Any]:
     """Return the history as the result of the module."""
     history = history_file.History(store)
-    unfinished = history.newest_unfinished()
+    unfinished = history.newest_unfinished_run()
     return dict(
         changed=False,
         ansible_facts=dict(epyc_history=[run.to_dict() for run in history.notable_runs()]),
         lines=table.render_table(history.notable_runs()),
-        unfinished=unfinished.sentence() if unfinished else "",
+        unfinished=unfinished.unfinished_message() if unfinished else "",
         remarks=history.damage,
     )
 

@@ -293,7 +293,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result, or why there is none."""
     store = Store(fs.root, read_only=True)
     unfinished = load_unfinished_run(store)
-    remarks = [f"{unfinished.sentence()}."] if unfinished else []
+    remarks = [f"{unfinished.unfinished_message()}."] if unfinished else []
     intent = {key: value for key, value in params.items() if key not in OF_THE_REQUEST}
     try:
         top = topology.read_topology(fs)

@@ -124,13 +124,13 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     result = dict(
         changed=bool(done.changes),
         diff=done.to_diff(),
-        summary=done.summary(layers, check),
+        summary=done.summary_message(layers, check),
         pending=done.pending,
         reboot_required=bool(done.pending),
         remarks=[*losses, *done.remarks],
     )
     if done.left:
-        raise Unrestored(done.sentence(), left=done.left, **result)
+        raise Unrestored(done.left_message(), left=done.left, **result)
     return result
 
 

@@ -144,7 +144,7 @@ class ArmSwitch:
         if not self._held or self._held == wanted:
             return
         work = StoredApplication(self.fs, self.store, only={address.partition(":")[0] for address in self._held})
-        work.run()
+        work.apply_requests()
         if work.failures:
             raise RestoreFailed(f"The stored settings could not be put back: {' '.join(work.failures)}")
         self._held = {}

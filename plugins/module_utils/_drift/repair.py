@@ -174,7 +174,7 @@ def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
 def _apply_requests(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, look: Look) -> None:
     """Apply the requests of what is to be repaired, and look again."""
     work = StoredApplication(fs, store, only={one.request for one in outcome.repaired})
-    work.run()
+    work.apply_requests()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
     try:
         found = look(fs, store=store).list_findings()

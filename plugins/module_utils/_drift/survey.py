@@ -108,7 +108,7 @@ def _judge_unfinished_run(store: Store) -> list[Verdict]:
     verdict = Verdict("", f"{RUN}:site", "ended")
     verdict.found, verdict.at_boot = "did not end", "did not end"
     verdict.live = verdict.persistent = DRIFT
-    verdict.reason = run.sentence()
+    verdict.reason = run.unfinished_message()
     return [verdict]
 
 

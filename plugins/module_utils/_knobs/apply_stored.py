@@ -43,7 +43,7 @@ class StoredApplication:
         self.failures: list[str] = []
         self.unsupported: list[str] = []
 
-    def run(self) -> None:
+    def apply_requests(self) -> None:
         """Apply what is stored now; read under the lock, so that none is applied that an undo has just forgotten."""
         ledger = Ledger(self.store, self.fs)
         self.failures, self.unsupported = [], []
@@ -92,7 +92,7 @@ def end_trial_and_apply_stored(store: Store, fs: KernelFS) -> StoredApplication:
     work = StoredApplication(fs, store)
 
     def apply() -> bool:
-        work.run()
+        work.apply_requests()
         return not work.failures
 
     try:

@@ -85,7 +85,7 @@ class LayerSettings:
             if request not in ROLES and name in KNOBS and self._has_layer(name):
                 self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
 
-    def addresses(self, name: str, originals: Settings) -> set[str] | None:
+    def addresses_to_restore(self, name: str, originals: Settings) -> set[str] | None:
         """Return which originals of a knob to put back; None for all that the knob has."""
         if not self._has_layer(name):
             return set()

@@ -47,7 +47,7 @@ class ManagedUnits(Knob):
     started_by: Mapping[str, str] = {}
     root = "/"
 
-    def outdated(self, files: Sequence[Change]) -> list[str]:
+    def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return units that may still run as it was before these files changed."""
         raise TypeError("a knob with units must tell which ones a file concerns")
 
@@ -92,7 +92,7 @@ class ManagedUnits(Knob):
         if (stale or off) and not on:
             command.run_command(["systemctl", "daemon-reload"])
         start = [name for name in active if name not in stop]
-        again = [name for name in self.outdated(files) if name not in active]
+        again = [name for name in self.list_outdated_units(files) if name not in active]
         # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
         # that for a unit that it has not loaded, which has no count.
         with suppress(TuningError):

@@ -38,7 +38,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 PATIENCE = 10.0
 
 
-def end_trial(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
+def end_trial(store: Store, fs: KernelFS, restore_stored: Callable[[], bool]) -> None:
     """End the trial that is under way, if one is; the process that measures too, unless it is this one.
 
     ``settle`` is called before the service starts as its unit says. Where it returns False, the trial stays under way,
@@ -49,7 +49,7 @@ def end_trial(store: Store, fs: KernelFS, settle: Callable[[], bool]) -> None:
     journal = store.load_cache(TRIAL, SHAPE)
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
         _end_process(fs, journal)
-    settled = settle()
+    settled = restore_stored()
     unit = journal.get("unit", "")
     if override_unit(unit, None) or (unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code):
         restart_unit(unit)

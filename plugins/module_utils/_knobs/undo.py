@@ -55,11 +55,11 @@ class UndoOutcome(Outcome):
         self.left = left
         self.pending = pending
 
-    def sentence(self) -> str:
+    def left_message(self) -> str:
         """Return what a person has to know and do about what is left."""
         return f"Not everything could be put back. {' '.join(self.left)} {AGAIN}"
 
-    def summary(self, layers: Collection[str] = (), check: bool = False) -> str:
+    def summary_message(self, layers: Collection[str] = (), check: bool = False) -> str:
         """Return in sentences what was put back, or would be in a check, and what to do next."""
         counts = Counter(row.title for row in map(find_row, self.to_diff()["after"]) if row)
         dropped = [c.address for c in self.changes if c.address.startswith("desired:") and c.address != INTENT]
@@ -144,7 +144,7 @@ class _Undo:
             self._attempt_step(
                 "the trial that was under way", lambda: trial.end_trial(store, self.ledger.fs, lambda: True)
             )
-        lost = self.ledger.is_lost()
+        lost = self.ledger.has_lost_originals()
         if lost:
             self.remarks.append(_lost_originals_message(requests))
         for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
@@ -165,7 +165,7 @@ class _Undo:
 
     def _restore_kind(self, name: str, lost: bool) -> None:
         """Put back one kind of settings; without a ledger, what bears our mark."""
-        only = self.settings.addresses(name, self.ledger.load_originals()) if self.settings else None
+        only = self.settings.addresses_to_restore(name, self.ledger.load_originals()) if self.settings else None
         if only is not None and not only:
             return
         originals = [
@@ -193,7 +193,9 @@ class _Undo:
             return [str(word) for one in originals for word in one.module_facts().get("pending", ())]  # type: ignore[attr-defined]
         after = {change.address: change.after for change in outcome.changes}
         running = {
-            address: value for one in originals for address, value in one.inner.read_live_settings(after).items()
+            address: value
+            for one in originals
+            for address, value in one.restored_knob.read_live_settings(after).items()
         }
         return [address.partition(":")[2] for address, value in after.items() if running[address] != value]
 

@@ -136,7 +136,7 @@ class AgentUnits(ManagedUnits, ManagedFiles):
         wanted.update({unit_address(PREFIX, name, "enabled"): None for name in present if name == SOCKET})
         return wanted
 
-    def outdated(self, files: Sequence[Change]) -> list[str]:
+    def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the units to restart after these changes of files; the service is restarted with its socket."""
         written = [
             name for name in UNITS if any(change.address == _file_address(name) and change.after for change in files)

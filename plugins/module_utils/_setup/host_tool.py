@@ -189,7 +189,7 @@ class HostTool(ManagedUnits, HostToolFiles):
                 "undone without that: restore.yml with epyc_restore_layers."
             )
 
-    def outdated(self, files: Sequence[Change]) -> list[str]:
+    def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the running units that must be restarted after these changes of files."""
         written = [change.address[len("engine:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]

@@ -97,7 +97,7 @@ def undo(boot: Boot) -> Any:
 
 
 def line(boot: Boot) -> str:
-    return " ".join(boot.grub.entries()[0])
+    return " ".join(boot.grub.list_entries()[0])
 
 
 def rescue(boot: Boot) -> str:

@@ -49,7 +49,7 @@ class Case:
 
     def wanted(self, *groups: dict[str, Any], default: dict[str, Any] | None = None) -> dict[str, str | None]:
         expansion = Expansion(parse_request(groups, default, "none"), self.top, self.able, self.found, self.gone)
-        wanted = expansion.wanted()
+        wanted = expansion.wanted_settings()
         self.remarks = expansion.remarks
         return wanted
 

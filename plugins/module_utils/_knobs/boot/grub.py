@@ -47,35 +47,35 @@ class Grub:
     """The parameters that grub-mkconfig will write, those that it has written, and our drop-in."""
 
     name = "GRUB with update-grub"
-    remake = "run update-grub, or have the next run do it"
+    remake_hint = "run update-grub, or have the next run do it"
     quotes = True
 
     def __init__(
         self,
         root: str = "/",
         run: Callable[[Sequence[str]], str] = command.run_command,
-        settle: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
+        flush: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
     ) -> None:
         self.root = root
         self.run = run
-        self.settle = settle
+        self.flush = flush
 
-    def configured(self) -> dict[str, str]:
+    def read_configured_settings(self) -> dict[str, str]:
         """Return the settings that the present files make."""
         return _parse_settings(*self._run_config_files(with_ours=True))
 
-    def entries(self) -> list[list[str]]:
+    def list_entries(self) -> list[list[str]]:
         """Return the words of each kernel entry of grub.cfg, except those for recovery."""
         return parse_linux_entries(self._read_grub_cfg())
 
-    def doubt(self) -> str:
+    def stale_drop_in_reason(self) -> str:
         """Return why our file is not what this version writes, an empty text where it is."""
         text = textfile.read_text(self._drop_in_path)
         if text is None or text == render_drop_in_if_needed(parse_owned_settings(text)):
             return ""
         return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
 
-    def given_back(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
+    def settings_to_restore(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
         """Return what an undo makes of parameters, by name: what the other files say now, whatever they said once.
 
         These are the ones that the ledger knows, and those that our file owns, which needs no ledger for its undo.
@@ -89,7 +89,7 @@ class Grub:
         ]
         return {name: others.get(cmdline.canonical_name(name)) for name in [*originals, *names]}
 
-    def change(self, wanted: Mapping[str, str | None]) -> list[str]:
+    def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name; all or nothing. Return remarks."""
         before = textfile.read_text(self._drop_in_path)
         owned = {
@@ -165,13 +165,13 @@ class Grub:
         ]
 
     def _flush_messages(self) -> list[str]:
-        why = self.settle([textfile.path_in_tree(self.root, RESULT)])
+        why = self.flush([textfile.path_in_tree(self.root, RESULT)])
         return [disk_flush.unflushed_message(RESULT, why)] if why else []
 
     def _require_written(self, wanted: Mapping[str, str | None]) -> None:
         """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
-        configured = self.configured()
-        lines = [_parse_settings(" ".join(words)) for words in self.entries()]
+        configured = self.read_configured_settings()
+        lines = [_parse_settings(" ".join(words)) for words in self.list_entries()]
         if not lines:
             raise NotApplied(
                 f"update-grub succeeded, but {RESULT} has no entry of a Linux kernel. See that /boot is mounted and "

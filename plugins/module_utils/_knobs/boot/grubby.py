@@ -26,46 +26,46 @@ class Grubby:
     """The parameters of all boot entries, through grubby."""
 
     name = "grubby"
-    remake = "see what 'grubby --info=ALL' shows"
+    remake_hint = "see what 'grubby --info=ALL' shows"
     quotes = False
 
     def __init__(
         self,
         run: Callable[[Sequence[str]], str] = host_command.run_command,
-        settle: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
+        flush: Callable[[Sequence[str]], str | None] = disk_flush.flush_to_disk,
     ) -> None:
         self.run = run
-        self.settle = settle
+        self.flush = flush
 
-    def configured(self) -> dict[str, str]:
+    def read_configured_settings(self) -> dict[str, str]:
         """Return the settings of the entry that boots next."""
         entries = parse_grubby_info(self.run(["grubby", "--info=DEFAULT"]))
         return cmdline.words_to_settings(entries[0]) if entries else {}
 
-    def entries(self) -> list[list[str]]:
+    def list_entries(self) -> list[list[str]]:
         """Return the words of each entry, those for rescue too: grubby changes all of them."""
         return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
-    def doubt(self) -> str:
+    def stale_drop_in_reason(self) -> str:
         """Return an empty text: no file here is ours alone."""
         return ""
 
-    def given_back(self, originals: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    def settings_to_restore(self, originals: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """Return what an undo makes of parameters: the originals, because nothing tells ours from those of others."""
         return originals
 
-    def change(self, wanted: Mapping[str, str | None]) -> list[str]:
+    def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name, in all entries. Return remarks."""
-        for command in build_grubby_commands(wanted, self.configured()):
+        for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
-        lines = [cmdline.words_to_settings(words) for words in self.entries()]
+        lines = [cmdline.words_to_settings(words) for words in self.list_entries()]
         for name, text in wanted.items():
             if not lines or any(line.get(cmdline.canonical_name(name)) != text for line in lines):
                 raise NotApplied(
                     f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
                 )
-        why = self.settle(WRITES)
+        why = self.flush(WRITES)
         return [disk_flush.unflushed_message(WRITES[0], why)] if why else []
 
 

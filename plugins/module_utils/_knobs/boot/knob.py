@@ -94,9 +94,9 @@ class CommandLine(Knob):
         # An undo that has nothing to undo must not fail on a host whose boot loader is unknown to us.
         if not addresses:
             return {}
-        configured = self.loader.configured()
-        self._entries = [cmdline.words_to_settings(words) for words in self.loader.entries()]
-        self._loader_stale_reason = self.loader.doubt()
+        configured = self.loader.read_configured_settings()
+        self._entries = [cmdline.words_to_settings(words) for words in self.loader.list_entries()]
+        self._loader_stale_reason = self.loader.stale_drop_in_reason()
         self._seen = {address: configured.get(_canonical_name(address)) for address in addresses}
         return dict(self._seen)
 
@@ -115,13 +115,13 @@ class CommandLine(Knob):
         return (
             self._loader_stale_reason
             if all(carried) and carried
-            else f"not every boot entry has it; {self.loader.remake}"
+            else f"not every boot entry has it; {self.loader.remake_hint}"
         )
 
     def unreachable_reason(self, address: str) -> str | None:
         """Return why boot parameters cannot be reached: another boot loader now, or a file of ours that is damaged."""
         try:
-            self.loader.doubt()
+            self.loader.stale_drop_in_reason()
         except TuningError as error:
             return str(error)
         return None
@@ -132,7 +132,7 @@ class CommandLine(Knob):
             return {}
         names = {_parameter_name(address): text for address, text in originals.items()}
         try:
-            return {PREFIX + name: text for name, text in self.loader.given_back(names).items()}
+            return {PREFIX + name: text for name, text in self.loader.settings_to_restore(names).items()}
         except TuningError:
             return originals
 
@@ -142,7 +142,7 @@ class CommandLine(Knob):
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Make all of them at once."""
-        self._remarks += self.loader.change({change.address[len(PREFIX) :]: change.after for change in changes})
+        self._remarks += self.loader.apply_settings({change.address[len(PREFIX) :]: change.after for change in changes})
 
     def list_remarks(self) -> list[str]:
         """Return the risks of the request, and the files whose settings were overridden."""
@@ -166,7 +166,7 @@ class CommandLine(Knob):
             word for name, text in settings.items() if text is not None for word in cmdline.setting_to_words(name, text)
         ]
         keys = {cmdline.canonical_name(name) for name in settings}
-        for words in self.loader.entries():
+        for words in self.loader.list_entries():
             others = [word for word in words if cmdline.setting_of_parameter(cmdline.parse_word(word)[0]) not in keys]
             length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *mine]))
             if length > LONGEST:

@@ -86,34 +86,34 @@ class History:
         """Return the runs that changed something or did not end, the oldest first."""
         return [run for run in self.runs if run.changed or not run.ended]
 
-    def newest_of_site(self) -> Run | None:
+    def newest_site_run(self) -> Run | None:
         """Return the newest run of site.yml, None where everything was put back since."""
         for run in reversed(self.runs):
-            if run.kind in (SITE, RESTORE) and (run.kind == SITE or run.is_whole()):
+            if run.kind in (SITE, RESTORE) and (run.kind == SITE or run.covers_all_layers()):
                 return run if run.kind == SITE else None
         return None
 
-    def newest_unfinished(self) -> Run | None:
+    def newest_unfinished_run(self) -> Run | None:
         """Return the newest run that did not end, None where there is none."""
         return next((run for run in reversed(self.runs) if run.is_unfinished()), None)
 
-    def find(self, run_id: str) -> Run | None:
+    def find_open_run(self, run_id: str) -> Run | None:
         """Return the run of this id that has no end, None where there is none."""
         return next((run for run in reversed(self.runs) if run.id == run_id and not run.ended), None)
 
-    def add(self, run: Run) -> None:
+    def add_run(self, run: Run) -> None:
         """Add a run as the newest."""
         self._lines.append(run)
 
-    def settle(self, by: Run) -> None:
+    def clear_done_layers(self, ended_run: Run) -> None:
         """Take the layers of a run that has ended from what earlier ones have left; all of them if it is a whole one.
 
         One that only did a part may have left out what an earlier one had begun.
         """
-        whole, done = by.is_whole(), set(by.layers)
+        whole, done = ended_run.covers_all_layers(), set(ended_run.layers)
         for run in self.runs:
-            if run is by or not run.ended:
-                run.left = [] if whole or run is by else [layer for layer in run.left if layer not in done]
+            if run is ended_run or not run.ended:
+                run.left = [] if whole or run is ended_run else [layer for layer in run.left if layer not in done]
 
     def replace_runs(self, kept: Sequence[Run]) -> None:
         """Write only these runs, and remove the file where there is none."""
@@ -122,13 +122,13 @@ class History:
         else:
             self.store.remove_file(HISTORY)
 
-    def save(self) -> None:
+    def save_needed_runs(self) -> None:
         """Write the file within its bounds, without runs that ended and changed nothing.
 
         The newest run of site.yml stays, because it says what was asked for, and so do one that did not end and an undo
         of everything.
         """
-        pinned = [run for run in (self.newest_of_site(), self.newest_unfinished()) if run]
+        pinned = [run for run in (self.newest_site_run(), self.newest_unfinished_run()) if run]
         needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _has_effect(line)]
         self.store.save_lines(HISTORY, _newest_within_bounds(needed, pinned))
 
@@ -140,7 +140,7 @@ def load_unfinished_run(store: Store) -> Run | None:
     was put back.
     """
     try:
-        return History(store).newest_unfinished()
+        return History(store).newest_unfinished_run()
     except TuningError:
         return None
 
@@ -151,7 +151,7 @@ def load_requested_layers(store: Store) -> list[str] | None:
     None where site.yml never began here, where everything was put back since, and where no history can be read.
     """
     try:
-        run = History(store).newest_of_site()
+        run = History(store).newest_site_run()
     except TuningError:
         return None
     return run.requested if run else None
@@ -166,8 +166,8 @@ def begin_run(store: Store, layers: Sequence[str], requested: Sequence[str], now
     run.layers, run.requested, run.left = list(layers), list(requested), list(layers)
     with store.hold_lock():
         history = History(store)
-        history.add(run)
-        history.save()
+        history.add_run(run)
+        history.save_needed_runs()
     return run
 
 
@@ -175,12 +175,12 @@ def end_run(store: Store, run_id: str, now: float | None = None) -> str:
     """Close the line of a run; return a sentence where there is no such open line, else an empty text."""
     with store.hold_lock():
         history = History(store)
-        run = history.find(run_id)
+        run = history.find_open_run(run_id)
         if run is None:
             return f"{store.file_path(HISTORY)} has no begin of this run any more, so its end is not noted."
         run.ended, run.outcome = format_moment(now), "done"
-        history.settle(run)
-        history.save()
+        history.clear_done_layers(run)
+        history.save_needed_runs()
     return ""
 
 
@@ -195,12 +195,12 @@ def count_changes(store: Store, addresses: Iterable[str]) -> str:
     try:
         with store.hold_lock():
             history = History(store)
-            run = history.find(run_id)
+            run = history.find_open_run(run_id)
             if run is None:
                 return _unwritten_message(f"{store.file_path(HISTORY)} has no begin of this run any more.")
             for layer, number in counts.items():
                 run.changed[layer] = run.changed.get(layer, 0) + number
-            history.save()
+            history.save_needed_runs()
     except TuningError as error:
         return _unwritten_message(error)
     return ""
@@ -223,14 +223,14 @@ def note_finished_run(
     run.playbook, run.layers, run.outcome = run.playbook or COMMANDS[kind], list(layers), outcome
     run.ended, run.changed = run.began, count_by_layer(addresses)
     try:
-        if not run.changed and (kind != RESTORE or History(store).newest_of_site() is None):
+        if not run.changed and (kind != RESTORE or History(store).newest_site_run() is None):
             return ""
         with store.hold_lock():
             history = History(store)
-            history.add(run)
+            history.add_run(run)
             if kind == RESTORE:
-                history.settle(run)
-            history.save()
+                history.clear_done_layers(run)
+            history.save_needed_runs()
     except TuningError as error:
         return _unwritten_message(error)
     return ""
@@ -244,7 +244,7 @@ def forget_runs(store: Store, check: bool = False) -> int:
     """
     with nullcontext() if check else store.hold_lock():
         history = History(store)
-        needed = (history.newest_unfinished(), history.newest_of_site())
+        needed = (history.newest_unfinished_run(), history.newest_site_run())
         kept = [run for run in history.runs if run in needed]
         if not check:
             history.replace_runs(kept)
@@ -273,7 +273,7 @@ def layer_of_address(address: str) -> str:
 
 def _has_effect(run: Run) -> bool:
     """Return whether a run changed something, did not end, or ended what was asked for."""
-    return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.is_whole())
+    return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.covers_all_layers())
 
 
 def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:

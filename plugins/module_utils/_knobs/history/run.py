@@ -80,27 +80,27 @@ class Run:
         """Return whether the run began and did not end, and no later run has done what it left."""
         return not self.ended and bool(self.left)
 
-    def is_whole(self) -> bool:
+    def covers_all_layers(self) -> bool:
         """Return whether the run does all layers that its inventory asks for; of an undo, whether it is of all."""
         return set(self.requested) <= set(self.layers) if self.requested else not self.layers
 
-    def who(self) -> str:
+    def starter_name(self) -> str:
         """Return who began the run, as USER@CONTROLLER or as the user on the host."""
         return f"{self.user}@{self.controller}" if self.controller else self.host_user
 
-    def seconds(self) -> float | None:
+    def duration_seconds(self) -> float | None:
         """Return how long the run took; None where it did not end, or where its line is all that it took."""
         took = _parse_moment(self.ended) - _parse_moment(self.began) if self.ended else 0
         return took if took > 0 else None
 
-    def sentence(self, now: float | None = None) -> str:
+    def unfinished_message(self, now: float | None = None) -> str:
         """Return that the run did not end, and what it was to do, without a full stop."""
         moment = f"{self.began[:10]} at {self.began[11:16]} UTC"
         age = (time.time() if now is None else now) - _parse_moment(self.began)
         running = ", unless it still goes on" if 0 <= age < GOES_ON else ""
         return (
-            f"the run of {self.playbook} that {self.who()} began on {moment} did not end{running}: it was to do "
-            f"{', '.join(self.layers) or 'no layer'}"
+            f"the run of {self.playbook} that {self.starter_name()} began on {moment} did not end{running}: it was to "
+            f"do {', '.join(self.layers) or 'no layer'}"
         )
 
 

@@ -31,7 +31,7 @@ def render_table(runs: Sequence[Run]) -> list[str]:
 
 
 def _format_cells(run: Run) -> tuple[str, ...]:
-    seconds = run.seconds()
+    seconds = run.duration_seconds()
     return (
         run.began.replace("T", " ").rstrip("Z"),
         "-" if seconds is None else f"{seconds:.0f} s",
@@ -45,7 +45,11 @@ def _format_cells(run: Run) -> tuple[str, ...]:
 
 def _format_starter_cell(run: Run) -> str:
     """Return who began a run, with the user on the host where that is another one."""
-    return f"{run.who()} as {run.host_user}" if run.controller and run.host_user != run.user else run.who()
+    return (
+        f"{run.starter_name()} as {run.host_user}"
+        if run.controller and run.host_user != run.user
+        else run.starter_name()
+    )
 
 
 def _format_option(name: str, values: Sequence[str]) -> list[str]:

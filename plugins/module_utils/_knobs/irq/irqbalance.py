@@ -67,14 +67,14 @@ class Irqbalance(Knob):
     def wanted_settings(self) -> Settings:
         """Return what irqbalance shall be told; nothing where there is none."""
         self._remarks = []
-        if not self.installed:
+        if not self.is_installed:
             return {}
         if self.mode == "stop":
             return {SERVICE: STOPPED}
         if self.mode == "ban":
-            if self._read_unit_property("LoadState") == "masked" and not self.running:
+            if self._read_unit_property("LoadState") == "masked" and not self.is_running:
                 return {}  # Nothing can start it, and such a unit names no file to tell it anything.
-            if self.spread and self.running:
+            if self.spread and self.is_running:
                 raise BadRequest(
                     "irqbalance runs here and spreads interrupts over the CPUs that it may use by itself, so spread "
                     "cannot hold beside irqbalance=ban. Leave spread out, or set irqbalance to stop."
@@ -89,7 +89,7 @@ class Irqbalance(Knob):
             top = self.host.topology
             banned = {*top.online, *top.offline} - set(self.cpus())
             return {BANNED: format_cpulist(banned)}
-        if self.running:
+        if self.is_running:
             self._remarks = [
                 "irqbalance runs here and will place interrupts anew within ten seconds, wherever it likes. Set "
                 "irqbalance to ban, so that it keeps to the same CPUs, or to stop."
@@ -100,13 +100,13 @@ class Irqbalance(Knob):
         """Return what its file and systemd say."""
         found: Settings = {}
         for address in addresses:
-            if not self.installed:
+            if not self.is_installed:
                 found[address] = None
             elif address == BANNED:
                 found[address] = find_variable(self._read_environment_file(), VARIABLE)
             else:
                 found[address] = (
-                    f"{self._read_unit_property('UnitFileState')} {'active' if self.running else 'inactive'}"
+                    f"{self._read_unit_property('UnitFileState')} {'active' if self.is_running else 'inactive'}"
                 )
         return found
 
@@ -158,17 +158,17 @@ class Irqbalance(Knob):
 
     def module_facts(self) -> dict[str, object]:
         """Return whether it is there, and runs."""
-        return {"irqbalance": "running" if self.running else "stopped" if self.installed else "not installed"}
+        return {"irqbalance": "running" if self.is_running else "stopped" if self.is_installed else "not installed"}
 
     # What systemd tells
 
     @property
-    def installed(self) -> bool:
+    def is_installed(self) -> bool:
         """Return whether there is an irqbalance that systemd knows."""
         return self._read_unit_property("LoadState") in ("loaded", "masked")
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Return whether it runs or is about to."""
         return self._read_unit_property("ActiveState") in ("active", "activating", "reloading")
 

@@ -174,7 +174,7 @@ class IrqAffinity(Knob):
         }
 
     def _is_balanced(self) -> bool:
-        return self.balance.mode == "ban" and self.balance.running
+        return self.balance.mode == "ban" and self.balance.is_running
 
     def _read_cpus(self, number: int, file: str) -> tuple[int, ...]:
         return parse_cpulist(self.fs.read_if_present(f"{interrupts.PROC}/{number}/{file}") or "")

@@ -40,7 +40,7 @@ RTM_NEWLINK = 16
 IFF_UP = 1
 
 
-def wait_for_new_interrupts(follows: Callable[[], bool]) -> Iterator[bool]:
+def wait_for_new_interrupts(has_awaited_threads: Callable[[], bool]) -> Iterator[bool]:
     """Yield at once, and again whenever it is time for a look; never end.
 
     A look is for new interrupts, then True is yielded, or between two of those for what ``follows`` says is awaited.
@@ -59,7 +59,7 @@ def wait_for_new_interrupts(follows: Callable[[], bool]) -> Iterator[bool]:
             yield True
             due = time.monotonic() + PERIOD
         wait = max(0.0, due - time.monotonic())
-        if wait > SHORT and follows():
+        if wait > SHORT and has_awaited_threads():
             wait = SHORT
         ready = select.select(listeners, [], [], wait)[0]
         if not ready and time.monotonic() < due:
@@ -80,10 +80,10 @@ def pin_to_housekeeping(host: Host) -> None:
             os.sched_setaffinity(0, host.plan.housekeeping)
 
 
-def announces_interrupts(listener: socket.socket, tells: Callable[[bytes], bool]) -> bool:
+def announces_interrupts(listener: socket.socket, is_announcement: Callable[[bytes], bool]) -> bool:
     """Return whether the next message is one of new interrupts, or was lost among too many."""
     try:
-        return tells(listener.recv(1 << 16))
+        return is_announcement(listener.recv(1 << 16))
     except OSError as error:
         if error.errno == errno.ENOBUFS:
             return True

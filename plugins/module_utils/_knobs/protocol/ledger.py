@@ -140,7 +140,7 @@ class Ledger:
         other = next(path for path in map(self.store.file_path, FILES) if path not in said)
         return f"{said} {other} has the same, and the next run of site.yml mends it."
 
-    def is_lost(self) -> bool:
+    def has_lost_originals(self) -> bool:
         """Return whether originals were kept here, and no file has them any more."""
         whole, reasons = self._read_both_files()
         return bool(reasons) and not whole
@@ -209,7 +209,7 @@ class RestoringKnob(Knob):
         note: str = "",
     ) -> None:
         """With ``originals_lost``, settings that bear our mark are removed; ``only`` are the addresses to restore."""
-        self.inner = inner
+        self.restored_knob = inner
         self.prefix = inner.prefix
         self.outlives_reboot = inner.outlives_reboot
         self.ledger = ledger
@@ -231,29 +231,29 @@ class RestoringKnob(Knob):
         """Return the originals, without those that cannot be reached now, which stay in the ledger."""
         originals = {a: value for a, value in self.ledger.load_originals().items() if self._is_mine(a)}
         if self.originals_lost:
-            originals = dict.fromkeys(self.inner.list_marked_addresses())
-        void = self.inner.obsolete_originals(originals)
-        kept = self.inner.unrestorable_reasons({a: value for a, value in originals.items() if a not in void})
+            originals = dict.fromkeys(self.restored_knob.list_marked_addresses())
+        void = self.restored_knob.obsolete_originals(originals)
+        kept = self.restored_knob.unrestorable_reasons({a: value for a, value in originals.items() if a not in void})
         self.unreachable = [f"{address} was not put back: {reason.rstrip('.')}." for address, reason in kept.items()]
         self.obsolete = list(dict.fromkeys(void.values()))
         self._restored_addresses = [address for address in originals if address not in kept]
         reached = {address: originals[address] for address in self._restored_addresses if address not in void}
-        wanted = self.inner.settings_to_restore(reached)
+        wanted = self.restored_knob.settings_to_restore(reached)
         return {address: value for address, value in wanted.items() if self._is_mine(address)}
 
     def require_writable_record(self) -> None:
         """Raise TuningError where the ledger could not forget what is put back; nothing where nothing is to be."""
-        known = self.inner.list_marked_addresses() if self.originals_lost else self.ledger.load_originals()
+        known = self.restored_knob.list_marked_addresses() if self.originals_lost else self.ledger.load_originals()
         if any(map(self._is_mine, known)):
             self.ledger.require_writable()
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Put back, and keep what the knob has to say of it."""
-        self.inner.write_changes(changes)
-        self.write_remarks = self.inner.list_remarks()
+        self.restored_knob.write_changes(changes)
+        self.write_remarks = self.restored_knob.list_remarks()
 
     def _is_mine(self, address: str) -> bool:
-        return self.inner.owns_address(address) and (self.only is None or address in self.only)
+        return self.restored_knob.owns_address(address) and (self.only is None or address in self.only)
 
     def list_remarks(self) -> list[str]:
         """Return what could not be put back, with the reason, and what the knob remarked."""

@@ -45,7 +45,7 @@ class Expansion:
         self.groups = [group for group in request.groups if group.present]
         self.remarks: list[str] = []
 
-    def wanted(self) -> Settings:
+    def wanted_settings(self) -> Settings:
         """Return the wanted mapping. Raises BadRequest for what this host cannot give."""
         self._check_cpus()
         self._check_closids()
@@ -98,7 +98,7 @@ class Expansion:
 
     def _holder_hint(self, holder: str) -> str:
         """Return what to do about a group that holds CPUs which another one is to have."""
-        if holder in self.request.named():
+        if holder in self.request.present_names():
             return f"Give the cpus of {holder} too."
         return (
             f"Have the program that made {holder} leave that CPU out, or stop it and remove the group with 'rmdir "
@@ -126,7 +126,7 @@ class Expansion:
         return shrunk
 
     def _check_closids(self) -> None:
-        after = (self.there | {"default"}) - self.gone | self.request.named()
+        after = (self.there | {"default"}) - self.gone | self.request.present_names()
         limit = self.able.closids
         if limit is not None and len(after) > limit:
             raise BadRequest(
@@ -195,7 +195,7 @@ class Expansion:
             if not L3_OPTIONS[option][cdp]:
                 raise BadRequest(f"Group {group.name}: {option} needs resctrl mounted with the option cdp; use l3.")
             if resource in L3_OPTIONS[option][cdp]:
-                table.update(request.expand(self._domain_ids(), f"group {group.name}: {option}"))
+                table.update(request.values_by_domain(self._domain_ids(), f"group {group.name}: {option}"))
         return table
 
     def _exclusive_ways(self, resource: str, domain: int, masks: dict[str, int]) -> int:
@@ -222,7 +222,7 @@ class Expansion:
                 raise BadRequest(f"{what} in GB/s is AMD's; this CPU is {self.top.vendor}.")
             if not self._offers_resource(resource):
                 raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
-            for domain, steps in table.expand(self._domain_ids(), what).items():
+            for domain, steps in table.values_by_domain(self._domain_ids(), what).items():
                 wanted[format_address(group.name, resource, str(domain))] = self._format_bandwidth_limit(
                     resource, steps, what
                 )
@@ -275,7 +275,7 @@ class Expansion:
     def _remark_overlaps(self, after: Settings) -> None:
         """Say where a group whose masks nobody chose may fill a named group's ways, so that nothing is reserved."""
         chosen = {group.name for group in self.groups if group.l3}
-        others = ["default", *sorted((self.there | self.request.named()) - self.gone - chosen - {"default"})]
+        others = ["default", *sorted((self.there | self.request.present_names()) - self.gone - chosen - {"default"})]
         for group in self.groups:
             for other in others if group.l3 and self.able.cbm_mask else ():
                 shared = [

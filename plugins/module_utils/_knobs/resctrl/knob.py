@@ -146,8 +146,8 @@ class Resctrl(Groups):
         holders = [name for name in found if split_address(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
         found.update({f"{name}/{TASKS}": self._format_tasks(f"{name}/{TASKS}") for name in holders})
         expansion = Expansion(request, self.host.topology, self.able, found, gone)
-        wanted = expansion.wanted()
-        for unit in (unit for group in request.every() for unit in group.tasks_of):
+        wanted = expansion.wanted_settings()
+        for unit in (unit for group in request.present_groups() for unit in group.tasks_of):
             reason = missing_threads_reason(self.host, unit)
             if reason:
                 raise BadRequest(reason)  # before the groups are made, which would be of no use
@@ -196,7 +196,7 @@ class Resctrl(Groups):
     def _groups_to_remove(self, request: ResctrlRequest, found: Settings) -> set[str]:
         """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
         gone = {group.name for group in request.groups if not group.present}
-        for name in {split_address(name)[0] for name in found} - {"default"} - request.named():
+        for name in {split_address(name)[0] for name in found} - {"default"} - request.present_names():
             ours = found[format_address(name)] == PRESENT
             if request.purge == "all" or (request.purge == "own" and ours):
                 gone.add(name)

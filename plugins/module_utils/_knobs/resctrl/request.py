@@ -39,7 +39,7 @@ class DomainTable:
         self.by_id = by_id
         self.rest = rest
 
-    def expand(self, ids: Sequence[int], what: str) -> dict[int, Any]:
+    def values_by_domain(self, ids: Sequence[int], what: str) -> dict[int, Any]:
         """Return the value of each domain that has one. Raises BadRequest for an id this host does not have."""
         strange = sorted(set(self.by_id) - set(ids))
         if strange:
@@ -74,11 +74,11 @@ class ResctrlRequest:
         self.default = default
         self.purge = purge
 
-    def named(self) -> set[str]:
+    def present_names(self) -> set[str]:
         """Return the names of the groups that shall be there."""
         return {group.name for group in self.groups if group.present}
 
-    def every(self) -> list[GroupRequest]:
+    def present_groups(self) -> list[GroupRequest]:
         """Return the groups that shall be there, the default one too."""
         return [*(group for group in self.groups if group.present), self.default]
 
@@ -95,7 +95,7 @@ def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any
     present = [group for group in parsed if group.present]
     _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
     _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
-    for group in request.every():
+    for group in request.present_groups():
         _refuse_shared({name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups")
     return request
 

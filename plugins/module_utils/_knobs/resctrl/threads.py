@@ -58,7 +58,7 @@ class Threads(Groups):
         """Return the units and processes of the request, of which the groups have refused those that cannot come."""
         wanted: Settings = {
             format_address(group.name, "tasks_of", unit): ALL_THREADS
-            for group in self.request().every()
+            for group in self.request().present_groups()
             for unit in group.tasks_of
         }
         self._remarks = [

@@ -138,7 +138,7 @@ class Instance(ManagedUnits, UnitFiles):
                 for folder in self.folders if change.after is None else ():
                     _remove_folder(textfile.path_in_tree(self.root, folder))
 
-    def outdated(self, files: Sequence[Change]) -> list[str]:
+    def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the units that run otherwise than their files and drop-ins say now, those that others need first."""
         changed = [
             change.address

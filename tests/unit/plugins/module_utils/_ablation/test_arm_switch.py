@@ -50,7 +50,7 @@ class Machine:
         self.store.save_document("desired.json", {"intent": {}, "requests": requests})
         # A tree takes the word that is written for the whole text, where a kernel shows all of them.
         patch.setattr(self.fs, "write", self.write)
-        StoredApplication(self.fs, self.store).run()
+        StoredApplication(self.fs, self.store).apply_requests()
         self.told: list[str] = []
         patch.setattr(switches.trial, "restart_unit", lambda unit: self.told.append(f"restart {unit}"))
         patch.setattr(switches.command, "run_command", lambda words: self.told.append(" ".join(words[1:])))

@@ -115,7 +115,7 @@ def test_a_run_that_did_not_end_comes_first(machine: Machine) -> None:
     run = history_file.begin_run(machine.store, ["base", "numa"], ["base", "numa"])
     first, second = machine.look()
     assert (first.layer, first.status, first.live, first.repair) == ("run", "drift", "drift", "sovereign.epyc.site")
-    assert first.what == run.sentence() and second.layer == "sysfs"
+    assert first.what == run.unfinished_message() and second.layer == "sysfs"
     history_file.end_run(machine.store, run.id)
     assert [one.layer for one in machine.look()] == ["sysfs"]
 

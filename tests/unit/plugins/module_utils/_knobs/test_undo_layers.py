@@ -91,7 +91,7 @@ def test_a_second_undo_changes_nothing_and_says_so(machine: Machine) -> None:
     machine.undo("irq")
     again = machine.undo("irq")
     assert again.changes == []
-    assert again.summary(["irq"]) == (
+    assert again.summary_message(["irq"]) == (
         "Nothing of irq was ever changed on this host, or all of it was put back before. Nothing was done now."
     )
 
@@ -102,8 +102,10 @@ def test_a_check_says_the_same_and_writes_nothing(machine: Machine) -> None:
     assert {path: path.read_bytes() for path in machine.tree.root.rglob("*") if path.is_file()} == files
     done = machine.undo("irq")
     assert check.to_diff() == done.to_diff()
-    assert check.summary(["irq"], check=True) == done.summary(["irq"]).replace("Put back:", "Would be put back:")
-    assert done.summary(["irq"]) == (
+    assert check.summary_message(["irq"], check=True) == done.summary_message(["irq"]).replace(
+        "Put back:", "Would be put back:"
+    )
+    assert done.summary_message(["irq"]) == (
         "Put back: 1 setting of kernel settings, 1 setting of interrupts, 2 stored requests dropped. All else stays. "
         "Take irq out of epyc_steps too, or the next site.yml sets it again."
     )
@@ -121,7 +123,7 @@ def test_a_layer_whose_settings_were_as_asked_leaves_the_record_of_the_others(ma
     converge_knobs([StoredRequests(machine.store, {"cpuidle/cpuidle": {"settings": []}})], machine.ledger)
     machine.undo("irq", "numa")
     assert load_stored_requests(machine.store)[1].keys() == {"cpuidle/cpuidle"}
-    assert machine.ledger.load_originals() == {} and not machine.ledger.is_lost()
+    assert machine.ledger.load_originals() == {} and not machine.ledger.has_lost_originals()
 
 
 def test_layer_after_layer_leaves_what_everything_leaves(machine: Machine) -> None:
@@ -213,7 +215,7 @@ def test_boot_parameters_say_that_they_wait_in_a_check_too(machine: Machine, mon
     check = machine.undo("grub_params", check=True)
     done = machine.undo("grub_params")
     assert check.pending == done.pending == ["nohz_full"]
-    assert "The running kernel has nohz_full until the next reboot" in done.summary(["grub_params"])
+    assert "The running kernel has nohz_full until the next reboot" in done.summary_message(["grub_params"])
 
 
 @pytest.mark.parametrize(

@@ -158,12 +158,12 @@ def test_a_drop_in_changed_by_hand_is_not_guessed_at(boot: Boot) -> None:
     for nonsense in ("{nonsense", "[]", '{"a": 5}'):
         boot.tree.put(drop_in.DROP_IN, f"# owns: {nonsense}")
         with pytest.raises(TuningError, match="changed by hand"):
-            boot.grub.change({"a": "1"})
+            boot.grub.apply_settings({"a": "1"})
 
 
 def test_what_files_print_is_no_parameter(boot: Boot) -> None:
     boot.tree.put(f"{drop_in.FOLDER}/10-talks.cfg", "echo hello=1")
-    assert boot.grub.configured() == {"console": "ttyS0", "quiet": ""}
+    assert boot.grub.read_configured_settings() == {"console": "ttyS0", "quiet": ""}
 
 
 WORDS = st.sampled_from(

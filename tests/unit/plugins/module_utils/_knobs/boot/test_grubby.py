@@ -60,4 +60,4 @@ def test_grubby_cannot_set_spaces() -> None:
 
 def test_an_entry_that_grubby_left_out_is_a_failure() -> None:
     with pytest.raises(NotApplied, match="not every boot entry"):
-        grubby.Grubby(lambda command: RECORDED).change({"nohz_full": "1-3"})
+        grubby.Grubby(lambda command: RECORDED).apply_settings({"nohz_full": "1-3"})

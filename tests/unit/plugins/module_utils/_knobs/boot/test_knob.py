@@ -81,7 +81,7 @@ def test_parameters_are_merged_and_put_back(boot: Boot) -> None:
     }
 
     originals = {"console": "ttyS0", "quiet": "", "nohz_full": None, "new": None}
-    boot.grub.change(originals)
+    boot.grub.apply_settings(originals)
     assert files(boot) == before
 
 

@@ -75,7 +75,7 @@ class Host:
 
     def unfinished(self) -> str:
         found = history_file.load_unfinished_run(self.store)
-        return found.sentence(self.now + 86400) if found else ""
+        return found.unfinished_message(self.now + 86400) if found else ""
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_run_that_was_killed_is_the_one_without_an_end(host: Host) -> None:
     )
     assert host.lines()[-1].endswith("numa 1            did not end, left base, numa, cat")
     found = history_file.load_unfinished_run(host.store)
-    assert found and ", unless it still goes on: " in found.sentence(host.now + 60)
+    assert found and ", unless it still goes on: " in found.unfinished_message(host.now + 60)
     assert history_file.load_requested_layers(host.store) == ALL
     host.site()
     assert host.unfinished() == ""
@@ -284,7 +284,7 @@ def test_an_environment_that_says_something_else_says_nothing(host: Host, text: 
     host.patch.setenv(run.ORIGIN, text)
     host.patch.setenv("SUDO_USER", "anna")
     host.site(BALANCING)
-    assert host.runs()[0].who() == "anna"
+    assert host.runs()[0].starter_name() == "anna"
 
 
 def test_names_cannot_command_a_terminal(host: Host) -> None:

@@ -116,7 +116,7 @@ def test_both_gone_though_requests_are_stored(ledger: Ledger) -> None:
     converge_knobs([StoredRequests(ledger.store, {"x/x": {}})], ledger)
     for turn in (0, 1):
         file(ledger, turn).unlink()
-    assert ledger.is_lost()
+    assert ledger.has_lost_originals()
     with pytest.raises(TuningError, match=r"ledger\.json is gone\. .*there is no whole copy"):
         ledger.load_originals()
 

@@ -68,7 +68,7 @@ def test_every_option_is_read() -> None:
 
 def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
     request: ResctrlRequest = parse_request([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
-    assert request.named() == {"new"}
+    assert request.present_names() == {"new"}
     assert [one.present for one in request.groups] == [False, True]
     assert (request.purge, request.default.name) == ("own", "default")
 
@@ -79,7 +79,7 @@ def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
 @given(st.sets(st.sampled_from(IDS), min_size=1), st.booleans())
 def test_a_key_names_the_domains_of_its_list_and_all_names_the_others(ids: set[int], rest: bool) -> None:
     raw = {format_cpulist(ids): 2, **({"all": 1} if rest else {})}
-    table = group(mb=raw).throttle["MB"].expand(IDS, "here")
+    table = group(mb=raw).throttle["MB"].values_by_domain(IDS, "here")
     assert table == {**(dict.fromkeys(IDS, 8) if rest else {}), **dict.fromkeys(ids, 16)}
 
 
@@ -102,7 +102,7 @@ def test_yaml_may_make_numbers_of_keys() -> None:
 def test_an_id_this_host_does_not_have_is_refused_with_those_it_has() -> None:
     table = group(mb={"8": 1}).throttle["MB"]
     with pytest.raises(BadRequest, match=r"here: there is no L3 domain 8 on this host, only 0-7,16-23; ids have holes"):
-        table.expand(IDS, "here")
+        table.values_by_domain(IDS, "here")
 
 
 @pytest.mark.parametrize("key", ["", ",", "ALL", "0-", "3-1", "a", None, False])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Gives knobs their wanted values, all or nothing: differences, check mode, read-back, and rollback on a failure."""
+"""Gives knobs their wanted settings, all or nothing: differences, check mode, read-back, and rollback on a failure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Outcome:
-    """The changes that a run made, or would make in a check, and its remarks."""
+    """The changes that a run made, or would make in check mode, and remarks for the user."""
 
     def __init__(self, changes: list[Change], remarks: list[str]) -> None:
         self.changes = changes
         self.remarks = remarks
 
     def to_diff(self) -> dict[str, Settings]:
-        """Return the value of each changed address before the first and after the last change of it."""
+        """Return the first value before and the last value after the run for each changed address."""
         before: Settings = {}
         for change in self.changes:
             before.setdefault(change.address, change.before)
@@ -37,13 +37,13 @@ class Outcome:
 
 
 class LedgerNotUpdated(TuningError):
-    """All changes were made, and then the ledger could not be updated: it still has originals that were restored."""
+    """All changes were made, but the ledger still lists originals that were restored."""
 
     def __init__(self, reasons: Sequence[str], outcome: Outcome) -> None:
         made = f"The {len(outcome.changes)} changes of this run stay" if outcome.changes else "Nothing was changed"
         super().__init__(
-            f"{' '.join(reasons)} {made}, and what was put back stays in the record until a later run writes it down: "
-            "mend that and run this again.",
+            f"{' '.join(reasons)} {made}, but the record still lists originals that were put back. Repair the record "
+            "and run this again.",
             changed=bool(outcome.changes),
             diff=outcome.to_diff(),
             remarks=outcome.remarks,
@@ -52,7 +52,7 @@ class LedgerNotUpdated(TuningError):
 
 
 def find_differences(knob: Knob, wanted: Settings, found: Settings) -> list[Change]:
-    """Return the changes that make ``found`` equal to ``wanted``; addresses that are only in ``found`` are left out."""
+    """Return the changes that turn the settings ``found`` into ``wanted``; other addresses are left out."""
     return [
         Change(address, found.get(address), value)
         for address, value in wanted.items()
@@ -61,12 +61,12 @@ def find_differences(knob: Knob, wanted: Settings, found: Settings) -> list[Chan
 
 
 def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -> Outcome:
-    """Give every knob its wanted settings, all or nothing; with ``check``, only return what would change.
+    """Give every knob its wanted settings, all or nothing; with ``check``, only return the changes to make.
 
-    The original of each address is on the disk, in the ledger, before the first write to that address. Nothing is
-    written if a knob could not record afterwards what it has to. Each write is proven by a read-back. If a knob fails,
-    the changes of this run are rolled back, the latest first, and the error is raised again with a sentence on the
-    state of the host. LedgerNotUpdated is raised if only the ledger could not be updated in the end.
+    The ledger has the original of an address on the disk before the first write to that address. A read-back proves
+    each write. If a knob fails, the changes of this run are rolled back, the latest first, and the error is raised
+    again with a sentence on the state of the host. Raises TuningError before the first write if a record cannot be
+    written, and LedgerNotUpdated if all settings are made but the ledger could not be updated at the end.
     """
     changes: list[Change] = []
     remarks: list[str] = []
@@ -92,7 +92,7 @@ def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -
                 changes += todo
                 remarks += knob.list_remarks()
         except BaseException as error:
-            # After a bug or a signal a host is half changed, too, just as after a refusal of the kernel.
+            # A bug or a signal leaves the host half changed, just as a refusal of the kernel does.
             _restore_before(done, error)
             raise
         outcome = Outcome(changes, remarks)
@@ -102,7 +102,7 @@ def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -
 
 
 def _finish_all(knobs: Sequence[Knob], outcome: Outcome) -> None:
-    """Finish the run of every knob, after all are proven. LedgerNotUpdated if one of them cannot record that."""
+    """Finish the run of every knob; raise LedgerNotUpdated if a knob cannot record the end of its run."""
     reasons = []
     for knob in knobs:
         try:
@@ -133,9 +133,10 @@ def _quote_value(value: str | None) -> str:
 
 
 def _restore_before(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:
-    """Restore the value before this run at every address that it has changed, and add to the error how that went.
+    """Restore the settings from before this run, and add the result of that to the error.
 
-    An address that cannot be restored keeps no other from it. Unrestored names all that are left.
+    Every address is tried, even after another address could not be restored. Unrestored names all addresses that
+    failed.
     """
     unreachable: list[str] = []
     failures: list[str] = []
@@ -155,7 +156,7 @@ def _restore_before(done: Sequence[tuple[Knob, list[Change]]], error: BaseExcept
 
 
 def _restore_knob(knob: Knob, before: Settings) -> list[str]:
-    """Restore the settings of a knob, one by one where that fails for all at once; return a sentence for each left."""
+    """Restore settings of a knob together, or one by one if that fails; return a sentence for each failure."""
     failures = []
     try:
         with knob.hold_lock():

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A knob is a mapping that the kernel owns: every setting has an address and a value.
+"""The protocol of knobs: a knob is a kind of setting, whose addresses have values that the kernel owns.
 
-A knob knows how to expand what was asked into a wanted mapping, how to read any of its addresses, and in which order to
-write differences. All else is written once for all knobs: difference, check mode, read-back and the way back in
-converge.py, originals in ledger.py, what holds after a boot in desired.py.
+A knob expands a request into the wanted settings, reads any of its addresses, and writes changes in an order that the
+kernel accepts. All other steps are written once for all knobs: differences, check mode, read-back and rollback in
+converge.py, originals in ledger.py, and the settings after a boot in stored_requests.py.
 
-An address is a text such as ``resctrl:draft/L3/0``; a value is the text the kernel would show, None for "is not there".
+An address is a text such as ``resctrl:draft/L3/0``; a value is the text that the kernel shows, None if it shows none.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from typing import Optional, Union
 
     Settings = dict[str, Optional[str]]
-    #: What a setting is, the unit that its places are counted in, and its place.
+    #: The noun for a setting, the unit of its place such as "CPU", and its place, such as the number of the CPU.
     Words = tuple[str, str, Optional[Union[int, str]]]
 
-#: The unit of places that a report also tells the CCDs of.
+#: The unit of places for which a report also names the CCDs.
 L3_DOMAIN = "L3 domain"
 
 
 class Change:
-    """One difference between the wanted and the found mapping."""
+    """One difference between the wanted and the present settings."""
 
     __slots__ = ("address", "after", "before")
 
@@ -40,12 +40,12 @@ class Change:
 
 
 class Knob:
-    """The protocol. A knob of its own overrides wanted, read and write; the rest has defaults that suit most.
+    """The base class of knobs; a knob overrides wanted_settings, read_settings and write_changes.
 
-    ``prefix`` begins its addresses. ``lasting`` says that a setting outlives a reboot, as a boot parameter does; the
-    ledger keeps the original of such a one for longer. ``in_hardware`` says that it outlives a kernel that starts the
-    next one (kexec), as a register does. ``remembered`` is False for what has no original to go back to,
-    and ``recorded`` where a lost ledger is no hindrance: for files of ours, which nothing was before.
+    ``prefix`` begins its addresses. ``outlives_reboot`` means that its settings survive a reboot, as boot parameters
+    do, and ``outlives_kexec`` that they survive a kernel that starts the next one (kexec), as registers do; the ledger
+    keeps their originals as long. ``has_originals`` is False for settings that nothing needs to restore.
+    ``needs_ledger`` is False for files that only this collection writes: they can be changed though the ledger is lost.
     """
 
     prefix = ""
@@ -53,95 +53,97 @@ class Knob:
     outlives_kexec = False
     has_originals = True
     needs_ledger = True
+    #: Remarks of the last run, filled by knobs that have any.
+    _remarks: Sequence[str] = ()
 
     def wanted_settings(self) -> Settings:
-        """Return the mapping to have. Raises BadRequest before anything is written when this host cannot have it."""
-        raise TypeError("a knob must want")
+        """Return the settings of the request. Raises BadRequest, before any write, if this host cannot have them."""
+        raise TypeError("a knob must have wanted settings")
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return the present value of each address, None for one that is not there. Works for every own address."""
-        raise TypeError("a knob must read")
+        """Return the present value of each address of this knob, None for an address without a value."""
+        raise TypeError("a knob must read settings")
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Make changes, in an order that the kernel accepts."""
-        raise TypeError("a knob must write")
+        """Write changes, in an order that the kernel accepts."""
+        raise TypeError("a knob must write changes")
 
     def read_live_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return the values in force, where those differ from the configured ones that read returns."""
+        """Return the values in force, which may differ from the configured ones that read_settings returns."""
         return self.read_settings(addresses)
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Return whether two values mean the same; for values that the kernel rounds."""
+        """Return whether two values mean the same, as for values that the kernel rounds."""
         return wanted == found
 
     def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
-        """Return whether a value that live returned means the same as the wanted one.
+        """Return whether a value of read_live_settings means the same as the wanted value.
 
-        For a knob whose ``same`` looks at more than two values, such as at every boot entry.
+        It differs from values_equal for a knob that compares more than two values there, such as those of all boot entries.
         """
         return self.values_equal(address, wanted, live)
 
     def stale_reason(self, address: str, wanted: str | None) -> str:
-        """Return why a setting that reads as wanted is not the same all the same; an empty text where it is."""
+        """Return why a setting that reads as wanted still needs a write; an empty text if it needs none."""
         return ""
 
     def owns_address(self, address: str) -> bool:
-        """Return whether an address is this knob's."""
+        """Return whether an address belongs to this knob."""
         return address.startswith(f"{self.prefix}:")
 
     def holder_address(self, address: str) -> str | None:
-        """Return the address of the thing that holds this setting and takes it along when it goes."""
+        """Return the address of the object that a setting belongs to and ends with, as a mask with its group."""
         return None
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return why a setting can be neither read nor written now, as with an offline CPU; None where it can."""
+        """Return why a setting can be neither read nor written now, as with an offline CPU; None if it can."""
         return None
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """Return the originals that cannot be put back now, each with the reason."""
+        """Return the originals that cannot be restored now, each with the reason."""
         reasons = {address: self.unreachable_reason(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
 
     def companion_settings(self, changes: Sequence[Change]) -> Settings:
-        """Return settings of other knobs, with their present values, that the kernel loses when these changes are made.
+        """Return settings of other knobs, with their present values, that the kernel discards with these changes.
 
-        The ledger remembers them too: by the turn of those knobs it would be too late.
+        The ledger stores them together with the originals, because those knobs run later, when their values are lost.
         """
         return {}
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
-        """Return the originals that mean nothing any more, each with a sentence: what held them is another one now."""
+        """Return the originals that need no restoring any more, each with the reason, such as a removed group."""
         return {}
 
     def list_marked_addresses(self) -> Iterable[str]:
-        """Return addresses that show by themselves that we made them, for an undo whose originals are lost."""
+        """Return addresses that bear a mark of this collection, for an undo whose originals are lost."""
         return ()
 
     def settings_to_restore(self, originals: Settings) -> Settings:
-        """Return what an undo makes of originals: these, unless the host itself tells better what is not ours.
+        """Return the settings that an undo restores: the originals, or better ones that the host itself shows.
 
-        It may add settings of ours that the ledger does not know.
+        It may add settings of this collection that the ledger does not know.
         """
         return originals
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Keep other programs that follow the kernel's locking rules away from the first read to the last."""
+        """Hold the lock that the kernel's documentation prescribes, from the first read to the last write."""
         yield
 
     def list_remarks(self) -> list[str]:
-        """Return sentences that the person should read though nothing failed."""
-        return []
+        """Return sentences that the user should read though nothing failed."""
+        return list(self._remarks)
 
     def module_facts(self) -> dict[str, object]:
-        """Return what else a module should return, such as whether a reboot is required."""
+        """Return more return values of the module, such as whether a reboot is required."""
         return {}
 
     def require_writable_record(self) -> None:
-        """Raise TuningError where what this knob records beside its originals could not be written.
+        """Raise TuningError if a record of this knob other than its originals could not be written.
 
-        Called before the first change of a run, with the ledger locked, and in a check.
+        It is called before the first change of a run, with the ledger locked, and in check mode.
         """
 
     def finish_run(self) -> None:
-        """Called when every knob of the run is proven, with the ledger still locked."""
+        """Record the end of a run. It is called when every knob of the run is proven, with the ledger still locked."""

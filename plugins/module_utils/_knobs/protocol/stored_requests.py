@@ -4,8 +4,8 @@
 
 """The stored requests, which the boot service applies at every boot.
 
-A request is stored as it was written, in roles and amounts, and planned anew at each boot, because ids move. It is kept
-under the name of its knob and a label, so that a later request with the same label replaces it.
+A request is stored as the user wrote it, in roles and amounts, and each boot plans it anew, because ids of CPUs and
+domains may change. A later request of the same knob with the same label replaces it.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ if TYPE_CHECKING:
 
 SHAPE = {"intent": dict, "requests": {ANY: dict}}
 INTENT = "desired:intent"
-#: What to do about a damaged file where this host is to stay tuned.
-STORE_ANEW = "Move it away, and run site.yml, which stores it anew."
+#: The way out of a damaged file on a host that is to stay tuned.
+STORE_ANEW = "Move it away, and run site.yml, which stores the requests anew."
 
 
 def load_stored_requests(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the stored intent, and the stored options by "KNOB/LABEL".
 
-    Raises TuningError where they cannot be read; ``way_out`` is what it says to do about a damaged file.
+    Raises TuningError if the file is damaged; ``way_out`` is the sentence that says what to do about that.
     """
     try:
         data = store.load_document(REQUESTS, SHAPE)
     except Damaged as error:
-        raise TuningError(f"{error} It holds what the boot service applies. Nothing was changed. {way_out}") from None
+        raise TuningError(
+            f"{error} The file holds what the boot service applies. Nothing was changed. {way_out}"
+        ) from None
     return data.get("intent", {}), data.get("requests", {})
 
 
 class StoredRequests(Knob):
-    """The stored requests, as a knob: so storing has a check, a diff and an undo like any other setting."""
+    """The stored requests as a knob, so that storing has check mode, diff mode and rollback as a setting has."""
 
     prefix = "desired"
     has_originals = False
 
     def __init__(self, store: Store, wanted: dict[str, Any]) -> None:
-        """``wanted`` maps "intent" or "KNOB/LABEL" to plain data, or to None to remove it."""
+        """``wanted`` maps "intent" or "KNOB/LABEL" to plain data to store, or to None to remove it."""
         self.store = store
         self._wanted = {f"desired:{name}": _format_json(value) for name, value in wanted.items()}
 
     def wanted_settings(self) -> Settings:
-        """Return what to store."""
         return dict(self._wanted)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what is stored."""
         intent, requests = load_stored_requests(self.store)
-        found = {f"desired:{name}": _format_json(options) for name, options in requests.items()}
-        found[INTENT] = _format_json(intent or None)
-        return {address: found.get(address) for address in addresses}
+        stored = {f"desired:{name}": _format_json(options) for name, options in requests.items()}
+        stored[INTENT] = _format_json(intent or None)
+        return {address: stored.get(address) for address in addresses}
 
     def require_writable_record(self) -> None:
-        """Raise TuningError where the requests can be read or written no more, before the kernel has what they ask."""
+        """Raise TuningError if the requests could not be stored after their settings are made."""
         if self.read_settings(self._wanted) != self._wanted:
             self.store.require_writable()
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Store all changes at once."""
+        """Write all changed requests at once."""
         import json
 
         intent, requests = load_stored_requests(self.store)
@@ -87,7 +87,7 @@ class StoredRequests(Knob):
 
 
 def _format_json(value: object) -> str | None:
-    # Imported here, as in the store, because it takes longer than most of the engine.
+    # Imported here because the import of json takes longer than that of most of the engine.
     import json
 
     return None if value is None else json.dumps(value, sort_keys=True)

@@ -42,7 +42,7 @@ class LedgerNotUpdated(TuningError):
     def __init__(self, reasons: Sequence[str], outcome: Outcome) -> None:
         made = f"The {len(outcome.changes)} changes of this run stay" if outcome.changes else "Nothing was changed"
         super().__init__(
-            f"{' '.join(reasons)} {made}, but the record still lists originals that were put back. Repair the record "
+            f"{' '.join(reasons)} {made}, and the record still lists originals that were put back. Repair the record "
             "and run this again.",
             changed=bool(outcome.changes),
             diff=outcome.to_diff(),

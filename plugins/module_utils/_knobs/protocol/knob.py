@@ -79,7 +79,7 @@ class Knob:
     def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
         """Return whether a value of read_live_settings means the same as the wanted value.
 
-        It differs from values_equal for a knob that compares more than two values there, such as those of all boot entries.
+        A knob overrides it if its values_equal compares more than two values, such as those of all boot entries.
         """
         return self.values_equal(address, wanted, live)
 

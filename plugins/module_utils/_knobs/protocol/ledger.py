@@ -150,7 +150,7 @@ class Ledger:
                 reasons.append(str(error))
         # The second file may be missing: an older version of the collection wrote only the first one.
         if not self.store.has_file(FILES[0]) and (whole or reasons or self.store.has_file(REQUESTS)):
-            reasons.append(f"{self.store.file_path(FILES[0])} is missing.")
+            reasons.append(f"{self.store.file_path(FILES[0])} is gone.")
         return whole, reasons
 
     def _load_data(self) -> dict[str, dict]:  # type: ignore[type-arg]

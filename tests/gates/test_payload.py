@@ -34,6 +34,7 @@ BEFORE = {
     "epyc_restore": 419.2,
     "epyc_verify": 540.4,
     "gateway_member": 205.0,
+    "gateway_service": 209.1,
     "gguf_info": 219.8,
     "hugepages": 274.3,
     "irq_affinity": 272.5,

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.sovereign.epyc.plugins.filter import gateway_kept, gateway_plan
+from ansible_collections.sovereign.epyc.plugins.filter import gateway_plan
 
 PLAN = gateway_plan.FilterModule().filters()["gateway_plan"]
-KEPT = gateway_kept.FilterModule().filters()["gateway_kept"]
 HASH = hashlib.sha256(b"key").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()
 SETTINGS = {
@@ -290,14 +289,6 @@ def test_gateways_that_do_not_reach_each_other_are_refused(own: str, others: lis
 def test_a_hundred_hosts() -> None:
     hosts = [host(f"h{n}", instance(host=f"10.0.1.{n}")) for n in range(100)]
     assert len(servers(*hosts)["chat"]) == 100
-
-
-def test_who_is_out_of_service_has_the_address_of_the_plan() -> None:
-    """HAProxy would go on with the port of the file. A server that is gone is left out."""
-    line = "4 model_chat 1 h1:a 10.9.9.9 2 1 100 100 0 0 0 0 0 0 0 0 - 8000 -"
-    models = plan(host("h1", instance(host="10.0.0.7", port=8081)))["models"]
-    made = KEPT(f"1\n# names\n{line}\n{line.replace('h1:a', 'h9:a')}\n", models).splitlines()
-    assert made[2:] == [line.replace("10.9.9.9", "10.0.0.7").replace("8000", "8081")]
 
 
 def test_instances_of_vllm_are_servers_too() -> None:

@@ -67,6 +67,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "epyc_recommend_info": {"models": [MODEL]},
     "epyc_last_run": {"inputs": "a"},
     "gateway_member": {"host": "epyc-07", "state": "drain"},
+    "gateway_service": {"service": "haproxy", "configuration": "global"},
     "gguf_info": {"model": MODEL},
     "hugepages": {"pools": [{"node": "0", "pages": 4}]},
     "irq_affinity": {"cpus": "0"},

@@ -237,12 +237,12 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Repair drift in the layers of some roles; exit code 2 where a setting stays wrong."""
     from ._serving.unit import drift
 
-    outcome = repair.repair_drift(KernelFS(), Store(), roles, look=drift.of_host)
+    outcome = repair.repair_drift(KernelFS(), Store(), roles, check_host=drift.of_host)
     if as_json:
         print_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
-        print_lines(*outcome.lines())
-    return 0 if outcome.clean else 2
+        print_lines(*outcome.format_lines())
+    return 0 if outcome.is_clean else 2
 
 
 def restore_after_trial(as_json: bool) -> int:

@@ -119,13 +119,15 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     """Repair, and return the module's result."""
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
-    look = partial(drift.of_host, **requested.parse_requested_option(params))
-    outcome = repair_drift(KernelFS(read_only=check), store, params["roles"], params["most"], check, look=look)
+    check_host = partial(drift.of_host, **requested.parse_requested_option(params))
+    outcome = repair_drift(
+        KernelFS(read_only=check), store, params["roles"], params["most"], check, check_host=check_host
+    )
     return {
         "changed": bool(outcome.changes or (check and outcome.repaired)),
-        "clean": outcome.clean,
+        "clean": outcome.is_clean,
         **outcome.to_dict(),
-        "lines": outcome.lines(),
+        "lines": outcome.format_lines(),
         "coverage": outcome.coverage,
         "diff": {
             "before": {change.address: change.before for change in outcome.changes},

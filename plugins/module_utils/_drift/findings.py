@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Verdicts grouped into findings: settings that differ alike in many places are one finding with one repair.
+"""Verdicts grouped into findings: settings that differ in the same way in many places are one finding with one repair.
 
-A boot service that is not enabled is one finding too, though every setting is lost at the next boot.
+A boot service that is not enabled is one finding too, though the next boot then loses every setting.
 """
 
 from __future__ import annotations
 
 from .._io.paths import BOOT_SERVICE
-from .._knobs.address_kinds import BOOT, LAYER_TITLES, LLAMA, OTHER, RUN, find_kind
+from .._knobs.address_kinds import BOOT, LAYER_TITLES, LLAMA, OTHER, RUN, find_kind, format_plural
 from .._knobs.catalogue import KNOBS, ROLES, find_row
 from .._knobs.managed_units import BETWEEN_STATES
 from .._knobs.protocol.knob import L3_DOMAIN
@@ -32,9 +32,9 @@ STATUSES = (OK, UNSUPPORTED, UNKNOWN, DRIFT)
 #: Layer -> its name for people, in the order of a report.
 LAYERS = {RUN: LAYER_TITLES[RUN], **{row.name: row.title for row in KNOBS.values()}, **LAYER_TITLES}
 LAYER_ORDER = list(LAYERS)
-#: The address of a ledger of which no undamaged file is left. No run can repair that.
+#: The address of a ledger without an undamaged file. No run can repair such a ledger.
 LOST_LEDGER = "ledger:lost"
-#: The address by which the module epyc_engine names whether the boot service is enabled.
+#: The address under which the module epyc_engine reports whether the boot service is enabled.
 SERVICE_ENABLED = f"engine:{BOOT_SERVICE}/enabled"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
 APPLY_COMMAND = "sovereign-epyc apply"
@@ -92,7 +92,7 @@ def layer_of_address(address: str) -> str:
 def setting_status(verdict: Verdict) -> str:
     """Return the status of a setting.
 
-    A setting that is lost only with a failing boot service is ok: the boot service has a finding of its own.
+    A setting that only a failing boot service would lose is ok: the boot service has a finding of its own.
     """
     if not verdict.supported:
         return UNSUPPORTED
@@ -102,7 +102,7 @@ def setting_status(verdict: Verdict) -> str:
 
 
 def count_lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
-    """Return how many settings the next boot loses, where ``boot`` is why the boot service will not apply them.
+    """Return how many settings the next boot loses; ``boot`` is why the boot service will fail, "" if it will work.
 
     Unknown settings count too, except where they are not supported or outlive a boot by themselves.
     """
@@ -132,10 +132,10 @@ def sum_layer_counts(coverage: Mapping[str, Mapping[str, int]]) -> dict[str, int
 
 
 def group_into_findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
-    """Return the findings that verdicts make, sorted by layer.
+    """Return the findings of verdicts, sorted by layer.
 
-    ``boot`` is why nothing is applied at boot, "" where the boot service works. ``host`` provides the CCDs of L3
-    domains and the roles of CPUs; without it, both are left out.
+    ``boot`` is why the boot service will fail, "" if it will work. ``host`` provides the CCDs of L3 domains and the
+    roles of CPUs; without ``host``, both are left out.
     """
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     verdicts = list(verdicts)
@@ -157,7 +157,7 @@ def _report_order(finding: Finding) -> tuple[object, ...]:
 def _grouping_key(verdict: Verdict) -> tuple[object, ...]:
     what, unit, dummy = words.describe_address(verdict.address)
     key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
-    # Where each address has a value of its own, different values do not make different findings.
+    # Settings whose value differs by address anyway are one finding, whatever their values are.
     row = find_row(verdict.address) or find_kind(verdict.address)
     if row and row.each_its_own_value:
         return key
@@ -169,7 +169,7 @@ def _boot_service_finding(boot: str, lost: int) -> Finding:
     finding.where = BOOT_SERVICE
     finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
     finding.persistent = DRIFT
-    finding.reason = f"{boot}. Without it, {lost} setting{'' if lost == 1 else 's'} will not be made again at boot"
+    finding.reason = f"{boot}. Without it, {lost} {format_plural('setting', lost)} will not be made again at boot"
     finding.role, finding.variables = "base", ["epyc_base_state"]
     finding.repair = f"{SITE} --tags base"
     finding.addresses = [f"boot:{BOOT_SERVICE}"]
@@ -177,7 +177,7 @@ def _boot_service_finding(boot: str, lost: int) -> Finding:
 
 
 class _FindingBuilder:
-    """Builds findings. The CCDs of the host and the roles of its CPUs are read when first needed."""
+    """Builds findings. The CCDs of the host and the roles of its CPUs are read at their first use."""
 
     def __init__(self, host: Host | None) -> None:
         self.host = host
@@ -187,29 +187,27 @@ class _FindingBuilder:
     def build_finding(self, members: Sequence[Verdict]) -> Finding:
         first = members[0]
         what, unit, dummy = words.describe_address(first.address)
-        places = [
-            place for place in (words.describe_address(verdict.address)[2] for verdict in members) if place is not None
-        ]
+        places = [words.describe_address(verdict.address)[2] for verdict in members]
         finding = Finding(layer_of_address(first.address), what, setting_status(first))
-        finding.where = words.format_location(unit, places, self.ccd_by_l3_domain() if unit == L3_DOMAIN else None)
-        finding.wanted = _format_values(members, "wanted")
-        finding.found = _format_values(members, "found")
-        finding.at_boot = _format_values(members, "at_boot")
-        finding.live, finding.persistent = first.live, first.persistent
-        finding.pending_reboot = first.pending_reboot
-        finding.reason = first.reason
-        finding.request = first.request
+        finding.where = words.format_location(
+            unit,
+            [place for place in places if place is not None],
+            self.ccd_by_l3_domain() if unit == L3_DOMAIN else None,
+        )
+        for name in ("wanted", "found", "at_boot"):
+            setattr(finding, name, _format_values(members, name))
+        for name in ("live", "persistent", "pending_reboot", "reason", "request"):
+            setattr(finding, name, getattr(first, name))
         finding.addresses = [verdict.address for verdict in members]
         if finding.layer == RUN:
-            # The reason says everything about a run that did not end.
+            # A run that did not end is no setting with values: its reason is the whole finding.
             finding.what, finding.reason, finding.repair = first.reason, "", SITE
             finding.wanted = finding.found = finding.at_boot = ""
             return finding
         if finding.layer == LLAMA:
             finding.role, finding.variables, finding.repair = repair_of_unit(first.address)
             if first.found in BETWEEN_STATES:
-                # A unit that is being started or stopped needs no repair; its reason says so.
-                finding.repair = ""
+                finding.repair = ""  # systemd is starting or stopping the unit, so no repair is needed.
             return finding
         finding.role = ROLES.get(first.request, "")
         names = (
@@ -239,12 +237,12 @@ def _build_cpu_role_lookup(host: Host) -> RoleOf:
     try:
         roles = {cpu: role for role in ROLES for cpu in getattr(host.plan, role)}
     except TuningError:
-        roles = {}  # An intent that does not fit has a finding of its own; without roles, no variable is named.
+        roles = {}  # An intent that does not fit the host has a finding of its own, so here no variable is named.
     return roles.get
 
 
 def _format_values(members: Sequence[Verdict], name: str) -> str:
-    """Return the common value of verdicts, or each value with its place where the values differ."""
+    """Return the common value of verdicts; where the values differ, each place with its value."""
     texts = {verdict.address: words.format_value(verdict.address, getattr(verdict, name)) for verdict in members}
     if len(set(texts.values())) == 1 or not members:
         return texts[members[0].address]

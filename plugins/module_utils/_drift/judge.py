@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares every requested setting with the host, and makes a verdict for each address."""
+"""Verdicts on requested settings: each address of a request is compared with the host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def judge_requests(
         reason = boot if is_stored else NOT_STORED
         for verdict in _judge_request(host, name, request, options, reason, remarks):
             verdict.lost_with_service = verdict.lost_with_service and is_stored
-            # A verdict on a whole request replaces no other verdict.
+            # Verdicts on whole requests have addresses in common, so their reasons keep them apart.
             subject = "" if is_single_setting(verdict.address) else f"{request}: {verdict.reason}"
             by_address[subject, verdict.address] = verdict
     return list(by_address.values())
@@ -50,12 +50,12 @@ def judge_requests(
 def judge_offline_roles(host: Host) -> list[Verdict]:
     """Return a drift verdict on each role that lacks CPUs because they are offline.
 
-    The settings themselves are as planned then, since the plan gives no offline CPU to a role.
+    No other verdict shows such CPUs: the plan gives no offline CPU to a role, so all settings are as planned.
     """
     try:
         cpus_by_role = host.plan.cpus_if_all_online if host.topology.offline else {}
     except TuningError:
-        return []  # Requests that need the plan have verdicts with the reason.
+        return []  # Where the plan is impossible, each request that needs the plan has a verdict with the reason.
     verdicts = []
     for role, cpus in cpus_by_role.items():
         verdict = Verdict("", f"{PLAN}:{role}", format_cpulist(cpus))
@@ -67,14 +67,14 @@ def judge_offline_roles(host: Host) -> list[Verdict]:
 
 
 def waits_for_reboot(verdict: Verdict) -> bool:
-    """Return True if only a reboot puts a setting in force; a daemon, for example, is restarted instead."""
+    """Return True if a setting waits for a reboot of the host; a setting of a daemon waits only for its restart."""
     row = find_row(verdict.address)
     return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
 def not_applied_at_boot_reason(host: Host) -> str:
     """Return why the boot service will apply nothing at the next boot; "" if it will."""
-    # The link of a masked service leads to /dev/null, which reads as empty.
+    # The link of a masked service leads to /dev/null, so its text is empty.
     if not host.fs.read_if_present(BOOT_SERVICE_LINK):
         return f"{BOOT_SERVICE} is not enabled; the role sovereign.epyc.epyc_base installs it"
     line = (host.fs.read_if_present(HOST_TOOL) or "").partition("\n")[0]
@@ -102,12 +102,12 @@ def _judge_request(
             except TuningError as error:
                 verdicts.append(unknown_verdict(request, whole, str(error)))
     except BadRequest as error:
-        # A run applies a request as a whole, so a refused request has one verdict in place of those on its settings.
+        # A run applies a request as a whole, so a refused request has one verdict and none on its settings.
         refused = unknown_verdict(request, whole, str(error))
         refused.supported = False
         return [refused]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Only an edited file has such options, because modules check options before they store them.
+        # Somebody has edited the file of stored requests: modules validate options before they store them.
         reason = f"the stored options cannot be used ({type(error).__name__}: {error}); site.yml stores them anew"
         return [unknown_verdict(request, whole, reason)]
     return verdicts

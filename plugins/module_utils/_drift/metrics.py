@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 SETTINGS = "sovereign_epyc_settings"
 DRIFT = "sovereign_epyc_drift"
+SUCCESS = "sovereign_epyc_check_success"
 HELP = {
     SETTINGS: "Settings of a layer by status.",
-    DRIFT: "Something that is not as configured: drift, unknown, or not supported here.",
-    "sovereign_epyc_check_success": "Whether the check could be made.",
+    DRIFT: "A setting that is not as configured: drift, unknown, or not supported here.",
+    SUCCESS: "Whether the check could be made.",
     "sovereign_epyc_hosts": "Hosts by state.",
     "sovereign_epyc_host_state": "The state of a host: unreachable, failed, drift, unknown or clean.",
 }
@@ -33,9 +34,9 @@ Sample = tuple["Mapping[str, str]", float]
 
 
 def render_metrics(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] | None = None) -> str:
-    """Return the text of metrics, each a name with samples of labels and value, in the order given.
+    """Return the text of metrics in their order; a family is a name with samples, each of labels and a value.
 
-    ``texts`` has the help text of each metric; without it, HELP is used.
+    ``texts`` has the help text of each metric; without ``texts``, HELP is used.
     """
     lines = []
     for name, samples in families.items():
@@ -69,7 +70,7 @@ def render_host_metrics(
     """Return the text of the metrics of one host; ``more`` are further metrics, with their help in ``texts``."""
     return render_metrics(
         {
-            "sovereign_epyc_check_success": [({}, 1)],
+            SUCCESS: [({}, 1)],
             SETTINGS: make_settings_samples(coverage),
             DRIFT: [make_finding_sample(finding.to_dict()) for finding in findings],
             **more,
@@ -80,17 +81,20 @@ def render_host_metrics(
 
 def render_failed_check() -> str:
     """Return the text of the metrics of a host whose check failed."""
-    return render_metrics({"sovereign_epyc_check_success": [({}, 0)]})
+    return render_metrics({SUCCESS: [({}, 0)]})
 
 
 def parse_findings(text: str) -> list[dict[str, str]] | None:
-    """Return the labels of each finding in the metrics of a host, with their escapes; None where its check failed."""
+    """Return the labels of each finding in the metrics of a host; None where the check of the host failed.
+
+    The values of labels still have their escapes.
+    """
     # Imported here because only the agent reads metrics.
     import re
 
-    # Other than splitlines(), a newline alone ends a metric: labels may contain other separators.
+    # splitlines() would also split at other separators, which labels may contain.
     lines = text.split("\n")
-    if "sovereign_epyc_check_success 1" not in lines:
+    if f"{SUCCESS} 1" not in lines:
         return None
     label = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
     return [dict(label.findall(line)) for line in lines if line.startswith(f"{DRIFT}{{")]
@@ -105,7 +109,7 @@ def _format_labels(labels: Mapping[str, str]) -> str:
 def _escape_label(text: str) -> str:
     """Return the value of a label, escaped.
 
-    The format has escapes for a backslash, a quote and a newline only. Other unprintable characters are replaced by a
-    readable escape, since some readers take one for the end of a line.
+    The format has escapes for a backslash, a quote and a newline only. Other unprintable characters are replaced by
+    readable escapes, because some of them end a line for some readers.
     """
     return escape_lines(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

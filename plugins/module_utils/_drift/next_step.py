@@ -4,7 +4,7 @@
 
 """The repair of a finding as a sentence: which playbook to run, or which command on the host.
 
-This is apart from words.py because modules that check units only would otherwise load the words of all settings.
+This file is apart from words.py, so that modules that only check units need not load the words of all settings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def describe_step(repair: str) -> str:
 
 
 def step_to_sentence(step: str) -> str:
-    """Return a step with a capital and a full stop; "" for no step."""
+    """Return a step as a sentence, with a capital and a full stop; "" for no step."""
     return f"{step[:1].upper()}{step[1:]}." if step else ""
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the variable of the inventory that decides on a setting."""
+"""Finds the variable of the inventory that decides the value of a setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def deciding_variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
-    """Return the variable that decides on a setting; "" where no variable of a role does.
+    """Return the variable that decides the value of a setting; "" where no variable of a role decides the value.
 
     ``role_of`` returns the role of a CPU in the plan: frequencies and prefetchers have a variable for each role.
     """

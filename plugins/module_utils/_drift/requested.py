@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the layers of site.yml that a host should have, but of which no request is stored there.
+"""Finds the layers of site.yml that a host should have, but of which no request is stored on the host.
 
-A layer may rightly store nothing, so only these layers can be missing:
+Some layers store nothing on some hosts, so only these layers count as missing:
 
-- a layer that the caller names, unless it sets something for roles of CPUs only, and none of these has CPUs here;
-- where the caller names no layers, those of the newest run of site.yml that store something on every host.
+- a layer that the caller names, unless it only concerns roles of CPUs that have no CPUs on this host;
+- where the caller names no layers: a layer of the newest run of site.yml that stores something on every host.
 
 The layers prerequisites, bios, bios_check and llama store no request. The layer base is missing where the boot service
 is not enabled.
@@ -29,21 +29,19 @@ if TYPE_CHECKING:
     from .._host.host import Host
     from .._io.store import Store
 
-    #: Layer of site.yml -> the roles of CPUs that it sets something for; empty where roles do not matter.
+    #: Layer of site.yml -> the roles of CPUs for which it sets something; empty for a layer that concerns every host.
     Layers = Mapping[str, Sequence[str]]
 
 #: Layer of site.yml -> the requests that it may store.
 REQUESTS_OF_LAYER: dict[str, list[str]] = {}
 for _request, _layer in ROLES.items():
     REQUESTS_OF_LAYER.setdefault(_layer, []).append(_request)
-#: Layer with several requests -> the request under which a missing layer is reported, where it is not the first.
+#: Missing layer -> the request under which the layer is reported, where that is not the first request of the layer.
 MAIN_REQUEST = {"grub_params": "cmdline/cmdline", "irq": "irq/irq"}
 #: The layers that store something on every host, unless their variables forbid it.
 ALWAYS_STORED = ("numa", "grub_params", "irq", "cat")
 WITHOUT_REQUESTS = ("prerequisites", "base", "bios", "bios_check", "llama")
 BASE = "base"
-
-
 #: The option ``asked`` of modules, by which the inventory names the layers and instances of a host.
 REQUESTED_OPTION: dict[str, object] = dict(
     type="dict", options=dict(layers=dict(type="dict"), instances=dict(type="list", elements="str"))
@@ -77,9 +75,9 @@ def list_requested_layers(store: Store, named: Layers | None) -> Layers:
 
 
 def judge_missing_layers(host: Host, stored: Collection[str], layers: Layers, boot: str) -> list[Verdict]:
-    """Return a drift verdict on each of these layers of which nothing is stored on the host.
+    """Return a drift verdict on each of the ``layers`` of which the host has stored no request.
 
-    ``stored`` are the names of the stored requests, and ``boot`` is why nothing is applied at the next boot.
+    ``stored`` are the names of the stored requests, and ``boot`` is why the boot service will fail, "" if it will work.
     """
     names = [name for name in REQUESTS_OF_LAYER if name in layers and not set(REQUESTS_OF_LAYER[name]) & set(stored)]
     verdicts = [_missing_layer_verdict(name) for name in names if _applies_to_host(host, layers[name])]
@@ -92,9 +90,9 @@ def judge_missing_layers(host: Host, stored: Collection[str], layers: Layers, bo
 
 
 def _applies_to_host(host: Host, roles: Sequence[str]) -> bool:
-    """Return True if a layer for these roles of CPUs should be on the host: one of them has CPUs in the plan.
+    """Return True if one of the roles of a layer has CPUs in the plan of the host, so that the layer should be there.
 
-    True also where no roles are named, and where there is no plan.
+    Also True for a layer without roles, and on a host without a plan.
     """
     try:
         return not roles or any(getattr(host.plan, role, ()) for role in roles)

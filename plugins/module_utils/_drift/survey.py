@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The drift check of a whole host: verdicts on all stored requests, and on the store itself."""
+"""The drift check of a whole host: verdicts on all stored requests, and on the stored files themselves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Survey:
     def __init__(self, host: Host, verdicts: list[Verdict], boot: str = "") -> None:
         self.host = host
         self.verdicts = verdicts
-        #: Why the boot service will apply nothing at the next boot; empty if it will.
+        #: Why the boot service will apply nothing at the next boot; "" if it will work.
         self.boot_failure = boot
 
     @property
@@ -70,11 +70,11 @@ def check_host(
     extra_verdicts: Sequence[Verdict] = (),
     layers: Layers | None = None,
 ) -> Survey:
-    """Check a host against requests under an intent; without these, against the stored ones.
+    """Return the verdicts on ``requests`` under ``intent``; by default, both are those that the host has stored.
 
     The remarks of knobs are appended to ``remarks``. ``extra_verdicts`` are verdicts of the caller, such as those on
-    units of instances. ``layers`` are the layers of site.yml that the host should have, by default those of its newest
-    run. Raises BadRequest for a malformed request.
+    units of instances. ``layers`` are the layers of site.yml that the host should have, by default the layers of its
+    newest run. Raises BadRequest for a malformed request.
     """
     for request, options in (requests or {}).items():
         if not isinstance(request, str) or not isinstance(options, dict):
@@ -113,28 +113,26 @@ def _judge_unfinished_run(store: Store) -> list[Verdict]:
 
 
 def _judge_ledger(ledger: Ledger) -> list[Verdict]:
-    """Return an unknown verdict on a damaged ledger: otherwise the damage would show only when an undo needs it."""
+    """Return an unknown verdict on a damaged ledger, so that the damage is seen before an undo needs the ledger."""
     try:
-        flaw = ledger.damaged_copy_reason()
+        damage = ledger.damaged_copy_reason()
     except TuningError as error:
         return [unknown_verdict("", findings.LOST_LEDGER, str(error))]
-    return [unknown_verdict("", "ledger:copy", flaw)] if flaw else []
+    return [unknown_verdict("", "ledger:copy", damage)] if damage else []
 
 
 def _intents_equal(intent: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return True if two intents are equal once defaults are filled in."""
-    if intent == other:
-        return True
+    """Return True if two intents are equal after defaults are filled in."""
     try:
-        return _comparable_intent(intent) == _comparable_intent(other)
+        return intent == other or _comparable_intent(intent) == _comparable_intent(other)
     except TuningError:
-        return False  # Requests that need the plan have verdicts with the reason.
+        return False  # An intent that cannot be parsed has verdicts with the reason, one for each request on the plan.
 
 
-def _comparable_intent(raw: Mapping[str, Any]) -> list[object]:
+def _comparable_intent(options: Mapping[str, Any]) -> list[object]:
     from .._host.intent import Intent
 
-    intent = Intent.from_options(raw)
+    intent = Intent.from_options(options)
     amounts = [place.l3 for place in (intent.draft, intent.verify)] + [intent.default_l3]
     places = [(place.unit, place.count) for place in (intent.draft, intent.verify)]
     shares = [amount and (amount.kind, amount.number) for amount in amounts]

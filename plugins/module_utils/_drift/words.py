@@ -4,7 +4,7 @@
 
 """Addresses, values and findings in words for people.
 
-``msr:0xc0000108[1]/cpu16`` with the value 1 is "prefetcher l1_stride", "CPU" 16, "disabled".
+For example, ``msr:0xc0000108[1]/cpu16`` with the value 1 is "prefetcher l1_stride", "CPU" 16, "disabled".
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import re
 from .._knobs import address_kinds
 from .._knobs.address_kinds import NOTHING, format_places, format_plural
 from .._knobs.catalogue import find_row
-from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist
 from .next_step import describe_step, step_to_sentence
-from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED
+from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED, is_single_setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,19 +40,24 @@ def describe_address(address: str) -> Words:
     """
     rest = address.partition(":")[2]
     if not rest:
-        kind = address_kinds.find_kind(address)
-        return (kind and kind.title) or ALL_SETTINGS, "", None
+        return _title_of_whole_address(address) or ALL_SETTINGS, "", None
     row = find_row(address)
     return row.describe_setting(rest) if row else address_kinds.describe_address(address)
 
 
+def _title_of_whole_address(address: str) -> str:
+    """Return the title of an address that stands for all addresses of its kind; "" for those of a knob."""
+    kind = address_kinds.find_kind(address)
+    return kind.title if kind else ""
+
+
 def format_title(finding: Mapping[str, Any]) -> str:
-    """Return the name of the setting of a finding, with its place."""
+    """Return the name of the setting of a finding, followed by its place."""
     return f"{finding['what']}, {finding['where']}" if finding["where"] else str(finding["what"])
 
 
 def format_values(finding: Mapping[str, Any]) -> str:
-    """Return the found and the wanted value of a finding, or the reason where nothing was compared; may be empty."""
+    """Return the found and the wanted value of a finding; the reason where no value was compared; may be empty."""
     if finding["status"] != DRIFT:
         return f"{STATUS_WORDS[finding['status']]}: {finding['reason']}"
     found, wanted, at_boot = finding["found"], finding["wanted"], finding["at_boot"]
@@ -68,19 +72,25 @@ def format_values(finding: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def format_finding(finding: Mapping[str, Any]) -> str:
-    """Return a finding in one line without a full stop: its title, its values, and the reason."""
-    subject = format_title(finding)
-    if finding["what"] == ALL_SETTINGS:
-        row = find_row(finding["addresses"][0])
-        subject = row.title if row else finding["addresses"][0].rstrip(":")
+def format_finding(finding: Mapping[str, Any], shown_title: str = "") -> str:
+    """Return a finding in one line without a full stop: its title, its values, and the reason.
+
+    The title is left out where it equals ``shown_title``, because the reader sees that title before the line.
+    """
+    title = format_title(finding)
+    address = finding["addresses"][0] if finding["addresses"] else title
+    if not is_single_setting(address) and not _title_of_whole_address(address):
+        row = find_row(address)
+        title = row.title if row else address.rstrip(":")
     reason = str(finding["reason"]) if finding["status"] == DRIFT else ""
     details = "; ".join(part for part in (format_values(finding), reason) if part)
-    return (f"{subject}: {details}" if details else subject).rstrip(".")
+    if details and title != shown_title:
+        details = f"{title}: {details}"
+    return (details or title).rstrip(".")
 
 
 def choose_next_step(finding: Mapping[str, Any]) -> str:
-    """Return what to do about a finding, such as "run site.yml --tags cat"; "" where its reason says it."""
+    """Return the next step about a finding, such as "run site.yml --tags cat"; "" for a finding without a repair."""
     if step := describe_step(str(finding["repair"])):
         return step
     return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding.get("status") == UNSUPPORTED else ""
@@ -92,7 +102,7 @@ def format_finding_with_step(finding: Mapping[str, Any]) -> str:
 
 
 def next_step_sentence(finding: Mapping[str, Any]) -> str:
-    """Return what to do about a finding as a sentence; "" where there is nothing to do."""
+    """Return the next step about a finding as a sentence; "" for a finding without a next step."""
     return step_to_sentence(choose_next_step(finding))
 
 
@@ -102,13 +112,16 @@ def list_next_steps(findings: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def settings_checked_message(settings: Mapping[str, int]) -> str:
-    """Return the text that counts the checked settings, and those that are not as configured."""
+    """Return a text with the number of checked settings and of those that are not as configured.
+
+    ``settings`` maps each status to a number of settings.
+    """
     total = sum(settings.values())
-    return f"{total} setting{'' if total == 1 else 's'} checked, {not_as_configured_message(settings)}"
+    return f"{total} {format_plural('setting', total)} checked, {not_as_configured_message(settings)}"
 
 
 def not_as_configured_message(settings: Mapping[str, int]) -> str:
-    """Return the text that counts the settings that are not as configured."""
+    """Return a text with the number of settings that are not as configured, from numbers by status."""
     return f"{sum(settings.values()) - settings[OK]} not as configured"
 
 
@@ -120,9 +133,9 @@ def format_value(address: str, text: str | None) -> str:
         return "stored"
     kind, rest = address_kinds.find_kind(address), address.partition(":")[2]
     if kind and kind.has_text_value(rest):
-        # The difference of a whole file is in the output of --diff.
+        # --diff prints such texts whole.
         number = len(text.splitlines())
-        return f"a text of {number} line{'' if number == 1 else 's'}"
+        return f"a text of {number} {format_plural('line', number)}"
     row = find_row(address)
     if row and rest:
         text = row.format_value(rest, text)
@@ -130,22 +143,18 @@ def format_value(address: str, text: str | None) -> str:
 
 
 def format_location(unit: str, places: Iterable[Place], ccds: Mapping[int, int] | None = None) -> str:
-    """Return places as a text; L3 domains with their CCDs, where ``ccds`` has these by domain."""
+    """Return places as a text; L3 domains are followed by their CCDs, where ``ccds`` maps domains to CCDs."""
     places = list(places)
     text = format_places(unit, places)
-    if unit == L3_DOMAIN and ccds:
-        ccds_of_places = sorted({ccds[place] for place in places if isinstance(place, int) and place in ccds})
-        text += (
-            f" ({format_plural('CCD', len(ccds_of_places))} {format_cpulist(ccds_of_places)})" if ccds_of_places else ""
-        )
-    return text
+    numbers = sorted({ccds[place] for place in places if isinstance(place, int) and place in ccds}) if ccds else []
+    return f"{text} ({format_plural('CCD', len(numbers))} {format_cpulist(numbers)})" if numbers else text
 
 
 def natural_sort_key(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
     """Return a key that sorts numbers in texts by their value; different texts have different keys.
 
-    Numbers are compared by their count of digits and then as texts. They are not converted, because Python refuses to
-    convert thousands of digits, which a host could send.
+    Numbers are compared by their count of digits and then as texts, not as integers: a host could send thousands of
+    digits, which Python refuses to convert.
     """
     key: list[tuple[int, str]] = []
     for number, char in NUMBERS.findall(text):

@@ -21,24 +21,15 @@ if TYPE_CHECKING:
     from .._io.kernelfs import KernelFS
 
 UNIT = f"{UNIT_FOLDER}/{BOOT_SERVICE}"
-PROPERTIES = (
-    "LoadState",
-    "UnitFileState",
-    "ActiveState",
-    "Result",
-    "ExecMainStatus",
-    "Job",
-    "ConditionResult",
-    "ConditionTimestampMonotonic",
-)
+PROPERTIES = "LoadState,UnitFileState,ActiveState,Result,ExecMainStatus,Job,ConditionResult,ConditionTimestampMonotonic"
 DONE, IDLE, FAILED, STARTING, MISSED, MISSING = "done", "idle", "failed", "starting", "missed", "missing"
 
 
 def read_boot_service_state(fs: KernelFS) -> tuple[str | None, str]:
     """Return the state of the boot service and a sentence; None and the reason where systemd does not answer.
 
-    "done" means that it has run at this boot, "idle" that nothing was stored yet when the host booted. Read the state
-    before the settings: a run that ends while settings are read would count as done, though some were read before it.
+    "done": the service has run at this boot. "idle": nothing was stored when the host booted. Callers must read this
+    state before the settings: if the service ends in between, the settings were read too early for the state "done".
     """
     try:
         return _read_state(fs)
@@ -47,7 +38,7 @@ def read_boot_service_state(fs: KernelFS) -> tuple[str | None, str]:
 
 
 def _read_state(fs: KernelFS) -> tuple[str, str]:
-    output = command.run_command(["systemctl", "show", f"--property={','.join(PROPERTIES)}", BOOT_SERVICE])
+    output = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", BOOT_SERVICE])
     properties = dict(line.partition("=")[::2] for line in output.splitlines())
     remedy = "so no setting is applied at boot. Run site.yml --tags base."
     if properties.get("LoadState") not in ("loaded", "masked"):
@@ -67,10 +58,8 @@ def _judge_last_run(properties: dict[str, str], fs: KernelFS) -> tuple[str, str]
     if active == "failed":
         status = properties.get("ExecMainStatus", "?")
         return FAILED, f"Enabled, and its last run failed ({properties.get('Result')}, exit code {status}). {hint}"
-    if properties.get("ConditionResult") == "no" and properties.get("ConditionTimestampMonotonic", "0") not in (
-        "",
-        "0",
-    ):
+    condition_time = properties.get("ConditionTimestampMonotonic", "0")
+    if properties.get("ConditionResult") == "no" and condition_time not in ("", "0"):
         return IDLE, "Enabled; nothing was stored yet when this host booted, so it had nothing to do."
     if _is_newer_than_boot(fs):
         return IDLE, "Enabled; it was installed after the last boot, so it has not had to run yet."
@@ -78,11 +67,10 @@ def _judge_last_run(properties: dict[str, str], fs: KernelFS) -> tuple[str, str]
 
 
 def _is_newer_than_boot(fs: KernelFS) -> bool:
-    """Return whether the unit file was written after the boot, whose time systemd has noted before clocks were set."""
+    """Return whether the unit file was written after the boot."""
     unit = fs.read_status(UNIT)
-    noted = command.run_command(
-        ["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]
-    ).strip()
-    dummy, dummy, time = noted.partition(" ")  # a day of the week comes first, which strptime has in any language
+    show_boot_time = ["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]
+    # systemd prints the day of the week first; strptime would read its name in the language of the locale.
+    time = command.run_command(show_boot_time).strip().partition(" ")[2]
     boot = datetime.datetime.strptime(f"{time}+0000", "%Y-%m-%d %H:%M:%S UTC%z")
     return unit is not None and unit.st_mtime > boot.timestamp()

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The checklist of a tuned host: one item for each kind of setting, and items that no single setting shows.
+"""The checklist of a tuned host: one item for each kind of setting, made of the findings of the drift check.
 
-Its items are made of the findings of the drift check, so they say what the kernel shows now.
+Further items judge BIOS settings, isolated CPUs, the boot service, and threads of services.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .._drift.verdict import PLAN
 from .._errors import BadRequest
 from .._io.paths import BOOT_SERVICE
 from .._kernel import partitions
-from .._knobs.address_kinds import BOOT, LLAMA, RUN
+from .._knobs.address_kinds import BOOT, LLAMA, RUN, format_plural
 from .._knobs.boot.knob import PREFIX as CMDLINE
 from .._knobs.boot.request import ISOLCPUS_FLAGS
 from .._knobs.catalogue import KNOBS
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from .._drift.verdict import Verdict
     from .._io.kernelfs import KernelFS
 
-#: The number of findings that a sentence names; further ones are only counted.
+#: The number of findings or groups that a sentence names; further findings are only counted.
 MAX_NAMED = 3
-#: Addresses of findings that belong to the item on the boot service.
+#: Addresses of findings that the item on the boot service covers.
 BOOT_SERVICE_ADDRESSES = (f"boot:{BOOT_SERVICE}", SERVICE_ENABLED)
-#: Last words of the addresses of findings that the items on a running service cover too.
+#: The last part of the address of a finding on a unit that is not running. The items on its instance cover it too.
 RUNNING_STATES = ("active", "loaded")
 #: Boot parameter -> the file in which the kernel shows the CPUs to which it applies.
 ISOLATION_FILES = {"isolcpus": "/sys/devices/system/cpu/isolated", "nohz_full": "/sys/devices/system/cpu/nohz_full"}
 
 
 class Checklist:
-    """What is expected of a host in addition to its stored requests."""
+    """The expectations of a checklist in addition to the stored requests of the host."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Checklist:
         """Each of ``layers`` must have a stored request; ``units`` maps systemd units to the CPUs of their threads.
 
         With ``tuned`` the host must be tuned, and every finding of the drift check becomes an item. With ``services``
-        the caller adds items on what instances answer. Raises BadRequest for an unknown layer.
+        the caller adds the items on instances. Raises BadRequest for an unknown layer.
         """
         unknown = [name for name in layers if name not in KNOBS]
         if unknown:
@@ -77,18 +77,14 @@ class Checklist:
         """Return all items in the order of the recipe; ``boot_run`` is the result of read_boot_service_state."""
         host, findings = survey.host, survey.list_findings()
         items = self._host_items(findings) if self.tuned else []
-        items += bios_settings.check_bios_settings(
-            KernelView(host.fs, host.topology), self.bios, only={"nps", "smt", *self.bios}
-        )
+        view = KernelView(host.fs, host.topology)
+        items += bios_settings.check_bios_settings(view, self.bios, only={"nps", "smt", *self.bios})
+        plan_findings = [finding for finding in findings if finding.addresses[0].startswith(f"{PLAN}:")]
         for name in KNOBS:
-            layer_findings = [finding for finding in findings if finding.layer == name and not _is_about_plan(finding)]
+            layer_findings = [finding for finding in findings if finding.layer == name and finding not in plan_findings]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
             items.append(self._layer_item(name, layer_findings, number, survey.boot_failure))
-        items += [
-            Item("cpus", "CPUs of the plan", WRONG, _findings_message([finding]))
-            for finding in findings
-            if _is_about_plan(finding)
-        ]
+        items += [_finding_item("cpus", "CPUs of the plan", finding) for finding in plan_findings]
         items.append(_check_isolation(host.fs, survey.verdicts))
         items.append(_boot_service_item(*boot_run, any(verdict.request for verdict in survey.verdicts)))
         items += [unit_threads.check_unit_threads(host, unit, cpus) for unit, cpus in self.units.items()]
@@ -96,34 +92,24 @@ class Checklist:
 
     def _host_items(self, findings: Sequence[Finding]) -> list[Item]:
         """Return items on a run that did not end, and on wrong stored documents, if there are such findings."""
-        stored = [
-            finding
-            for finding in findings
-            if finding.layer == BOOT and finding.addresses[0] not in BOOT_SERVICE_ADDRESSES
-        ]
-        items = [
-            Item("run", "run of site.yml", WRONG, _findings_message([finding]))
-            for finding in findings
-            if finding.layer == RUN
-        ]
+        boot = [finding for finding in findings if finding.layer == BOOT]
+        stored = [finding for finding in boot if finding.addresses[0] not in BOOT_SERVICE_ADDRESSES]
         return [
-            *items,
-            *(
-                Item("stored", "what is stored", _finding_verdict(finding), _findings_message([finding]))
-                for finding in stored
-            ),
+            *(_finding_item("run", "run of site.yml", finding) for finding in findings if finding.layer == RUN),
+            *(_finding_item("stored", "what is stored", finding) for finding in stored),
         ]
 
     def _unit_items(self, findings: Sequence[Finding]) -> list[Item]:
-        """Return items on units of instances that differ from what was written, and one if services are left out."""
+        """Return an item for each unit with drift, and without ``services`` the item that instances were left out."""
         units = [finding for finding in findings if finding.layer == LLAMA]
         if self.services:
             units = [finding for finding in units if finding.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
-            return [_unit_item(finding) for finding in units]
+            return [_finding_item("units", finding.what, finding) for finding in units]
+        # Without requests to instances, a unit that systemd is still starting cannot be judged.
+        units = [finding for finding in units if finding.found not in BETWEEN_STATES]
         left_out = "What instances answer, and where they compute (epyc_verify_services is false)."
         return [
-            # A unit that is being started is judged only with services, where it is asked for an answer.
-            *(_unit_item(finding) for finding in units if finding.found not in BETWEEN_STATES),
+            *(_finding_item("units", finding.what, finding) for finding in units),
             Item("services", "services", NOT_CHECKED, left_out),
         ]
 
@@ -131,11 +117,10 @@ class Checklist:
         """Return the item on a kind of setting, of which ``count`` settings are stored."""
         title = KNOBS[name].title
         if not count and not findings:
+            nothing = "Nothing is stored for it on this host"
             if name in self.layers:
-                return Item(
-                    name, title, WRONG, "Nothing is stored for it on this host, but it is required. Run site.yml."
-                )
-            return Item(name, title, NOT_CONFIGURED, "Nothing is stored for it on this host.")
+                return Item(name, title, WRONG, f"{nothing}, but it is required. Run site.yml.")
+            return Item(name, title, NOT_CONFIGURED, f"{nothing}.")
         waiting = [finding for finding in findings if finding.pending_reboot and KNOBS[name].needs_reboot]
         others = [finding for finding in findings if finding not in waiting]
         groups = [
@@ -145,47 +130,33 @@ class Checklist:
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
         messages = [(verdict, _findings_message(members, title)) for verdict, members in groups if members]
         if not messages:
-            return Item(
-                name,
-                title,
-                OK,
-                f"{_format_count(count)} in force{'' if not_at_boot_reason else ', and kept over a boot'}.",
-            )
+            at_boot = "" if not_at_boot_reason else ", and kept over a boot"
+            return Item(name, title, OK, f"{count} {format_plural('setting', count)} in force{at_boot}.")
         worst = min((verdict for verdict, dummy in messages), key=(WRONG, UNSUPPORTED, UNKNOWN, PENDING).index)
         return Item(name, title, worst, " ".join(text for dummy, text in messages))
 
 
-def _is_about_plan(finding: Finding) -> bool:
-    """Return whether a finding is about offline CPUs of a role of the plan."""
-    return finding.addresses[0].startswith(f"{PLAN}:")
-
-
-def _unit_item(finding: Finding) -> Item:
-    return Item("units", finding.what, _finding_verdict(finding), _findings_message([finding], finding.what))
+def _finding_item(name: str, title: str, finding: Finding) -> Item:
+    return Item(name, title, _finding_verdict(finding), _findings_message([finding], title))
 
 
 def _finding_verdict(finding: Finding) -> str:
-    """Return the verdict of the item for a finding."""
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _findings_message(findings: Sequence[Finding], title: str = "") -> str:
-    """Return sentences that name the first findings, count the others, and say what to do about all.
+def _findings_message(findings: Sequence[Finding], title: str) -> str:
+    """Return sentences that name the first findings, count the others, and say what to do about all of them.
 
-    The item shows its ``title`` already, so the sentences do not begin with it.
+    Findings are named without the ``title`` of their item, because the checklist shows the title before the sentences.
     """
     rows = [finding.to_dict() for finding in findings]
     more = f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
-    named = "; ".join(map(words.format_finding, rows[:MAX_NAMED])).removeprefix(f"{title}: ")
+    named = "; ".join(words.format_finding(row, shown_title=title) for row in rows[:MAX_NAMED])
     return " ".join([f"{named}{more}.", *words.list_next_steps(rows)])
 
 
-def _format_count(number: int) -> str:
-    return f"{number} setting{'' if number == 1 else 's'}"
-
-
 def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
-    """Return the item that compares isolated CPUs with boot parameters, of which the kernel ignores some silently."""
+    """Return the item that compares the isolated CPUs with boot parameters: the kernel ignores some without a word."""
     name, title = "isolation", "isolated CPUs"
     wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
     ok_sentences, wrong_sentences = [], []
@@ -198,41 +169,31 @@ def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
         requested = set(parse_boot_cpulist(",".join(part for part in parts if part not in flags), last))
         isolated = fs.read_if_present(path)
         if isolated is None:
-            wrong_sentences.append(
-                f"There is no {path}, so {parameter} is without effect: this kernel was built without it."
-            )
+            missing = f"There is no {path}, so {parameter} is without effect: this kernel was built without it."
+            wrong_sentences.append(missing)
         # The kernel writes "(null)" for no CPUs.
         elif "null" not in isolated and requested <= set(parse_cpulist(isolated.strip())):
             ok_sentences.append(f"{path} holds {isolated}.")
         else:
-            wrong_sentences.append(
-                f"{path} holds {isolated or 'nothing'}, and {parameter} asks for {format_cpulist(requested)}."
-            )
+            wanted_cpus = format_cpulist(requested)
+            wrong_sentences.append(f"{path} holds {isolated or 'nothing'}, and {parameter} asks for {wanted_cpus}.")
     kind, cpus = partitions.read_partition_in_force(fs)
     if kind:
-        leaks = [
-            group.name
-            for group in partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective")
-            if group.cpus & cpus
-        ]
+        groups = partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective")
+        leaks = [group.name for group in groups if group.cpus & cpus]
         ok_sentences.append(
             f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "
             "threads of the kernel. The timer tick and RCU callbacks are there unless boot parameters keep them off."
         )
         if leaks:
-            wrong_sentences.append(
-                f"{', '.join(leaks[:MAX_NAMED])} may run on CPUs of the partition of {partitions.SLICE}."
-            )
+            names = ", ".join(leaks[:MAX_NAMED])
+            wrong_sentences.append(f"{names} may run on CPUs of the partition of {partitions.SLICE}.")
     if wrong_sentences:
         return Item(name, title, WRONG, " ".join(wrong_sentences))
     if ok_sentences:
         return Item(name, title, OK, " ".join(ok_sentences))
-    return Item(
-        name,
-        title,
-        NOT_CONFIGURED,
-        "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick.",
-    )
+    nothing = "Neither a parameter of this boot nor a partition takes CPUs from the scheduler or its tick."
+    return Item(name, title, NOT_CONFIGURED, nothing)
 
 
 def _boot_service_item(state: str | None, sentence: str, has_stored_settings: bool) -> Item:

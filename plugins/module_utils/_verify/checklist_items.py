@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Items of a checklist, and a page for people with all of them.
+"""Items of a checklist, and a page for people with all items.
 
-The verdict "unknown" means that the kernel does not show the value; it never counts as clean.
+The verdict "unknown" means that the kernel does not show the value. An unknown item never counts as clean.
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OK, WRONG, UNKNOWN = "ok", "wrong", "unknown"
-#: Requested, and this host cannot have it.
+#: A setting is requested that this host cannot have.
 UNSUPPORTED = "unsupported"
-#: Nothing is requested, so there is nothing to judge.
+#: No setting is requested, so there is nothing to judge.
 NOT_CONFIGURED = "unasked"
-#: Requested and waiting for a reboot, which the operator allowed, or for a later task of the same run.
+#: The requested setting waits for a reboot, which an option allows, or for a later task of the same run.
 PENDING = "pending"
-#: No kernel file shows the value, and the BMC says that it is as requested.
+#: No kernel file shows the setting, and the BMC says that its value is the requested one.
 CLAIMED = "claimed by firmware"
-#: Requested, and the BIOS of this machine has no such setting.
+#: A setting is requested that the BIOS of this machine does not have.
 ABSENT = "not on this machine"
-#: Left out because an option of the module says so.
+#: An option of the module leaves the item out.
 NOT_CHECKED = "not looked at"
 CLEAN_VERDICTS = (OK, NOT_CONFIGURED, PENDING, CLAIMED, NOT_CHECKED)
 
 
 class Item:
     """One item of a checklist: its verdict, and one or two sentences with the reason."""
-
-    __slots__ = ("expected", "found", "name", "sentence", "title", "verdict")
 
     def __init__(
         self,
@@ -57,11 +55,11 @@ class Item:
 
     def to_dict(self) -> dict[str, object]:
         """Return the item as plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(vars(self))
 
 
 def render_checklist(items: Sequence[Item]) -> str:
-    """Return a page with a row for each item and a last line with counts, without a newline at its end."""
+    """Return a page with a row for each item and a last line that counts verdicts, without a newline at its end."""
     width = max((len(item.title) for item in items), default=0)
     marks = max([8, *(len(_verdict_mark(item)) for item in items)])
     rows = [f"{_verdict_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]

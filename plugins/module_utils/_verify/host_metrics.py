@@ -4,7 +4,7 @@
 
 """Metrics of a host in addition to its drift: the installed version, the use of resctrl groups, pools of huge pages.
 
-The names begin with sovereign_epyc, so that they do not clash with names that node_exporter may get for the same.
+The names of the metrics begin with sovereign_epyc: node_exporter may get metrics of resctrl and huge pages too.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ BANDWIDTH = "sovereign_epyc_memory_bytes_total"
 HUGEPAGES = "sovereign_epyc_hugepages"
 HELP = {
     INFO: "The version of the collection that is installed on the host.",
-    OCCUPANCY: "What a resctrl group has in the L3 of a domain.",
-    BANDWIDTH: "What a resctrl group has read and written of memory, by L3 domain: of its own node, or of all.",
+    OCCUPANCY: "Bytes of a resctrl group in the L3 cache of a domain.",
+    BANDWIDTH: "Bytes of memory that a resctrl group has read and written, by L3 domain: of its own node, or of all.",
     HUGEPAGES: "Huge pages of the pools by node and size, whole and used.",
 }
 
 
 def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
-    """Return the samples by name of the metric, without metrics that this host does not have or count at the moment."""
+    """Return the samples by name of the metric, without metrics that this host cannot count now."""
     families: dict[str, list[Sample]] = {
         INFO: [({"version": VERSION}, 1)],
         OCCUPANCY: [],
@@ -41,10 +41,9 @@ def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
         HUGEPAGES: _hugepage_samples(fs),
     }
     groups = ResctrlGroups(fs)
-    names = (
-        [DEFAULT_GROUP, *(name for name in fs.list_names(groups.mount) if name not in FIXED)] if groups.mount else []
-    )
-    for group in names:
+    names = [name for name in fs.list_names(groups.mount) if name not in FIXED] if groups.mount else []
+    # Without a mount, the default group has no counters.
+    for group in [DEFAULT_GROUP, *names]:
         for domain, counters in groups.read_counters(group).items():
             labels = {"group": group, "domain": str(domain)}
             if counters["occupancy"] is not None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters that wait for a reboot, and whether a reboot had the effect that it was made for."""
+"""Boot parameters that wait for a reboot, and the check whether a reboot put them in force."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def restored_parameters(fs: KernelFS, verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def read_boot(fs: KernelFS, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return the id of the running boot, the words of its command line, and the names of restored_parameters."""
+    """Return the id of the running boot, the words of its command line, and the result of restored_parameters."""
     return {
         "id": fs.read("/proc/sys/kernel/random/boot_id"),
         "parameters": fs.read("/proc/cmdline").split(),
@@ -47,9 +47,9 @@ def read_boot(fs: KernelFS, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def failed_reboot_reasons(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return why a reboot between two results of read_boot was in vain, nothing where it was not.
+    """Return why a reboot between two results of read_boot had no effect; an empty list where it had its effect.
 
-    A restored parameter that neither command line has may be spelled otherwise there, and is not judged.
+    A restored parameter that is in neither command line is not judged, as the kernel may have another spelling for it.
     """
     if before.get("id") == after["id"]:
         return ["It has not rebooted: its boot id is still that from before."]
@@ -67,7 +67,7 @@ def failed_reboot_reasons(before: Mapping[str, Any], after: Mapping[str, Any]) -
 
 
 def _words_of_parameter(name: str, words: Sequence[str]) -> list[str]:
-    """Return the words of a command line that set a parameter; the kernel reads - and _ in a name as the same."""
+    """Return the words of a command line that set a parameter; for the kernel, - and _ in a name are equal."""
     name = name.replace("-", "_")
     return [word for word in words if word.partition("=")[0].replace("-", "_") == name]
 

@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is requested of the placement of a running service, and the verdicts on it, each with a sentence.
+"""The requested placement of a running service, and verdicts on the observed placement, each with a sentence.
 
-A verdict is "unknown" where something could not be read or did not happen while the service was observed; it never
-counts as clean.
+A verdict is "unknown" where a value could not be read, or where no thread worked while the service was observed.
+Unknown never counts as clean.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from ..._drift.verdict import DRIFT, OK, UNKNOWN
 from ..._errors import BadRequest
@@ -50,10 +52,9 @@ class PlacementRequest:
         self.busy_threads = require_whole(options.get("busy_threads") or 0, "busy_threads")
         self.group: str | None = options.get("group")
         self.nodes = parse_nodes(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
-        self.rows: dict[str, int] = {}
-        for path, threads in (options.get("rows") or {}).items():
-            self.rows[str(path)] = require_whole(threads, f"rows.{path}")
-            if self.rows[str(path)] < 1:
+        self.rows = {str(path): require_whole(n, f"rows.{path}") for path, n in (options.get("rows") or {}).items()}
+        for path, threads in self.rows.items():
+            if threads < 1:
                 raise BadRequest(f"rows: {path} cannot be read by {threads} threads; say how many the server has.")
         if self.rows and (not self.nodes or list(self.nodes) != list(range(len(self.nodes)))):
             raise BadRequest("rows needs nodes, from 0 without holes: say the nodes that the server has threads on.")
@@ -70,29 +71,25 @@ class PlacementRequest:
             if amount is not None:
                 self.huge_pages[kind] = parse_bytes(amount, f"hugepages.{kind}")
         self.spread: str | None = options.get("spread")
-        #: By CPU, the CPU or the first CPU of the core that two busy threads must not share.
+        #: CPU -> the first CPU of the unit (CPU or core) that two busy threads must not share.
         self.sharing_unit = {cpu: cpu for cpu in host.topology.online}
         if self.spread == "core":
             self.sharing_unit = {cpu: core[0] for core in host.topology.cores for cpu in core}
 
 
 def judge_placement(request: PlacementRequest, observation: Observation) -> list[Result]:
-    """Return a verdict on each part of the request, and on nothing else."""
+    """Return a verdict for each option of the request that has a value."""
     verdicts = []
+    busy_cpus = request.busy_cpus
     if request.cpus is not None:
         verdicts.append(_judge_allowed_cpus(observation.threads, "cpus", request.cpus, "thread"))
-    if request.busy_cpus is not None:
-        verdicts.append(
-            _judge_busy_threads(
-                observation,
-                "busy_cpus",
-                lambda t: _judge_allowed_cpus(t, "busy_cpus", request.busy_cpus, "busy thread"),
-            )
-        )
+    if busy_cpus is not None:
+        judge_busy = partial(_judge_allowed_cpus, name="busy_cpus", cpus=busy_cpus, thread_word="busy thread")
+        verdicts.append(_judge_busy_threads(observation, "busy_cpus", judge_busy))
     if request.busy_threads:
         verdicts.append(_judge_busy_count(request.busy_threads, observation))
     if request.spread is not None:
-        verdicts.append(_judge_busy_threads(observation, "spread", lambda busy: _judge_spread(request, busy)))
+        verdicts.append(_judge_busy_threads(observation, "spread", partial(_judge_spread, request)))
     if request.group is not None:
         verdicts.append(_judge_resctrl_group(request.group, observation))
     if request.nodes is not None:
@@ -106,8 +103,12 @@ def _make_verdict(name: str, verdict: str, sentence: str) -> Result:
     return {"name": name, "verdict": verdict, "sentence": sentence}
 
 
+def _unknown(name: str, reason: str) -> Result:
+    return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
+
+
 def _format_first(items: Sequence[str]) -> str:
-    """Return the first three items with commas, and the number of the others."""
+    """Return the first three items with commas, and the number of further items."""
     more = f", and {len(items) - 3} more" if len(items) > 3 else ""
     return ", ".join(items[:3]) + more
 
@@ -119,30 +120,26 @@ def _format_count(threads: Sequence[object], what: str) -> str:
 # Threads
 
 
-def _judge_allowed_cpus(threads: Sequence[Thread], name: str, cpus: Sequence[int] | None, thread_word: str) -> Result:
-    wanted = set(cpus or ())
-    text = format_cpulist(wanted)
-    outside = [f"{thread} on {format_cpulist(thread.allowed)}" for thread in threads if set(thread.allowed) - wanted]
+def _judge_allowed_cpus(threads: Sequence[Thread], name: str, cpus: Sequence[int], thread_word: str) -> Result:
+    text, count = format_cpulist(cpus), _format_count(threads, thread_word)
+    outside = [f"{thread} on {format_cpulist(thread.allowed)}" for thread in threads if {*thread.allowed} - {*cpus}]
     if outside:
-        count = _format_count(threads, thread_word)
-        return _make_verdict(
-            name, DRIFT, f"{len(outside)} of {count} may run outside {text}: {_format_first(outside)}."
-        )
-    return _make_verdict(name, OK, f"{_format_count(threads, thread_word)} may run on {text} and nowhere else.")
+        sentence = f"{len(outside)} of {count} may run outside {text}: {_format_first(outside)}."
+        return _make_verdict(name, DRIFT, sentence)
+    return _make_verdict(name, OK, f"{count} may run on {text} and nowhere else.")
 
 
 def _judge_busy_threads(
     observation: Observation, name: str, judge_threads: Callable[[Sequence[Thread]], Result]
 ) -> Result:
-    """Return the verdict of a function on the busy threads, unknown where there are none."""
+    """Return the verdict of a function on the busy threads; "unknown" where no thread is busy."""
     busy = [thread for thread in observation.threads if thread.is_busy]
     if busy:
         return judge_threads(busy)
-    reason = (
-        _busy_unknown_reason(observation)
-        or f"no thread was busy for half of the {observation.seconds:.1f} s; {GIVE_WORK_HINT}."
+    reason = _busy_unknown_reason(observation)
+    return _unknown(
+        name, reason or f"no thread was busy for half of the {observation.seconds:.1f} s; {GIVE_WORK_HINT}."
     )
-    return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
 
 
 def _busy_unknown_reason(observation: Observation) -> str | None:
@@ -155,23 +152,22 @@ def _busy_unknown_reason(observation: Observation) -> str | None:
 
 
 def _judge_busy_count(minimum: int, observation: Observation) -> Result:
-    """Judge how many threads were busy; none is too few, because the option says that there is work."""
+    """Judge the number of busy threads; no busy thread is drift, because the option says that the service has work."""
     reason = _busy_unknown_reason(observation)
     if reason:
-        return _make_verdict("busy_threads", UNKNOWN, f"Not known: {reason}")
+        return _unknown("busy_threads", reason)
     busy = [thread for thread in observation.threads if thread.is_busy]
     sentence = f"{len(busy)} of {_format_count(observation.threads, 'thread')} busy, at least {minimum} requested"
     if len(busy) >= minimum:
         return _make_verdict("busy_threads", OK, f"{sentence}.")
     hint = "" if busy else f"; {GIVE_WORK_HINT}"
-    return _make_verdict(
-        "busy_threads", DRIFT, f"Only {sentence}, each for half of the {observation.seconds:.1f} s{hint}."
-    )
+    sentence = f"Only {sentence}, each for half of the {observation.seconds:.1f} s{hint}."
+    return _make_verdict("busy_threads", DRIFT, sentence)
 
 
 def _judge_spread(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
-    """Judge whether busy threads share CPUs: by pinning, at the end of the window, or at its beginning."""
-    what = "core" if request.spread == "core" else "CPU"
+    """Judge whether busy threads share a CPU or core: by pinning, at the end of the window, or at its beginning."""
+    unit_word = "core" if request.spread == "core" else "CPU"
     shared: dict[str, None] = {}
     for cpu_of in (_pinned_cpu, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
         threads_by_unit: dict[int, list[Thread]] = {}
@@ -179,14 +175,15 @@ def _judge_spread(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
             cpu = cpu_of(thread)
             if cpu is not None:
                 threads_by_unit.setdefault(request.sharing_unit.get(cpu, cpu), []).append(thread)
-        for place, threads in threads_by_unit.items():
+        for unit, threads in threads_by_unit.items():
             if len(threads) > 1:
-                shared.setdefault(f"{what} {place}: {_format_first([str(thread) for thread in threads])}")
+                shared.setdefault(f"{unit_word} {unit}: {_format_first([str(thread) for thread in threads])}")
     if shared:
-        return _make_verdict("spread", DRIFT, f"Busy threads share a {what}. {_format_first(list(shared))}.")
+        return _make_verdict("spread", DRIFT, f"Busy threads share a {unit_word}. {_format_first(list(shared))}.")
     floating = [thread for thread in busy if _pinned_cpu(thread) is None]
-    how = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
-    return _make_verdict("spread", OK, f"{_format_count(busy, 'busy thread')}, each on a {what} of its own{how}.")
+    remark = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
+    count = _format_count(busy, "busy thread")
+    return _make_verdict("spread", OK, f"{count}, each on a {unit_word} of its own{remark}.")
 
 
 def _pinned_cpu(thread: Thread) -> int | None:
@@ -206,7 +203,7 @@ def _judge_resctrl_group(group: str, observation: Observation) -> Result:
         )
         return _make_verdict("group", DRIFT, sentence)
     if None in observation.places.values():
-        return _make_verdict("group", UNKNOWN, f"Not known: {observation.groups.unknown_reason}")
+        return _unknown("group", observation.groups.unknown_reason)
     return _make_verdict("group", OK, f"{count} with the limits of the resctrl group {group}.")
 
 
@@ -217,7 +214,7 @@ def _judge_memory_nodes(request: PlacementRequest, nodes: Sequence[int], observa
     unread = [memory for memory in observation.memory if memory.kinds is None]
     if unread or not observation.memory:
         reason = unread[0].missing["kinds"] if unread else "the service has no process any more."
-        return [_make_verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}") for kind in ("weights", "anonymous")]
+        return [_unknown(f"nodes/{kind}", reason) for kind in ("weights", "anonymous")]
     kinds = [memory.kinds for memory in observation.memory if memory.kinds]
     weights = _sum_bytes_by_node(table["weights"] for table in kinds)
     anonymous = _sum_bytes_by_node(table["anonymous"] for table in kinds)
@@ -225,20 +222,16 @@ def _judge_memory_nodes(request: PlacementRequest, nodes: Sequence[int], observa
     if weights:
         verdicts.append(_judge_node_shares(request, nodes, "weights", weights, request.interleaved))
     elif any(table["weights"].files for table in kinds):
-        verdicts.append(_unknown_nodes_verdict("weights", "the model is mapped, but no page of it was read yet."))
+        verdicts.append(_unknown("nodes/weights", "the model is mapped, but no page of it was read yet."))
     elif request.model:
         reason = "no process maps the model file. Read without a mapping, the weights are anonymous memory."
-        verdicts.append(_unknown_nodes_verdict("weights", reason))
+        verdicts.append(_unknown("nodes/weights", reason))
     if anonymous:
-        # With mapped weights, anonymous memory is small, and a process does not interleave what it allocates itself.
+        # Beside mapped weights, anonymous memory holds small buffers, which the engine does not interleave.
         verdicts.append(_judge_node_shares(request, nodes, "anonymous", anonymous, request.interleaved and not weights))
     else:
-        verdicts.append(_unknown_nodes_verdict("anonymous", "the service has no anonymous memory yet."))
+        verdicts.append(_unknown("nodes/anonymous", "the service has no anonymous memory yet."))
     return verdicts
-
-
-def _unknown_nodes_verdict(kind: str, reason: str) -> Result:
-    return _make_verdict(f"nodes/{kind}", UNKNOWN, f"Not known: {reason}")
 
 
 def _sum_bytes_by_node(kinds: Iterable[MemoryKind]) -> dict[int, int]:
@@ -254,11 +247,11 @@ def _judge_node_shares(
 ) -> Result:
     size = sum(bytes_by_node.values())
     percent = 100 * sum(bytes_by_node.get(node, 0) for node in nodes) / size
-    what = "the mapped weights" if kind == "weights" else "anonymous memory"
+    memory = "the mapped weights" if kind == "weights" else "anonymous memory"
     shares = ", ".join(
         f"node {node} {100 * bytes_by_node.get(node, 0) / size:.1f} %" for node in sorted({*nodes, *bytes_by_node})
     )
-    sentence = f"{percent:.1f} % of {what} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
+    sentence = f"{percent:.1f} % of {memory} ({format_bytes_short(size)}) lies on nodes {format_cpulist(nodes)}"
     if percent < request.percent:
         return _make_verdict(f"nodes/{kind}", DRIFT, f"Only {sentence}, requested are {request.percent} %: {shares}.")
     if even and any(bytes_by_node.get(node, 0) * len(nodes) < EVEN * size for node in nodes):
@@ -267,20 +260,19 @@ def _judge_node_shares(
 
 
 def _judge_row_locality(path: str, locality: Locality | str) -> Result:
-    """Judge the locality of the rows of a model; a text in its place is the reason why it is not known."""
+    """Judge the locality of the rows of a model; ``locality`` may be the reason why the locality is unknown."""
     if isinstance(locality, str):
-        return _make_verdict("rows", UNKNOWN, f"Not known: {locality}")
+        return _unknown("rows", locality)
     if not locality.by_tensor:
-        return _make_verdict(
-            "rows", OK, f"{path} has no tensor of which the slice of a thread is large enough to be judged."
-        )
+        sentence = f"{path} has no tensor of which the slice of a thread is large enough to be judged."
+        return _make_verdict("rows", OK, sentence)
     if not locality.all.cached:
-        return _make_verdict("rows", UNKNOWN, f"Not known: nothing of {path} is in the page cache; {GIVE_WORK_HINT}.")
+        return _unknown("rows", f"nothing of {path} is in the page cache; {GIVE_WORK_HINT}.")
     return _make_verdict("rows", OK if locality.is_local_enough else DRIFT, f"{path}: {locality}.")
 
 
 def _judge_huge_pages(kind: str, minimum: int, observation: Observation) -> Result:
-    """Judge huge pages by the process that has most: pages that two processes share would count twice in a sum."""
+    """Judge the huge pages of the process with most of them: a sum would count pages of two processes twice."""
     name = f"hugepages/{kind}"
     sizes = [memory.huge[kind] for memory in observation.memory if memory.huge is not None]
     most = max(sizes, default=0)
@@ -290,5 +282,5 @@ def _judge_huge_pages(kind: str, minimum: int, observation: Observation) -> Resu
     unread = [memory for memory in observation.memory if memory.huge is None]
     if unread or not sizes:
         reason = unread[0].missing["huge"] if unread else "the service has no process any more."
-        return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
+        return _unknown(name, reason)
     return _make_verdict(name, DRIFT, f"Only {sentence}")

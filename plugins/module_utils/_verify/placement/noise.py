@@ -4,8 +4,8 @@
 
 """Noise of a service in a window: interrupts on the CPUs of its busy threads, and time that other tasks took there.
 
-Threads of one service wait for each other at the end of each layer, so the worst CPU and the worst thread count, not
-the mean. The kernel counts a thread as waiting while it is ready to run and another task has its CPU.
+Threads of a service wait for each other at the end of each layer of the model, so the worst CPU and the worst thread
+count, not the mean. For the kernel a thread waits while it is ready to run and another task has its CPU.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def measure_noise(before: Counts, after: Counts, threads: Iterable[Thread], seconds: float) -> dict[str, object] | None:
     """Return the noise of the busy threads in a window, None where no thread was busy.
 
-    ``cpus`` are those that they ran on last. ``ticks``, ``devices`` and ``sent`` are interrupts per second of the CPU
-    that had most of a kind, ``involuntary`` are switches per second and ``waited`` is the share of the window of the
-    thread that had most.
+    ``cpus`` are the CPUs on which these threads ran last. ``ticks``, ``devices`` and ``sent`` are the interrupts per
+    second of the CPU with most of that kind. ``involuntary`` are the switches per second, and ``waited`` is the share
+    of the window, of the thread with the largest number.
     """
     busy = [thread for thread in threads if thread.is_busy and thread.involuntary is not None]
     if not busy:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was read of a running service, before it is judged."""
+"""Observed threads, memory and resctrl groups of a running service, without a verdict."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Observation:
         self.places = {thread.tid: groups.find_thread_groups(thread) for thread in self.threads}
         self.seconds: float | None = None
         self.monitored: list[dict[str, object]] = []
-        #: Interrupts and other tasks on the CPUs of the busy threads, None where that is not known.
+        #: Interrupts and other tasks on the CPUs of the busy threads, None where the noise is unknown.
         self.noise: dict[str, object] | None = None
         self.memory: list[ProcessMemory] = []
-        #: By model, the locality of its rows, or why that is not known.
+        #: Path of a model -> the locality of its rows, or the reason why the locality is unknown.
         self.rows: dict[str, Locality | str] = {}
 
     @property
     def missing(self) -> list[str]:
-        """Sentences on what could not be read."""
+        """Sentences on values that could not be read."""
         return [*self.groups.missing, *(reason for memory in self.memory for reason in memory.missing.values())]

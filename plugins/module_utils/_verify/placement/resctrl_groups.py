@@ -30,12 +30,10 @@ COUNTERS = {"occupancy": "llc_occupancy", "local": "mbm_local_bytes", "total": "
 
 
 class ThreadGroups:
-    """The groups of a thread: its own, its monitor group in it or '', and the groups whose limits hold for it.
+    """The group of a thread, its monitor group in that group or '', and the groups whose limits hold for the thread.
 
-    A thread that was put into a group has the limits of that group, any other thread those of the CPU it runs on.
+    A thread in the default group has the limits of the group of the CPU on which it runs.
     """
-
-    __slots__ = ("limiting_groups", "monitor_group", "own_group")
 
     def __init__(self, limiting_groups: tuple[str, ...], own_group: str, monitor_group: str) -> None:
         self.limiting_groups = limiting_groups
@@ -44,11 +42,11 @@ class ThreadGroups:
 
 
 class ResctrlGroups:
-    """The groups of this host; ``unknown_reason`` says why those of a thread are unknown."""
+    """The resctrl groups of this host; ``unknown_reason`` says why the groups of a thread are unknown."""
 
     def __init__(self, fs: KernelFS) -> None:
         self.fs = fs
-        #: Sentences on what could not be read.
+        #: Sentences on values that could not be read.
         self.missing: list[str] = []
         self.unknown_reason = ""
         mount = find_mount(fs)
@@ -74,26 +72,18 @@ class ResctrlGroups:
                 "ended, or the kernel has no CONFIG_PROC_CPU_RESCTRL."
             )
             return None
-        limits = (
-            (own_group,)
-            if own_group != DEFAULT_GROUP
-            else tuple(sorted({self._group_of_cpu.get(c, DEFAULT_GROUP) for c in thread.allowed}))
-        )
-        return ThreadGroups(limits, own_group, fields.get("mon", ""))
+        limits = {own_group}
+        if own_group == DEFAULT_GROUP:
+            limits = {self._group_of_cpu.get(cpu, DEFAULT_GROUP) for cpu in thread.allowed}
+        return ThreadGroups(tuple(sorted(limits)), own_group, fields.get("mon", ""))
 
     def read_counters(self, group: str, monitor: str = "") -> Counters:
-        """Return the counters of a group in each L3 domain; empty where there are none.
-
-        They count all threads of the group, not only those of the service.
-        """
+        """Return the counters of all threads of a group in each L3 domain; empty where the group has no counters."""
         if self.mount is None:
             return {}
-        parts = [
-            self.mount,
-            *([] if group == DEFAULT_GROUP else [group]),
-            *(["mon_groups", monitor] if monitor else []),
-        ]
-        folder = "/".join([*parts, "mon_data"])
+        parts = [group] if group != DEFAULT_GROUP else []
+        parts += ["mon_groups", monitor] if monitor else []
+        folder = "/".join([self.mount, *parts, "mon_data"])
         counters: dict[int, dict[str, int | None]] = {}
         for name in self.fs.list_names(folder):
             domain = name[len("mon_L3_") :]

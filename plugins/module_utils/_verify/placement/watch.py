@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The proof of where threads and memory of a running service are, compared with the requested placement.
+"""The proof of the placement of a running service: its threads and memory, compared with the requested placement.
 
-Nothing is written, and what cannot be measured is reported as unknown.
+Nothing is written. A value that cannot be measured is reported as unknown.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from ..._kernel.threads import Thread
 
 
-#: The longest window in seconds; a larger number is taken for a mistake.
+#: The longest window in seconds. A larger number is refused as a mistake.
 MAX_WINDOW_SECONDS = 24 * 3600
 
 
 class ServiceWatch:
-    """Observes a service from its construction until a proof is requested."""
+    """Observes a service from the construction of this object until a sample is taken."""
 
     def __init__(self, host: Host, options: Mapping[str, Any], clock: Any = time) -> None:
         self._host = host
@@ -54,14 +54,14 @@ class ServiceWatch:
         self._interrupts_before = interrupts.read_interrupt_counts_if_shown(host.fs)
 
     def sample_now(self) -> dict[str, object]:
-        """Return the proof of this moment, in which it is unknown whether a thread is busy."""
+        """Return the proof of this moment, without a statement on which threads are busy."""
         return self._build_result(kernel_threads.without_measurement(self._threads_before.values()), None)
 
     def sample_since_start(self, relative_to_busiest: bool = False) -> dict[str, object]:
         """Return the proof of the time since the observation began.
 
-        With ``relative_to_busiest``, a thread counts as busy that worked half as much as the busiest one, for services
-        that had work for a part of the time only.
+        With ``relative_to_busiest``, a thread that worked half as much as the busiest thread counts as busy. This is
+        for services that had work for a part of the time only.
         """
         service = self._options["service"]
         after = kernel_threads.sample_threads(self._host.fs, list_processes(self._host.fs, service))
@@ -126,7 +126,7 @@ def prove_placement(host: Host, options: Mapping[str, Any], clock: Any = time) -
 
 
 def _read_row_locality(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
-    """Return the locality of the rows of a model, or why it is not known."""
+    """Return the locality of the rows of a model, or the reason why the locality is unknown."""
     try:
         return weight_locality.measure_locality(weight_locality.read_file_headers(path), threads, nodes)
     except TuningError as error:
@@ -134,7 +134,7 @@ def _read_row_locality(path: str, threads: int, nodes: int) -> weight_locality.L
 
 
 def _thread_row(topology: Topology, observation: Observation, thread: Thread) -> dict[str, object]:
-    """Return a thread as plain data, with L3 domain and node of the CPU that it ran on last."""
+    """Return a thread as plain data, with the L3 domain and the node of the CPU on which the thread ran last."""
     place = observation.places[thread.tid]
     return {
         "process": thread.process,

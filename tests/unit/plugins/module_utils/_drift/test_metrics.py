@@ -31,7 +31,7 @@ sovereign_epyc_settings{layer="boot",status="ok"} 1
 sovereign_epyc_settings{layer="boot",status="unsupported"} 0
 sovereign_epyc_settings{layer="boot",status="unknown"} 0
 sovereign_epyc_settings{layer="boot",status="drift"} 0
-# HELP sovereign_epyc_drift Something that is not as configured: drift, unknown, or not supported here.
+# HELP sovereign_epyc_drift A setting that is not as configured: drift, unknown, or not supported here.
 # TYPE sovereign_epyc_drift gauge
 sovereign_epyc_drift{layer="sysfs",what="NUMA balancing",where="",status="drift",live="drift",persistent="ok",\
 role="numa",pending_reboot="false"} 1

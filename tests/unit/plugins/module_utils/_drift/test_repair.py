@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import (
-    DAY,
+    DAY_SECONDS,
     GIVEN_UP,
     ROLES,
     repair_drift,
@@ -59,7 +59,7 @@ class Machine:
     def repair(self, *roles: str, **more: Any) -> list[str]:
         """Repair; return how many were repaired, given up and left, and the words on them."""
         done = repair_drift(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
-        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.lines()]
+        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.format_lines()]
 
     def fight(self) -> None:
         self.tree.put(BALANCING, 1)
@@ -94,7 +94,7 @@ def test_a_check_says_what_would_be_repaired(machine: Machine) -> None:
 
 def test_a_host_is_clean_only_where_nothing_is_left_and_a_check_repairs_nothing(machine: Machine) -> None:
     def clean(check: bool = False) -> bool:
-        return repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).clean
+        return repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, check=check).is_clean
 
     assert clean() and clean(check=True)
     machine.fight()
@@ -115,7 +115,7 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
         return surveys.check_host(fs, store=store, extra_verdicts=[unit], layers={"numa": [], "cat": []})
 
     machine.fight()
-    assert machine.repair(look=look)[1:] == [
+    assert machine.repair(check_host=look)[1:] == [
         "NUMA balancing: was repaired, 1 -> 0",
         "Left alone: L3 partition: found nothing, wanted stored; the layer cat is asked for, and nothing is stored for "
         "it on this host. Run site.yml --tags cat.",
@@ -127,8 +127,8 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
 
 def test_a_host_on_which_nothing_is_stored_is_not_clean(tmp_path: Path) -> None:
     done = repair_drift(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
-    assert not done.clean
-    (line,) = done.lines()
+    assert not done.is_clean
+    (line,) = done.format_lines()
     assert line.startswith("Left alone: stored requests: unknown: nothing is stored on this host")
     assert line.endswith(". Run site.yml.")
 
@@ -147,11 +147,11 @@ def test_a_third_time_within_a_day_is_a_fight(machine: Machine) -> None:
     assert machine.balancing() == "1"
     ((labels, number),) = machine.metrics()[GIVEN_UP]
     assert (labels["layer"], labels["what"], labels["role"], number) == ("sysfs", "NUMA balancing", "numa", 1)
-    machine.clock.now += DAY - 3600
+    machine.clock.now += DAY_SECONDS - 3600
     assert machine.repair()[0] == "1 0 0", "only one of the last day is left"
 
 
-@pytest.mark.parametrize("back", [60, 2 * DAY, 20 * 365 * DAY])
+@pytest.mark.parametrize("back", [60, 2 * DAY_SECONDS, 20 * 365 * DAY_SECONDS])
 def test_a_clock_that_goes_back_does_not_begin_the_fight_anew(machine: Machine, back: float) -> None:
     """As that of a host whose clock begins in the past at each boot."""
     for dummy in range(2):
@@ -160,7 +160,7 @@ def test_a_clock_that_goes_back_does_not_begin_the_fight_anew(machine: Machine, 
     machine.clock.now -= back
     machine.fight()
     assert machine.repair()[0] == "0 1 0" and machine.metrics()[GIVEN_UP]
-    machine.clock.now += back + DAY
+    machine.clock.now += back + DAY_SECONDS
     assert machine.repair()[0] == "1 0 0"
 
 
@@ -225,7 +225,7 @@ def test_a_second_look_that_fails_is_told_with_what_was_done(machine: Machine, m
     def look(*given: Any, **more: Any) -> surveys.Survey:
         return surveys.check_host(*given, **more)
 
-    done = repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, look=look)
+    done = repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock, check_host=look)
     assert len(done.changes) == len(done.left) == 1
     assert done.remarks == ["1 settings were changed, and cannot be looked at again: No topology."]
 
@@ -238,9 +238,9 @@ def test_only_the_layers_of_these_roles(machine: Machine) -> None:
     ]
     assert machine.balancing() == "1"
     some = repair_drift(machine.fs, machine.store, ("irq", "cat"), clock=machine.clock)
-    assert some.left_alone and some.clean, "it was asked for other roles"
+    assert some.left_alone and some.is_clean, "it was asked for other roles"
     machine.tree.drop(BOOT_SERVICE_LINK)
-    assert not repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock).clean
+    assert not repair_drift(machine.fs, machine.store, ROLES, clock=machine.clock).is_clean
     with pytest.raises(BadRequest, match="grub_params is not repaired by itself; cat, cpufreq"):
         machine.repair("grub_params")
 

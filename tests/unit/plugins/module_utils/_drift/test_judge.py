@@ -78,7 +78,7 @@ def test_a_daemon_that_has_not_read_its_file_is_drift(tree: hosts.Host, monkeypa
 def test_a_boot_parameter_runs_whatever_becomes_of_the_boot_entries() -> None:
     """Its ``values_equal`` looks at boot entries, which say nothing about what runs."""
     knob = KNOBS["cmdline"].build_knobs(Host(hosts.standing("small").fs), {"parameters": ["quiet"]})[0]
-    knob._find = lambda fs: SimpleNamespace(remake="update-grub makes them")  # type: ignore[attr-defined]
+    knob._find = lambda fs: SimpleNamespace(remake_hint="update-grub makes them")  # type: ignore[attr-defined]
     assert knob.is_in_force("cmdline:quiet", "", "")
     assert not knob.is_in_force("cmdline:quiet", "", None)
     assert not knob.values_equal("cmdline:quiet", "", ""), "there is no boot entry"

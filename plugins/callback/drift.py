@@ -94,7 +94,6 @@ from ansible.utils import color
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _set_aside
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import (
     drift_html,
     fleet_metrics,
@@ -105,7 +104,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report impor
     task_results,
     terminal_page,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, make_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,7 +296,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             page = terminal_page.render_terminal_page(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
 
-        return _set_aside.make_report(render_all, self.collector)
+        return make_report(render_all, self.collector)
 
 
 def _inventory_arguments() -> list[str]:

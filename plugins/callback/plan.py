@@ -42,7 +42,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _set_aside
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 
 COLLECTION = "sovereign.epyc."
@@ -100,7 +100,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             self._display.display(f"No host has a plan, so nothing was written to {path}.")
             return
         try:
-            summary, page = _set_aside.make_report(_render_plans, self.collector)
+            summary, page = make_report(_render_plans, self.collector)
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             textfile.write_file(os.path.abspath(path), page)
         except Exception as error:

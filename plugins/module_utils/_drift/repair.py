@@ -19,6 +19,7 @@ from .._io.store import REPAIRS, TRIAL
 from .._knobs.apply_stored import StoredApplication
 from .._knobs.catalogue import KNOBS
 from .._knobs.history import history_file
+from .._notation.shape import ANY
 from . import survey as surveys
 from . import words
 from .verdict import DRIFT, is_single_setting
@@ -46,7 +47,7 @@ ROLES = tuple(
 )
 GIVEN_UP = "sovereign_epyc_repair_given_up"
 HELP = {GIVEN_UP: "A setting that was repaired so often in a day that it is left as it is: somebody else sets it."}
-SHAPE = {"most": int, "repairs": {"*": list}}
+SHAPE = {"most": int, "repairs": {ANY: list}}
 
 
 class Repair:

@@ -17,6 +17,7 @@ import stat
 from contextlib import ExitStack, contextmanager, suppress
 
 from .._errors import Absent, Damaged, TuningError
+from .._notation.shape import misfit_message
 from . import textfile
 from .kernelfs import hold_file_lock
 from .safe_open import is_private
@@ -37,8 +38,6 @@ REPAIRS = "repairs.json"
 HISTORY = "history.jsonl"
 #: The format of all files. A file without a number was written before there was one, in the same format.
 FORMAT = 1
-#: In a shape, the key of a table with any keys.
-ANY = "*"
 
 
 class Store:
@@ -61,8 +60,8 @@ class Store:
     def load_document(self, name: str, shape: Any = dict) -> dict[str, Any]:
         """Return the data of a file, {} where it does not exist. Raises Damaged where it does not fit the shape.
 
-        A shape is a type, a tuple of types, or a dictionary of shapes by key, where ANY stands for all other keys and
-        every key may be missing. Raises TuningError for a file or a folder that other users may change.
+        Shapes are explained in _notation/shape.py; here every key may be missing. Raises TuningError for a file or a
+        folder that other users may change.
         """
         import json
 
@@ -81,9 +80,9 @@ class Store:
         number = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
         if number != FORMAT:
             raise Damaged(path, f"its format is {number!r}, and this version of the collection knows {FORMAT} only")
-        mismatch = _first_mismatch(data, shape, "")
-        if mismatch:
-            raise Damaged(path, f"it holds something else than it should at {mismatch}")
+        message = misfit_message(data, shape, lacks_keys=True)
+        if message:
+            raise Damaged(path, message)
         return data
 
     def load_cache(self, name: str, shape: Any = dict) -> dict[str, Any]:
@@ -269,18 +268,3 @@ def _is_at(descriptor: int, path: str) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _first_mismatch(data: Any, shape: Any, path: str) -> str:
-    """Return the path of the first value that does not fit its shape, an empty text where all values do."""
-    if not isinstance(shape, dict):
-        fits = isinstance(data, shape) and not (isinstance(data, bool) and shape is int)
-        return "" if fits else path or "its top"
-    if not isinstance(data, dict):
-        return path or "its top"
-    for key, value in data.items():
-        inner = shape.get(key, shape.get(ANY))
-        mismatch = _first_mismatch(value, inner, f"{path}/{key}") if inner is not None else f"{path}/{key}"
-        if mismatch:
-            return mismatch
-    return ""

@@ -12,9 +12,9 @@ import stat
 from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
-from .._io.store import ANY
 from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole
+from .._notation.shape import ANY
 from .._notation.sizes import parse_bytes
 from .file_request import CHECKSUM_FROM_SERVER, build_request_headers
 from .owner_and_mode import OwnerAndMode

@@ -28,11 +28,11 @@ from .._host.intent import Intent
 from .._io import textfile
 from .._io.paths import BOOT_SERVICE, HOST_TOOL, HOST_TOOL_FOLDER, UNIT_FOLDER
 from .._io.safe_open import open_file
-from .._io.store import ANY
 from .._knobs import managed_units as systemd_units
 from .._knobs.boot.knob import PREFIX
 from .._knobs.protocol import stored_requests
 from .._knobs.protocol.ledger import Ledger
+from .._notation.shape import ANY
 from .._verify.bios.check import check_bios_settings as bios_check
 from .._verify.bios.setting import KernelView as BiosLook
 from . import prerequisites

@@ -116,14 +116,14 @@ class ResultCollector:
         """Return the names of all hosts that have a row."""
         return self.hosts.keys()
 
-    def only(self, name: str) -> ResultCollector:
+    def select_host(self, name: str) -> ResultCollector:
         """Return a collector with the row of one host only."""
         collector = ResultCollector()
         collector.hosts = {name: self.hosts[name]}
         collector._texts = self._texts
         return collector
 
-    def set_aside(self, name: str, error: Exception) -> None:
+    def mark_unreadable(self, name: str, error: Exception) -> None:
         """Replace the results of a host by a finding that they could not be read. An error of the host stays."""
         failed = self.hosts[name].error
         self.hosts[name] = HostRow()

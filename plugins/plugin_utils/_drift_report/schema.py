@@ -14,76 +14,48 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import LAYERS, STATUSES, Finding
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import (
-    TEXTS,
-    Malformed,
-    require_fields,
-    require_json_list,
-    require_json_table,
-    show_value,
-)
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import ANY, choice_of, whole_number
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, require_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The largest count that is accepted: more than any host has, and small enough for sums over any fleet.
-LARGEST_COUNT = 10**9
-#: Field of a finding -> the kind of its value.
-FINDING_FIELDS: dict[str, object] = {
+VERDICT, WRONG_STATUS = choice_of(OK, DRIFT, UNKNOWN), choice_of(*(status for status in STATUSES if status != OK))
+FINDING: dict[str, Any] = {
     **dict.fromkeys(Finding.__slots__, str),
     "pending_reboot": bool,
-    "variables": TEXTS,
-    "addresses": TEXTS,
-    "layer": LAYERS,
-    "status": tuple(status for status in STATUSES if status != OK),
-    "live": (OK, DRIFT, UNKNOWN),
-    "persistent": (OK, DRIFT, UNKNOWN),
+    "variables": [str],
+    "addresses": [str],
+    "layer": choice_of(*LAYERS),
+    "status": WRONG_STATUS,
+    "live": VERDICT,
+    "persistent": VERDICT,
 }
+#: Layer -> status -> count. The bound is more than any host has, and small enough for sums over any fleet.
+COVERAGE = {choice_of(*LAYERS): {choice_of(*STATUSES): whole_number(0, 10**9)}}
 #: The fields that a report remembers of a finding. Any layer is accepted: an older version may have had others.
-REMEMBERED_FIELDS: dict[str, object] = {
-    "layer": str,
-    "what": str,
-    "where": str,
-    "status": FINDING_FIELDS["status"],
-    "addresses": TEXTS,
+REMEMBERED_FIELDS = {"layer": str, "what": str, "where": str, "status": WRONG_STATUS, "addresses": [str]}
+#: A report of an earlier run, as far as the comparison with it needs fields.
+PREVIOUS_REPORT = {
+    "generated": str,
+    "findings": [{**REMEMBERED_FIELDS, "id": int, ANY: object}],
+    "hosts": [{"name": str, "since": [str], "findings": [int], ANY: object}],
+    ANY: object,
 }
 
 
 def validate_host_answer(findings: object, coverage: object) -> None:
-    """Check the findings and the counts by layer that a host answered. Raises Malformed."""
-    for number, finding in enumerate(require_json_list(findings, "findings")):
-        place = f"findings[{number}]"
-        more = require_json_table(finding, place).keys() - FINDING_FIELDS.keys()
-        if more:
-            raise Malformed(f"{place} has {', '.join(sorted(map(str, more)))}, which no finding has")
-        require_fields(finding, FINDING_FIELDS, place)
-    for layer, counts in require_json_table(coverage, "coverage").items():
-        if layer not in LAYERS:
-            raise Malformed(f"coverage has {show_value(layer)}, which is no layer")
-        for status, count in require_json_table(counts, f"coverage.{layer}").items():
-            is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= LARGEST_COUNT
-            if status not in STATUSES or not is_count:
-                raise Malformed(
-                    f"coverage.{layer} has {show_value(status)}: {show_value(count)}, which is no count of a status"
-                )
+    """Raise Malformed for malformed findings or counts by layer in the answer of a host."""
+    require_shape(findings, [FINDING], "findings")
+    require_shape(coverage, COVERAGE, "coverage")
 
 
 def validate_previous_report(document: Mapping[str, Any]) -> None:
-    """Check the fields of an earlier report that a comparison needs. Raises Malformed."""
-    require_fields(document, {"generated": str}, "the report")
-    numbers = set()
-    for number, finding in enumerate(require_json_list(document.get("findings"), "findings")):
-        require_fields(
-            require_json_table(finding, f"findings[{number}]"), {**REMEMBERED_FIELDS, "id": int}, f"findings[{number}]"
-        )
-        numbers.add(finding["id"])
-    for number, row in enumerate(require_json_list(document.get("hosts"), "hosts")):
-        place = f"hosts[{number}]"
-        require_fields(require_json_table(row, place), {"name": str, "since": TEXTS}, place)
-        numbers_of_host = require_json_list(row.get("findings"), f"{place}.findings")
-        known_numbers = all(isinstance(number, int) and number in numbers for number in numbers_of_host)
-        if len(numbers_of_host) != len(row["since"]) or not known_numbers:
-            raise Malformed(f"{place}.findings is not about findings of the report, each with its date")
-        for other, known in enumerate(require_json_list(row.get("last_known", []), f"{place}.last_known")):
-            where = f"{place}.last_known[{other}]"
-            require_fields(require_json_table(known, where), {**REMEMBERED_FIELDS, "since": str}, where)
+    """Raise Malformed for an earlier report that cannot be compared with."""
+    require_shape(document, PREVIOUS_REPORT, "")
+    numbers = {finding["id"] for finding in document["findings"]}
+    for at, row in enumerate(document["hosts"]):
+        if len(row["findings"]) != len(row["since"]) or not numbers.issuperset(row["findings"]):
+            raise Malformed(f"hosts[{at}].findings is not about findings of the report, each with its date")
+        remembered = [{**REMEMBERED_FIELDS, "since": str, ANY: object}]
+        require_shape(row.get("last_known", []), remembered, f"hosts[{at}].last_known")

@@ -37,7 +37,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kind
     find_kind,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, find_row
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import describe_error
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

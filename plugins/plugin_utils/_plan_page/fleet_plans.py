@@ -10,9 +10,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, describe_error
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -60,7 +60,7 @@ class PlanCollector:
         """Return True if a host has a plan."""
         return bool(self._plans)
 
-    def only(self, name: str) -> PlanCollector:
+    def select_host(self, name: str) -> PlanCollector:
         """Return a collector with the plan or the failure of one host only."""
         collector = PlanCollector()
         for copy, rows in ((collector._plans, self._plans), (collector._errors, self._errors)):
@@ -68,7 +68,7 @@ class PlanCollector:
         collector._hosts = {name}
         return collector
 
-    def set_aside(self, name: str, error: Exception) -> None:
+    def mark_unreadable(self, name: str, error: Exception) -> None:
         """Replace the plan of a host by the failure that it could not be read."""
         for rows in (self._plans, self._errors):
             for text in [text for text, names in rows.items() if name in names]:

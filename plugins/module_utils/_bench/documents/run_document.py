@@ -16,25 +16,9 @@ import json
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._io.store import ANY
+from ..._notation.shape import ANY, Nullable, choice_of, misfit_message
 from ..rounds import schedule
-from .schema import (
-    AMOUNT,
-    COUNT,
-    DATA,
-    DURATION,
-    FLAG,
-    NAME,
-    NUMBER,
-    SCALAR,
-    SEVERAL,
-    SHARE,
-    TEXT,
-    WHOLE,
-    Nullable,
-    choice_of,
-    misfit_message,
-)
+from .value_shapes import AMOUNT, COUNT, DURATION, NAME, NUMBER, SCALAR, SEVERAL, SHARE, TEXT, WHOLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +61,7 @@ ROUND = {
     "round": COUNT,
     "phase": choice_of(*schedule.PHASES),
     "class": CLASS,
-    "restart": FLAG,
+    "restart": bool,
     "arms": [NAME],
 }
 PLAN = {
@@ -106,7 +90,7 @@ WITNESS = {
     "pages_by_node": {ANY: WHOLE},
     "huge_kb": Nullable(WHOLE),
     "settings_sha256": Nullable(TEXT),
-    ANY: DATA,
+    ANY: object,
 }
 #: With one stream ``predicted_ms`` is the generation time of ``predicted_n`` tokens; with more it is the time in which
 #: all streams had a pending request, and ``predicted_n`` counts the tokens of all streams in it. ``start`` is the
@@ -158,7 +142,7 @@ DOCUMENT_SHAPE = {
     #: Sentences that a reader of the results has to know.
     "remarks": [TEXT],
     #: Whether all settings at the end equal those at the beginning; null before the end.
-    "restored": Nullable(FLAG),
+    "restored": Nullable(bool),
 }
 #: Fields that are set once, and fields that may grow; no other field changes after the first writing.
 SET_ONCE = ("ended", "restored")

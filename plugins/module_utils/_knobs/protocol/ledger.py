@@ -14,7 +14,8 @@ The originals exist nowhere else, so the ledger has two files, each of which is 
 from __future__ import annotations
 
 from ..._errors import Damaged, TuningError
-from ..._io.store import ANY, REQUESTS
+from ..._io.store import REQUESTS
+from ..._notation.shape import ANY, Nullable
 from .knob import Knob
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .knob import Change, Settings
 
 FILES = ("ledger.json", "ledger.copy.json")
-_ORIGINALS = {ANY: (str, type(None))}
+_ORIGINALS = {ANY: Nullable(str)}
 RUNNING, HARDWARE, LASTING = "running", "hardware", "lasting"
 _OF_A_BOOT = {"boot_id": str, "originals": _ORIGINALS}
 SHAPE = {RUNNING: _OF_A_BOOT, HARDWARE: _OF_A_BOOT, LASTING: _ORIGINALS}

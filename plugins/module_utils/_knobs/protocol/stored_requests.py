@@ -11,7 +11,8 @@ domains may change. A later request of the same knob with the same label replace
 from __future__ import annotations
 
 from ..._errors import Damaged, TuningError
-from ..._io.store import ANY, REQUESTS
+from ..._io.store import REQUESTS
+from ..._notation.shape import ANY
 from .knob import Knob
 
 TYPE_CHECKING = False

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import fleet_report, schema, wording
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import escaping
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets import (
     BEFORE,
@@ -184,22 +184,22 @@ FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
     ("findings", "coverage", "where"),
     [
         ([5], COVERAGE, "findings[0] is 5"),
-        ([{"what": "x"}], COVERAGE, "findings[0].addresses is None"),
+        ([{"what": "x"}], COVERAGE, "findings[0].addresses is missing"),
         ([FINDING, {**FINDING, "layer": "colour"}], COVERAGE, "findings[1].layer is 'colour'"),
         ([{**FINDING, "status": "ok"}], COVERAGE, "findings[0].status is 'ok'"),
         ([{**FINDING, "live": []}], COVERAGE, "findings[0].live is []"),
-        ([{**FINDING, "addresses": [1]}], COVERAGE, "findings[0].addresses is [1]"),
+        ([{**FINDING, "addresses": [1]}], COVERAGE, "findings[0].addresses[0] is 1"),
         ([{**FINDING, "pending_reboot": "no"}], COVERAGE, "findings[0].pending_reboot is 'no'"),
-        ([{**FINDING, "since": "x"}], COVERAGE, "findings[0] has since"),
+        ([{**FINDING, "since": "x"}], COVERAGE, "findings[0].since is nothing that"),
         ([], [], "coverage is []"),
-        ([], {"colour": {}}, "coverage has 'colour'"),
+        ([], {"colour": {}}, "coverage.colour is nothing that"),
         ([], {"msr": 1}, "coverage.msr is 1"),
-        ([], {"msr": {"ok": "1"}}, "coverage.msr has 'ok': '1'"),
-        ([], {"msr": {"fine": 1}}, "coverage.msr has 'fine'"),
-        ([], {"msr": {"ok": -1}}, "coverage.msr has 'ok': -1"),
-        ([], {"msr": {"ok": 10**4299}}, "coverage.msr has 'ok': 1000"),
-        ([], {"msr": {"ok": 10**5000}}, "coverage.msr has 'ok': a number of thousands of digits"),
-        ([{**FINDING, "live": "x" * 5000}], COVERAGE, f"findings[0].live is '{'x' * 79}..."),
+        ([], {"msr": {"ok": "1"}}, "coverage.msr.ok is '1'"),
+        ([], {"msr": {"fine": 1}}, "coverage.msr.fine is nothing that"),
+        ([], {"msr": {"ok": -1}}, "coverage.msr.ok is -1"),
+        ([], {"msr": {"ok": 10**4299}}, "coverage.msr.ok is 1000"),
+        ([], {"msr": {"ok": 10**5000}}, "coverage.msr.ok is a number of thousands of digits"),
+        ([{**FINDING, "live": "x" * 5000}], COVERAGE, f"findings[0].live is '{'x' * 39}..."),
     ],
 )
 def test_a_malformed_answer_is_refused_and_changes_nothing(findings: Any, coverage: Any, where: str) -> None:
@@ -230,12 +230,12 @@ def test_equal_maps_are_stored_once_and_only_for_hosts_with_findings() -> None:
 @pytest.mark.parametrize(
     ("spoil", "where"),
     [
-        ({"generated": 5}, "the report.generated is 5"),
+        ({"generated": 5}, "generated is 5"),
         ({"findings": None}, "findings is None"),
         ({"findings": []}, "hosts[0].findings is not about"),
-        ({"findings": [{"id": 1}]}, "findings[0].layer is None"),
+        ({"findings": [{"id": 1}]}, "findings[0].layer is missing"),
         ({"findings": [{**FINDING, "id": []}]}, "findings[0].id is []"),
-        ({"hosts": [{"name": "a", "findings": [[]], "since": ["x"]}]}, "hosts[0].findings is not about"),
+        ({"hosts": [{"name": "a", "findings": [[]], "since": ["x"]}]}, "hosts[0].findings[0] is []"),
         ({"hosts": [5]}, "hosts[0] is 5"),
         ({"hosts": [{"name": "a", "findings": [1], "since": []}]}, "hosts[0].findings is not about"),
         ({"hosts": [{"name": "a", "findings": [], "since": [], "last_known": [{}]}]}, "hosts[0].last_known[0].layer"),

@@ -17,11 +17,11 @@ from markupsafe import Markup
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.documents import run_document
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import drift_html, fleet_report, schema
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, html, map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents, fleets, plans
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.hostile_texts import (

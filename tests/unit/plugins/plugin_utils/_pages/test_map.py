@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import map_marks
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import map_drawing, map_schema
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._schema import Malformed
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import fleets, plans
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import plan_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import (
     FAILED,
@@ -16,7 +17,6 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_pl
     Document,
     PlanCollector,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._set_aside import make_report
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import plans
 
 FLEET: dict[str, Any] = {

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Data that hosts sent: checked before a report uses it, and left out where it breaks the report.
+
+So the malformed answer of one host never ends the report of a whole fleet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import misfit_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Protocol
+
+    Self = TypeVar("Self")
+
+    class Collector(Protocol):
+        """Answers of hosts that were collected for a report."""
+
+        @property
+        def names(self) -> Collection[str]:
+            """The names of the hosts that answered."""
+
+        def select_host(self: Self, name: str) -> Self:
+            """Return a collector with the answers of one host."""
+
+        def mark_unreadable(self, name: str, error: Exception) -> None:
+            """Replace the answers of a host by the statement that the report cannot read them."""
+
+
+Answers = TypeVar("Answers", bound="Collector")
+Report = TypeVar("Report")
+#: The most characters of an error that a sentence shows, since an error may repeat all data that a host sent.
+SHOWN_OF_ERROR = 500
+
+
+class Malformed(ValueError):
+    """Data is not of the expected shape; the sentence names the place."""
+
+
+def require_shape(data: object, shape: Any, place: str) -> None:
+    """Raise Malformed for data that differs from a shape. ``place`` is the name of the data in the sentence."""
+    message = misfit_message(data, shape, place)
+    if message:
+        raise Malformed(message)
+
+
+def describe_error(error: Exception) -> str:
+    """Return the class and the message of an error, shortened, as a sentence shows it."""
+    return f"{type(error).__name__}: {str(error)[:SHOWN_OF_ERROR]}"
+
+
+def make_report(make: Callable[[Answers], Report], answers: Answers) -> Report:
+    """Return the report that ``make`` makes of the answers of a fleet.
+
+    Where ``make`` fails, it is tried with each host by itself. The answers of hosts with which it fails are marked as
+    unreadable before the second and last try with all hosts.
+    """
+    try:
+        return make(answers)
+    except Exception:
+        for name in list(answers.names):
+            try:
+                make(answers.select_host(name))
+            except Exception as error:
+                answers.mark_unreadable(name, error)
+    return make(answers)

@@ -146,7 +146,7 @@ def list_installed(root: str = "/") -> list[InstalledUnit]:
 
 def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
     """Return the installed instances, and those without a unit that the target of the boot still starts."""
-    folder = f"{UNIT_FOLDER}/{TARGET}.parameters"
+    folder = f"{UNIT_FOLDER}/{TARGET}.wants"
     links = textfile.path_in_tree(root, folder)
     lost = []
     for unit in os.listdir(links) if os.path.isdir(links) else []:

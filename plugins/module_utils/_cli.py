@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         # Imported here, because no other command needs it.
         from ._serving.hooks import cli
 
-        return cli.main(arguments[1:])
+        return cli.run_hook_command(arguments[1:])
     if arguments and arguments[0] == "group":
         from . import _lifeline
 
@@ -170,7 +170,7 @@ def check_settings(as_json: bool) -> int:
     """Print a line for each finding with its next step, and the number of settings."""
     from ._serving.unit import drift  # only checks look at units
 
-    return _print_findings(drift.of_host(KernelFS(read_only=True)), as_json)
+    return _print_findings(drift.check_host(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
@@ -181,12 +181,12 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
 
     try:
         fs = KernelFS(read_only=True)
-        survey = drift.of_host(fs)
+        survey = drift.check_host(fs)
         new_interrupts.pin_to_housekeeping(survey.host)
         found = survey.list_findings()
         more = {
             **host_metrics.read_metric_families(fs),
-            **service_metrics.families(survey.host),
+            **service_metrics.read_metric_samples(survey.host),
             **repair.repair_metrics(Store(read_only=True), found),
         }
         texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
@@ -237,7 +237,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Repair drift in the layers of some roles; exit code 2 where a setting stays wrong."""
     from ._serving.unit import drift
 
-    outcome = repair.repair_drift(KernelFS(), Store(), roles, check_host=drift.of_host)
+    outcome = repair.repair_drift(KernelFS(), Store(), roles, check_host=drift.check_host)
     if as_json:
         print_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:

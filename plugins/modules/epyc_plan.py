@@ -251,7 +251,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.intent import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history.history_file import load_unfinished_run
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import instance_placements
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import list_instance_placements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     return {
         "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
         "refusals": [],
-        "map": map_data.build_map(plan, top, instance_placements(fs.root)),
+        "map": map_data.build_map(plan, top, list_instance_placements(fs.root)),
         "remarks": [*remarks, *plan.remarks],
         "stored": sorted(load_stored_requests(store)[1]),
         "text": plan_text.render_plan(plan, top),

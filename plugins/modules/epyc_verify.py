@@ -236,7 +236,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         services=params["services"],
     )
     items = expected.check_host(survey, boot_run)
-    more, services = verify.check(survey.host) if params["services"] else ([], {})
+    more, services = verify.check_instances(survey.host) if params["services"] else ([], {})
     items += more
     boot = pending_reboot.read_boot(fs, survey.verdicts)
     counted = [words.settings_checked_message(survey.count_by_status())] if params["tuned"] else []
@@ -257,7 +257,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
     """Compare settings with the kernel; without ``tuned`` only the stored ones, even while a trial runs."""
     if params["tuned"]:
-        return drift.of_host(fs, **requested.parse_requested_option(params))
+        return drift.check_host(fs, **requested.parse_requested_option(params))
     store = Store(read_only=True)
     intent, requests = load_stored_requests(store)
     host = Host(fs, intent, stored=True)

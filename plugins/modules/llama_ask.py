@@ -102,7 +102,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
 
 TYPE_CHECKING = False
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
 def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the answer and its proof as the module's result."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
-    answer = ask(
+    answer = ask_instance(
         host,
         params["instance"],
         params["prompt"],

@@ -504,7 +504,7 @@ if TYPE_CHECKING:
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the knobs of all instances."""
     asked = [{**one, "binary": one["binary"] or params["binary"]} for one in params["instances"]]
-    return instances.knobs_of(LlamaEngine(), host, asked, instances.Purge(params["purge"]))
+    return instances.build_knobs(LlamaEngine(), host, asked, instances.Purge(params["purge"]))
 
 
 def main() -> None:

@@ -274,7 +274,7 @@ def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     defaults = {key: params[key] for key in ("folder", "start_timeout")}
     asked = [{**one, **{key: one[key] or defaults[key] for key in defaults}} for one in params["instances"]]
     engine = VllmEngine(Member(**params["member"]) if params["member"] else None)
-    return instances.knobs_of(engine, host, asked, instances.Purge(params["purge"], params["purge_groups"]))
+    return instances.build_knobs(engine, host, asked, instances.Purge(params["purge"], params["purge_groups"]))
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_instance
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.timing import start_timeout
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.timing import compute_start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, machine
 
@@ -149,6 +149,6 @@ def test_it_fits_on_the_host_that_has_it(
         "thp": f"{found.need.weights * 80 // 100 >> 20}MiB"
     }
     # A disk that reads 1 GB a second is a slow one.
-    assert start_timeout(found) > weights * 1.074
+    assert compute_start_timeout(found) > weights * 1.074
     with pytest.raises(BadRequest, match=r"The instance needs .* evenly available"):
         plan_group_instance(group, tmp_path, model, int(weights) // 4)

@@ -67,7 +67,7 @@ def test_the_examples_of_several_instances_can_be_had(
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
         options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
-        services.append(planned.plan_beside(LlamaEngine(), machine(sku), options, NEW, [], services))
+        services.append(planned.plan_with_others(LlamaEngine(), machine(sku), options, NEW, [], services))
     assert [service.expect["nodes"] for service in services] == nodes
 
 

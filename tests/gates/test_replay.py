@@ -53,7 +53,7 @@ class Replay:
         return round(told["predicted_ms"] / tokens, 6), round(told["prompt_ms"] / COUNTED, 6)
 
     def metrics(self) -> dict[str, float]:
-        status, text = http.ask(self.server.url, "/metrics", 5)
+        status, text = http.send_get(self.server.url, "/metrics", 5)
         assert status == 200
         return http.parse_metrics(text)
 
@@ -209,11 +209,11 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         closed_loop.answer_in_parallel(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
-        assert http.in_work(one.server.url, http.ask(one.server.url, "/metrics", 5)[1]) == 0
-        slots = json.loads(http.ask(one.server.url, "/slots", 5)[1])
+        assert http.parse_request_count(one.server.url, http.send_get(one.server.url, "/metrics", 5)[1]) == 0
+        slots = json.loads(http.send_get(one.server.url, "/slots", 5)[1])
         assert [slot["speculative"] for slot in slots] == [False, False]
-        assert json.loads(http.ask(one.server.url, "/props", 5)[1])["build_info"].startswith("b11434-")
-        said = trial.post(
+        assert json.loads(http.send_get(one.server.url, "/props", 5)[1])["build_info"].startswith("b11434-")
+        said = trial.post_json(
             one.server.url, "/completion", {"prompt": "a", "n_predict": 3}, one.server.clock.monotonic() + 5, None
         )
         assert said["tokens_predicted"] == said["timings"]["predicted_n"] == 3 and len(said["content"].split()) == 3
@@ -239,8 +239,8 @@ def test_guesses_come_together_and_a_step_costs_the_same(home: Path) -> None:
             0.5, abs=0.05
         )
         assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted_tokens)
-        seen = trial.run(one.server.url, None)
-        assert seen.speculative and seen.tokens == trial.TOKENS and seen.drafts and seen.whole
+        seen = trial.run_trial(one.server.url, None)
+        assert seen.speculative and seen.tokens == trial.TOKEN_COUNT and seen.drafts and seen.is_complete
         assert seen.acceptance == pytest.approx(0.5, abs=0.05)
 
 

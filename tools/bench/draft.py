@@ -66,7 +66,7 @@ def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
     generated = drafted = accepted = 0
     for text in TEXTS:
         body = {"prompt": text, "n_predict": TOKENS, "temperature": temperature, "seed": 1, "ignore_eos": True}
-        timings = trial.post(url, "/completion", body, time.monotonic() + 300, None)["timings"]
+        timings = trial.post_json(url, "/completion", body, time.monotonic() + 300, None)["timings"]
         generated += timings["predicted_n"]
         drafted += timings.get("draft_n", 0)
         accepted += timings.get("draft_n_accepted", 0)

@@ -57,7 +57,7 @@ def running_server(name: str, *words: str) -> Iterator[str]:
     with (paths.ensure_directory("logs") / f"{name}.log").open("a") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
-        server_http.await_health(f"http://127.0.0.1:{port}", 120, process.pid)
+        server_http.wait_for_health(f"http://127.0.0.1:{port}", 120, process.pid)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()

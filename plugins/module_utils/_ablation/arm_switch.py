@@ -128,7 +128,7 @@ class ArmSwitch:
         trial.override_unit(unit, variant.lines)
         for file in self.target.plan["mapped"]:
             # Pages in the cache would stay on the nodes of the arm before.
-            cache.drop(file)
+            cache.evict_file(file)
         trial.restart_unit(unit)
         self.starts += 1
         self.target = find_instance(self.host(), self.target.name, self._limit, self._clock, variant.plan)

@@ -69,8 +69,8 @@ def _save_memory_shares(document: dict[str, Any]) -> None:
     found = BenchmarkResult(document)
     shares = {kind: round(ceiling.ratio, 4) for kind, ceiling in found.ceilings.items() if ceiling.ratio is not None}
     if found.counts and shares:
-        kept = {**metrics.measured(), document["instance"]: shares}
-        textfile.write_file(metrics.MEASURED, f"{json.dumps(kept, sort_keys=True)}\n", 0o600)
+        kept = {**metrics.load_benchmark_shares(), document["instance"]: shares}
+        textfile.write_file(metrics.BENCHMARK_SHARES, f"{json.dumps(kept, sort_keys=True)}\n", 0o600)
 
 
 def describe_benchmark(host: Host, asked: MeasuringRequest) -> tuple[str, str]:

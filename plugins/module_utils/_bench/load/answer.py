@@ -124,7 +124,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     begun = clock.monotonic()
     end = begun + server.limit
     try:
-        with closing(stream.events(server.url, body, end, server.key, clock, api.path)) as events:
+        with closing(stream.stream_events(server.url, body, end, server.key, clock, api.path)) as events:
             for event in events:
                 now = clock.monotonic()
                 text = api.event_text(event)

@@ -51,7 +51,7 @@ class LlamaCompletions:
     def request_body(self, prompt: Prompt) -> dict[str, Any]:
         """Return the request for an answer of exactly ``prompt.tokens`` tokens, without prefix cache."""
         # Only the final event has the timings: sending them with each token would cost time that users do not spend.
-        return {**Question(prompt.text, prompt.tokens).body(), "timings_per_token": False}
+        return {**Question(prompt.text, prompt.tokens).to_completion_request(), "timings_per_token": False}
 
     def event_text(self, event: Event) -> str:
         """Return the text of a streamed event."""
@@ -63,9 +63,9 @@ class LlamaCompletions:
 
     def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
         """Return token counts (``_n``) and milliseconds (``_ms``) of an answer from its final event."""
-        found = stream.numbers(final.get("timings"))
+        found = stream.select_numbers(final.get("timings"))
         # Builds without cache_n report the number of tokens of the whole prompt.
-        whole = stream.numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
+        whole = stream.select_numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
         return {"cache_n": whole - found.get("prompt_n", 0), **found}
 
     def missing_field_message(self, missing: str) -> str:
@@ -116,8 +116,8 @@ class VllmCompletions:
         There are no milliseconds where all text came in one piece.
         """
         usage = final["usage"]
-        cached = stream.numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
-        counted = stream.numbers(usage)
+        cached = stream.select_numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
+        counted = stream.select_numbers(usage)
         read, made = counted.get("prompt_tokens", 0), counted.get("completion_tokens", 0)
         found = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": made}
         if len(chunks) > 1 and made > 1:

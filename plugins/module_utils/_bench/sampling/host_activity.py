@@ -85,7 +85,7 @@ class HostReading:
         api, end = server.api, server.clock.monotonic() + server.api.counter_delay
         self.metrics_hint = api.metrics_hint
         while True:
-            status, text = server_http.ask(server.url, "/metrics", METRICS_TIMEOUT, server.key)
+            status, text = server_http.send_get(server.url, "/metrics", METRICS_TIMEOUT, server.key)
             numbers = server_http.parse_metrics(text) if status == 200 else {}
             if any(name not in numbers for name in (*api.counters, api.pending_metrics[0])):
                 return

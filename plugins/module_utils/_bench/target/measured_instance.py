@@ -17,7 +17,7 @@ from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import http as server_http
 from ..._serving.hooks import stream
-from ..._serving.hooks.keys import key_of
+from ..._serving.hooks.keys import read_key_of_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -110,8 +110,8 @@ class MeasuredInstance:
 
     def server_properties(self, path: str) -> Any:
         """Return the JSON that the server answers for a path; None where it answers none."""
-        status, text = server_http.ask(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
-        return stream.parsed(text) if status == 200 else None
+        status, text = server_http.send_get(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
+        return stream.parse_json(text) if status == 200 else None
 
 
 def find_instance(
@@ -134,11 +134,11 @@ def find_instance(
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     if plan["models"]:
         raise BadRequest(f"{name} has several models, which share its CPUs. Measure an instance that has one.")
-    item = verify.serving(name, plan)
+    item = verify.build_serving_item(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = process_of_unit(host, plan["unit"])
-    server = Server(plan["url"], key_of(host.fs, plan["unit"], plan["key_file"]), limit, clock)
+    server = Server(plan["url"], read_key_of_unit(host.fs, plan["unit"], plan["key_file"]), limit, clock)
     return MeasuredInstance(name, plan, server, words, process)
 
 

@@ -13,7 +13,7 @@ import time
 
 from ..._errors import BadRequest, TuningError
 from ..._serving.catalogue import VLLM
-from ..._serving.hooks.keys import key_of
+from ..._serving.hooks.keys import read_key_of_unit
 from ..._serving.unit.installed import select_instance
 from ..._serving.verify import verify
 from ..._verify.checklist_items import OK
@@ -66,10 +66,10 @@ def find_instance_of_any_engine(
         return measured_instance.find_instance(host, name, limit, clock)
     if not plan["url"]:
         raise BadRequest(f"{name} is a part of an instance on several hosts. Measure it on the host that answers.")
-    item = verify.serving(name, plan)
+    item = verify.build_serving_item(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = measured_instance.process_of_unit(host, plan["unit"])
-    key = key_of(host.fs, plan["unit"], plan["key_file"])
+    key = read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
     api = VllmCompletions(plan["details"]["alias"])
     return MeasuredVllm(name, plan, Server(plan["url"], key, limit, clock, api), words, process)

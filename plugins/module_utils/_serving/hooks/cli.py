@@ -51,10 +51,10 @@ USAGE = """usage: sovereign-epyc llama COMMAND
 """
 
 
-def main(arguments: Sequence[str]) -> int:
+def run_hook_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     command = COMMANDS.get(arguments[0] if arguments else "")
-    given = command and _parse(arguments[1:], command[0], command[1], command[2])
+    given = command and _parse_arguments(arguments[1:], command[0], command[1], command[2])
     if not command or given is None:
         sys.stderr.write(USAGE)
         return 1
@@ -66,7 +66,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parse(words: Sequence[str], names: Sequence[str], needed: Sequence[str], others: Sequence[str]) -> Options | None:
+def _parse_arguments(
+    words: Sequence[str], names: Sequence[str], needed: Sequence[str], others: Sequence[str]
+) -> Options | None:
     """Return the given values by name, or None for a usage error. Every option but --replace takes a value."""
     given: Options = {}
     left = list(words)
@@ -88,22 +90,26 @@ def _parse(words: Sequence[str], names: Sequence[str], needed: Sequence[str], ot
     return given if not places and all(name in given for name in needed) else None
 
 
-def _await(given: Options) -> str:
+def _wait_for_server(given: Options) -> str:
     from . import http
 
     models = given[MODELS].split(",") if MODELS in given else []
-    key, row = _key(given), _engine(given)
-    return http.await_health(given["url"], _seconds(given), _main_process(), key=key, models=models, row=row)
+    key, row = _read_key(given), _parse_engine(given)
+    return http.wait_for_health(
+        given["url"], _parse_timeout(given), _read_server_process_id(), key=key, models=models, row=row
+    )
 
 
-def _drain(given: Options) -> str:
+def _wait_until_idle(given: Options) -> str:
     from . import http
 
     models = given[MODELS].split(",") if MODELS in given else [None]
-    return http.drain(given["url"], _seconds(given), _key(given), models=models, row=_engine(given))
+    return http.wait_until_idle(
+        given["url"], _parse_timeout(given), _read_key(given), models=models, row=_parse_engine(given)
+    )
 
 
-def _engine(given: Options) -> EngineRow:
+def _parse_engine(given: Options) -> EngineRow:
     """Return the engine of the server."""
     key = given.get(ENGINE, LLAMA.key)
     if key not in ENGINES:
@@ -111,24 +117,24 @@ def _engine(given: Options) -> EngineRow:
     return ENGINES[key]
 
 
-def _key(given: Options) -> str | None:
+def _read_key(given: Options) -> str | None:
     """Return a key of the file that is given, or of the credential that the server sees."""
     from . import keys
 
-    process = _main_process()
+    process = _read_server_process_id()
     if CREDENTIAL in given and process:
         # A server that was started before it was given keys has none.
-        return keys.loaded_key(given[CREDENTIAL], [process])
+        return keys.read_loaded_key(given[CREDENTIAL], [process])
     return keys.read_keys(given[KEY_FILE])[0] if KEY_FILE in given else None
 
 
-def _main_process() -> int | None:
+def _read_server_process_id() -> int | None:
     """Return the process of the server, as systemd tells it to what a unit calls."""
     process = os.environ.get("MAINPID", "")
     return int(process) if process.isdecimal() else None
 
 
-def _stage(given: Options) -> str:
+def _stage_model(given: Options) -> str:
     from . import stage
 
     fs = KernelFS(read_only=True)
@@ -136,20 +142,20 @@ def _stage(given: Options) -> str:
     if kind not in (None, "bind", "interleave"):
         raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; use bind or interleave.")
     nodes = parse_nodes(fs, given.get(NODES, "all"), NODES) if kind else ()
-    return stage.stage(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
+    return stage.stage_model(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
 
 
-def _place(given: Options) -> str:
+def _place_model(given: Options) -> str:
     from ..._notation.gguf_parts import list_gguf_parts
     from . import cache
 
     if given[POLICY] not in cache.POLICIES:
         raise BadRequest(f"{POLICY}: '{given[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
     nodes = parse_nodes(KernelFS(read_only=True), given[NODES], NODES)
-    return "\n".join(cache.place(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
+    return "\n".join(cache.evict_misplaced_file(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
 
 
-def _rows(given: Options) -> str:
+def _place_rows(given: Options) -> str:
     from . import rows
 
     fs = KernelFS(read_only=True)
@@ -158,42 +164,42 @@ def _rows(given: Options) -> str:
         raise BadRequest(f"{THREADS}: '{given[THREADS]}' is not a number of threads.")
     if list(nodes) != list(range(len(nodes))):
         raise BadRequest(f"{NODES}: '{given[NODES]}' does not begin at 0 or has holes, as llama-server counts them.")
-    return rows.spread(fs, given["file"], threads, len(nodes), _tell)
+    return rows.read_rows_onto_nodes(fs, given["file"], threads, len(nodes), _print_line)
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     """Print a line at once, so that the journal has it while the work goes on."""
     sys.stdout.write(f"{escape_lines(text)}\n")
     sys.stdout.flush()
 
 
-def _home(given: Options) -> str:
+def _move_http_threads(given: Options) -> str:
     from ..._notation.cpulist import format_cpulist, parse_cpulist
     from . import http_threads
 
     process, cpus = parse_whole(given["process"]), parse_cpulist(given[CPUS])
     if process is None:
         raise BadRequest(f"'{given['process']}' is not a process ID.")
-    count = http_threads.move(KernelFS(read_only=True), process, cpus)
+    count = http_threads.move_unpinned_threads(KernelFS(read_only=True), process, cpus)
     return f"{count} threads of process {process} now run only on CPUs {format_cpulist(cpus)}."
 
 
-def _watch(given: Options) -> str:
+def _watch_server(given: Options) -> str:
     from . import watchdog
 
-    limit, fs = _seconds(given), KernelFS(read_only=True)
+    limit, fs = _parse_timeout(given), KernelFS(read_only=True)
     if not limit:
         raise BadRequest(f"{TIMEOUT}: 0 seconds would be over at once.")
-    return watchdog.watch(fs, given["url"], given[UNIT], limit, given.get(KEY_FILE), _tell)
+    return watchdog.watch_server(fs, given["url"], given[UNIT], limit, given.get(KEY_FILE), _print_line)
 
 
-def _reach(given: Options) -> str:
+def _wait_for_workers(given: Options) -> str:
     from . import workers
 
-    return workers.reach(given["workers"], _seconds(given))
+    return workers.wait_for_workers(given["workers"], _parse_timeout(given))
 
 
-def _seconds(given: Options) -> float:
+def _parse_timeout(given: Options) -> float:
     seconds = parse_decimal(given[TIMEOUT])
     if seconds is None or seconds < 0:
         raise BadRequest(f"{TIMEOUT}: '{given[TIMEOUT]}' is not a number of seconds.")
@@ -211,12 +217,12 @@ CPUS, CREDENTIAL, THREADS, UNIT, MODELS, ENGINE = (
 )
 #: By command: its positional arguments, its required options, its other options, and the function that runs it.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
-    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _await),
-    "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _drain),
-    "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage),
-    "place": (("file",), (POLICY, NODES), (), _place),
-    "rows": (("file",), (THREADS, NODES), (), _rows),
-    "home": (("process",), (CPUS,), (), _home),
-    "watch": (("url",), (UNIT, TIMEOUT), (KEY_FILE,), _watch),
-    "reach": (("workers",), (TIMEOUT,), (), _reach),
+    "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _wait_for_server),
+    "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),
+    "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage_model),
+    "place": (("file",), (POLICY, NODES), (), _place_model),
+    "rows": (("file",), (THREADS, NODES), (), _place_rows),
+    "home": (("process",), (CPUS,), (), _move_http_threads),
+    "watch": (("url",), (UNIT, TIMEOUT), (KEY_FILE,), _watch_server),
+    "reach": (("workers",), (TIMEOUT,), (), _wait_for_workers),
 }

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     Answer = tuple[Optional[int], str]
 
 #: Seconds between two requests, and the timeout of one health check.
-PAUSE = 0.2
+PAUSE_SECONDS = 0.2
 HEALTH_TIMEOUT = 5.0
 LARGEST_ANSWER = 1 << 20
-REFUSED = "the connection is refused"
+CONNECTION_REFUSED = "the connection is refused"
 #: What a router says of a model that is in memory, and the status of its answers for one that is not.
 LOADED, NOT_LOADED = "loaded", 400
 
 
-def await_health(
+def wait_for_health(
     url: str,
     timeout: float,
     process: int | None = None,
@@ -54,7 +54,7 @@ def await_health(
     A router serves when its ``models`` do; it says so with a key only.
     """
     begun = clock.monotonic()
-    last = REFUSED
+    last = CONNECTION_REFUSED
     while True:
         left = timeout - (clock.monotonic() - begun)
         if left <= 0:
@@ -62,9 +62,9 @@ def await_health(
                 f"{url} does not serve after {timeout:g} s: {last}. The journal of the unit says how far it came; a "
                 "large model needs more time."
             )
-        status, text = ask(url, "/health", min(left, HEALTH_TIMEOUT))
-        healthy = status == 200 and (_has_status(text) or not row.health_is_json)
-        awaited = _not_loaded(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
+        status, text = send_get(url, "/health", min(left, HEALTH_TIMEOUT))
+        healthy = status == 200 and (_has_json_status(text) or not row.health_is_json)
+        awaited = _unloaded_model_message(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
         if healthy and not awaited:
             return f"{url} serves after {clock.monotonic() - begun:.1f} s."
         if not healthy and status not in (None, 503):
@@ -73,14 +73,14 @@ def await_health(
             )
         last = awaited or (text if status is None else "it is reading the model (503)")
         # Checked after the request, because the server may have ended during it.
-        if process is not None and _ended(process):
+        if process is not None and _has_ended(process):
             raise TuningError(
                 f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
             )
-        clock.sleep(PAUSE)
+        clock.sleep(PAUSE_SECONDS)
 
 
-def drain(
+def wait_until_idle(
     url: str,
     timeout: float,
     key: str | None = None,
@@ -100,42 +100,44 @@ def drain(
             raise TuningError(
                 f"{url} is not idle after {timeout:g} s: {found}. Stopping it now cuts these requests off."
             )
-        told = [_work_of(url, model, left, key, row) for model in models]
+        told = [_fetch_request_count(url, model, left, key, row) for model in models]
         if all(count == 0 for count, dummy in told):
             reason = told[0][1]
             if reason:
                 return f"{url} {reason}: it has no request in progress."
             return f"{url} is idle after {clock.monotonic() - begun:.1f} s."
         found = next(words for count, words in told if count != 0)
-        clock.sleep(PAUSE)
+        clock.sleep(PAUSE_SECONDS)
 
 
-def _work_of(url: str, model: str | None, timeout: float, key: str | None, row: EngineRow) -> tuple[int | None, str]:
+def _fetch_request_count(
+    url: str, model: str | None, timeout: float, key: str | None, row: EngineRow
+) -> tuple[int | None, str]:
     """Return how many requests a server has in work, and in words what it says; None where it does not say it."""
     # The server answers between two batches, and a long prompt takes many batches.
-    status, text = ask(url, of_model("/metrics", model), timeout, key)
+    status, text = send_get(url, path_for_model("/metrics", model), timeout, key)
     if status is None:
-        return (0, "refuses connections") if text == REFUSED else (None, text)
+        return (0, "refuses connections") if text == CONNECTION_REFUSED else (None, text)
     if status == 503:
         return 0, "is still reading its model"
     if status == NOT_LOADED and model:
         return 0, ""
     if status != 200:
-        raise TuningError(f"{url}/metrics answers {status}: {_why(status, key, row)}")
-    count = in_work(url, text, row)
+        raise TuningError(f"{url}/metrics answers {status}: {_metrics_refusal_reason(status, key, row)}")
+    count = parse_request_count(url, text, row)
     return count, f"{count} request{'' if count == 1 else 's'} in progress" if count else ""
 
 
-def of_model(path: str, model: str | None) -> str:
+def path_for_model(path: str, model: str | None) -> str:
     """Return the path at which a router tells of one of its models, without reading it for that."""
     return f"{path}?model={quote(model, safe='')}&autoload=false" if model else path
 
 
-def states(url: str, timeout: float, key: str | None) -> dict[str, str]:
+def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, str]:
     """Return by name what a router says of its models, such as "loaded"; nothing where it does not answer."""
     import json
 
-    status, text = ask(url, "/models", timeout, key)
+    status, text = send_get(url, "/models", timeout, key)
     try:
         rows = json.loads(text)["data"] if status == 200 else []
         return {row["id"]: "failed" if row["status"].get("failed") else row["status"]["value"] for row in rows}
@@ -143,7 +145,7 @@ def states(url: str, timeout: float, key: str | None) -> dict[str, str]:
         return {}
 
 
-def in_work(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
+def parse_request_count(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
     """Return how many requests are in progress or wait for a slot."""
     numbers = parse_metrics(metrics)
     if row.in_work[0] not in numbers:
@@ -163,22 +165,22 @@ def parse_metrics(text: str) -> dict[str, float]:
     return numbers
 
 
-def ask(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
+def send_get(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
     """Send one GET request and return the answer."""
-    connection, base = connect(url, timeout)
+    connection, base = make_connection(url, timeout)
     try:
-        connection.request("GET", base + path, headers=authorization(key))
+        connection.request("GET", base + path, headers=authorization_headers(key))
         response = connection.getresponse()
         return response.status, response.read(LARGEST_ANSWER).decode("utf-8", "replace")
     except ConnectionRefusedError:
-        return None, REFUSED
+        return None, CONNECTION_REFUSED
     except (OSError, http.client.HTTPException) as error:
         return None, f"it does not answer ({error or type(error).__name__})"
     finally:
         connection.close()
 
 
-def connect(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
+def make_connection(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
     """Return a connection that is not open yet, and the prefix of all paths."""
     try:
         parts = urlsplit(url)
@@ -190,22 +192,22 @@ def connect(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
     return http.client.HTTPConnection(host, port or 80, timeout=max(timeout, 0.1)), parts.path.rstrip("/")
 
 
-def authorization(key: str | None) -> dict[str, str]:
+def authorization_headers(key: str | None) -> dict[str, str]:
     """Return the header with which a key is sent."""
     # A header is sent as Latin-1, and the server compares bytes.
     return {"Authorization": f"Bearer {key}".encode().decode("latin-1")} if key else {}
 
 
-def _not_loaded(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
+def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
     """Return which model of a router is not loaded, an empty text where all are; TuningError for one that failed."""
-    found = states(url, timeout, key)
+    found = fetch_model_states(url, timeout, key)
     for model in models:
         if found.get(model) == "failed":
             raise TuningError(f"{url} has no {model}: its server ended. The journal of the unit says why.")
     return next((f"{model} is {found.get(model, 'not there')}" for model in models if found.get(model) != LOADED), "")
 
 
-def _has_status(text: str) -> bool:
+def _has_json_status(text: str) -> bool:
     """Return whether a text is a JSON object with a status, as the health of llama-server is."""
     import json
 
@@ -216,7 +218,7 @@ def _has_status(text: str) -> bool:
     return isinstance(data, dict) and "status" in data
 
 
-def _ended(process: int) -> bool:
+def _has_ended(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -226,7 +228,7 @@ def _ended(process: int) -> bool:
     return False
 
 
-def _why(status: int, key: str | None, row: EngineRow) -> str:
+def _metrics_refusal_reason(status: int, key: str | None, row: EngineRow) -> str:
     if status in (401, 403):
         return "it does not accept this key." if key else "it needs a key; name the key file with --key-file."
     if status in (404, 501):

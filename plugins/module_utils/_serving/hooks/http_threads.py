@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 
-def unpinned(fs: KernelFS, pid: int) -> list[int]:
+def list_unpinned_threads(fs: KernelFS, pid: int) -> list[int]:
     """Return the threads that are not pinned to a CPU of their own, without the main thread, which computes."""
     allowed = {}
     for name in fs.list_names(f"/proc/{pid}/task"):
@@ -36,10 +36,10 @@ def unpinned(fs: KernelFS, pid: int) -> list[int]:
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
 
 
-def move(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
+def move_unpinned_threads(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
     """Restrict the threads that do not compute to some CPUs; return how many were moved."""
     moved = 0
-    for tid in unpinned(fs, pid):
+    for tid in list_unpinned_threads(fs, pid):
         try:
             os.sched_setaffinity(tid, cpus)
         except ProcessLookupError:

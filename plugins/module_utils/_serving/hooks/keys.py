@@ -53,7 +53,7 @@ def read_keys(path: str) -> list[str]:
     return keys
 
 
-def loaded_key(path: str, processes: Iterable[int]) -> str | None:
+def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
     """Return a key that a server was started with, from the credential that one of its processes sees; None if none.
 
     systemd shows a credential to the program that it is for, and hides it from the commands that it calls later, from
@@ -66,7 +66,7 @@ def loaded_key(path: str, processes: Iterable[int]) -> str | None:
     return None
 
 
-def key_of(fs: KernelFS, unit: str, file: str | None) -> str | None:
+def read_key_of_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
     """Return a key that a unit has loaded: that of its credential, which may be another than in the file by now.
 
     None where it has no file of keys; TuningError where that cannot be read.
@@ -77,7 +77,7 @@ def key_of(fs: KernelFS, unit: str, file: str | None) -> str | None:
         processes = list_processes(fs, unit)
     except TuningError:
         processes = []
-    return loaded_key(api_key_path(unit), processes) or read_keys(file)[0]
+    return read_loaded_key(api_key_path(unit), processes) or read_keys(file)[0]
 
 
 def has_comments(path: str) -> bool:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 CHUNK = 4 << 20
 #: How many times the progress is told.
-STEPS = 10
+PROGRESS_STEPS = 10
 
 
-class Progress:
+class ReadProgress:
     """Tells how much of a file was read by all threads."""
 
     def __init__(self, path: str, size: int, tell: Callable[[str], None]) -> None:
@@ -48,17 +48,17 @@ class Progress:
         self._lock = threading.Lock()
         self._read = self._told = 0
 
-    def add(self, count: int) -> None:
+    def add_bytes_read(self, count: int) -> None:
         """Count bytes as read."""
         with self._lock:
             self._read += count
-            step = STEPS * self._read // self._size
+            step = PROGRESS_STEPS * self._read // self._size
             if step > self._told:
                 self._told = step
-                self._tell(f"{self._path}: {100 * step // STEPS} % of {format_bytes_short(self._size)} read.")
+                self._tell(f"{self._path}: {100 * step // PROGRESS_STEPS} % of {format_bytes_short(self._size)} read.")
 
 
-def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
+def read_rows_onto_nodes(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
     """Bring a model to the nodes of its threads and return a sentence on it; does nothing when it is there already.
 
     Where a node has too little memory for its rows, all of it stays where it is: a server that reads across nodes is
@@ -71,17 +71,17 @@ def spread(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[st
     if before.is_local_enough and before.all.is_complete:
         return f"{path} is where its threads read it already: {before}."
     plans = {part.path: list_pages_by_node(list_matrices(part, threads, nodes), nodes) for part in parts}
-    lacking = _lacking(fs, list(plans.values()))
+    lacking = _shortage_message(fs, list(plans.values()))
     if lacking:
         return f"{path} stays where it is: {lacking}"
     for file, runs in plans.items():
         if not before.all.is_local_enough:
-            cache.drop(file)
-        _read(file, runs, tell)
+            cache.evict_file(file)
+        _read_pages_onto_nodes(file, runs, tell)
     return f"{path}: {measure_locality(parts, threads, nodes)}."
 
 
-def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
+def _shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
     """Return which node has too little memory for its rows, and what helps; empty where each has enough."""
     for node in range(len(plans[0])):
         need = SMALL * sum(end - first for runs in plans for first, end in runs[node])
@@ -94,19 +94,23 @@ def _lacking(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]])
     return ""
 
 
-def _read(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:
+def _read_pages_onto_nodes(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:
     """Read the pages of each node by a thread of its own."""
     with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs)) as pool:
         # Without it the kernel reads ahead, and puts what comes next on the same node.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         whole = sum(min(end * SMALL, size) - first * SMALL for one in runs for first, end in one)
-        progress = Progress(path, whole, tell)
-        jobs = [pool.submit(_read_node, path, fd, size, node, one, progress) for node, one in enumerate(runs)]
+        progress = ReadProgress(path, whole, tell)
+        jobs = [
+            pool.submit(_read_pages_onto_node, path, fd, size, node, one, progress) for node, one in enumerate(runs)
+        ]
         for job in jobs:
             job.result()
 
 
-def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: Progress) -> None:
+def _read_pages_onto_node(
+    path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: ReadProgress
+) -> None:
     view = memoryview(bytearray(CHUNK))
     with memory_calls.memory_policy("bind", (node,)):
         for first, end in runs:
@@ -119,5 +123,5 @@ def _read_node(path: str, fd: int, size: int, node: int, runs: Sequence[tuple[in
                 if not count:
                     raise TuningError(f"{path} became shorter while it was read. Start it when it is complete.")
                 at += count
-                progress.add(count)
+                progress.add_bytes_read(count)
             memory_calls.move_file_to_node(fd, first * SMALL, (end - first) * SMALL, node)

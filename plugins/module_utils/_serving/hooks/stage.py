@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     #: Kind and nodes; the kind is None where memory may come from any node.
     Policy = tuple[Optional[str], Sequence[int]]
 
-ANYWHERE: Policy = (None, ())
+ANY_NODE: Policy = (None, ())
 CHUNK = 16 << 20
 #: Another instance may be staging the same model; wait for it at most this many seconds.
 LOCK_TIMEOUT = 3600.0
 
 
-class Copy:
+class FileCopy:
     """One file of a model, and its copy.
 
     The source is opened once, and the copy gets the owner and the mode of the file that was opened: the owner of its
@@ -55,25 +55,25 @@ class Copy:
         self.descriptor = descriptor
         self.folder = folder
         self.name = os.path.basename(source)
-        self.part = f".{self.name}.part"
-        self.status = os.fstat(descriptor)
-        self.page = page
-        self.pages = -(-self.status.st_size // page)
+        self.temporary_name = f".{self.name}.part"
+        self.source_status = os.fstat(descriptor)
+        self.page_bytes = page
+        self.pages = -(-self.source_status.st_size // page)
         self.size = self.pages * page
         if not self.size:
             raise BadRequest(f"{source} is empty: there is nothing to stage.")
 
-    def existing(self) -> os.stat_result | None:
+    def existing_status(self) -> os.stat_result | None:
         """Return the status of the file that already has the name of the copy; None where there is none."""
         return self.folder.file_status(self.name)
 
     def is_staged(self) -> bool:
         """Return whether that file is a copy of the source as it is now."""
-        found = self.existing()
-        return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.status.st_mtime_ns)
+        found = self.existing_status()
+        return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.source_status.st_mtime_ns)
 
 
-def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, replace: bool = False) -> str:
+def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE, replace: bool = False) -> str:
     """Copy a model with all its files and return a sentence on it; does nothing when the model is staged already.
 
     The new copy replaces an older one when it is complete; with ``replace``, when both do not fit, the older one is
@@ -94,22 +94,22 @@ def stage(fs: KernelFS, path: str, folder: str, policy: Policy = ANYWHERE, repla
             place = stack.enter_context(open_folder(folder))
         except OSError as error:
             raise TuningError(f"{folder} cannot be opened: {error.strerror}.") from None
-        copies = [Copy(part, _open_source(part, stack), place, page) for part in list_gguf_parts(path)]
+        copies = [FileCopy(part, _open_source(part, stack), place, page) for part in list_gguf_parts(path)]
         stack.enter_context(hold_file_lock(folder, folder, LOCK_TIMEOUT))
         todo = [copy for copy in copies if not copy.is_staged()]
         if not todo:
             return f"{path} is staged in {folder} already."
         for copy in todo:
             with suppress(FileNotFoundError):
-                place.remove_file(copy.part)  # left by a run that was killed
-        _check_space(fs, todo, page, policy, replace)
+                place.remove_file(copy.temporary_name)  # left by a run that was killed
+        _require_space(fs, todo, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in todo:
-            for node, count in _stage(fs, copy, policy).items():
+            for node, count in _stage_file(fs, copy, policy).items():
                 nodes[node] = nodes.get(node, 0) + count
     shares = ", ".join(f"node {node}: {count}" for node, count in sorted(nodes.items()))
     count = sum(copy.pages for copy in todo)
-    size = sum(copy.status.st_size for copy in todo)
+    size = sum(copy.source_status.st_size for copy in todo)
     where = f" ({shares})" if shares else ""
     return f"{path} is staged in {folder}: {format_bytes_short(size)} in {format_pages(count, page >> 10)}{where}."
 
@@ -137,15 +137,15 @@ def _open_source(path: str, stack: ExitStack) -> int:
     return descriptor
 
 
-def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, replace: bool) -> None:
+def _require_space(fs: KernelFS, todo: Sequence[FileCopy], page: int, policy: Policy, replace: bool) -> None:
     """Refuse a copy that does not fit; with ``replace``, remove the older copy first if that is needed."""
     need = sum(copy.pages for copy in todo)
-    lack = missing(fs, need, page >> 10, policy)
-    older = [copy for copy in todo if copy.existing()]
+    lack = page_shortage_message(fs, need, page >> 10, policy)
+    older = [copy for copy in todo if copy.existing_status()]
     if lack and older and replace:
         for copy in older:
             copy.folder.remove_file(copy.name)
-        lack, older = missing(fs, need, page >> 10, policy), []
+        lack, older = page_shortage_message(fs, need, page >> 10, policy), []
     if not lack:
         return
     way = "Enlarge the pool (module sovereign.epyc.hugepages)"
@@ -157,7 +157,7 @@ def _check_space(fs: KernelFS, todo: Sequence[Copy], page: int, policy: Policy, 
     )
 
 
-def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
+def page_shortage_message(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     """Return in words how many pages are missing where; empty when there are enough."""
     kind, nodes = policy
     free, taken = read_free_and_reserved_pages(fs, kb)
@@ -173,9 +173,9 @@ def missing(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
     return "; ".join(lacks)
 
 
-def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
+def _stage_file(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
     """Make one copy under a temporary name, check its nodes, and rename it. Return its pages by node."""
-    with _new_file(copy) as fd:
+    with _create_temporary_file(copy) as fd:
         os.ftruncate(fd, copy.size)
         try:
             with page_memory.memory_policy(*policy):
@@ -186,60 +186,60 @@ def _stage(fs: KernelFS, copy: Copy, policy: Policy) -> dict[int, int]:
                 "of the pool at this moment, or the hugetlbfs was mounted with a size limit."
             ) from None
         with mmap.mmap(fd, copy.size) as memory:
-            _fill(copy, memory)
-            nodes = _nodes(fs, copy)
-        _check_nodes(copy, policy, nodes)
-        os.fchown(fd, copy.status.st_uid, copy.status.st_gid)
-        os.fchmod(fd, copy.status.st_mode & 0o777)
-        os.utime(fd, ns=(copy.status.st_atime_ns, copy.status.st_mtime_ns))
-        copy.folder.rename_file(copy.part, copy.name)
+            _copy_contents(copy, memory)
+            nodes = _read_pages_by_node(fs, copy)
+        _require_wanted_nodes(copy, policy, nodes)
+        os.fchown(fd, copy.source_status.st_uid, copy.source_status.st_gid)
+        os.fchmod(fd, copy.source_status.st_mode & 0o777)
+        os.utime(fd, ns=(copy.source_status.st_atime_ns, copy.source_status.st_mtime_ns))
+        copy.folder.rename_file(copy.temporary_name, copy.name)
     return nodes
 
 
 @contextmanager
-def _new_file(copy: Copy) -> Iterator[int]:
+def _create_temporary_file(copy: FileCopy) -> Iterator[int]:
     """Open the file under its temporary name; on an error it is removed, which frees its pages."""
     try:
-        fd = copy.folder.create_file(copy.part)
+        fd = copy.folder.create_file(copy.temporary_name)
     except OSError as error:
-        raise TuningError(f"{copy.folder.path}/{copy.part} cannot be made: {error.strerror}.") from None
+        raise TuningError(f"{copy.folder.path}/{copy.temporary_name} cannot be made: {error.strerror}.") from None
     try:
         yield fd
     except BaseException:
         with suppress(FileNotFoundError):
-            copy.folder.remove_file(copy.part)
+            copy.folder.remove_file(copy.temporary_name)
         raise
     finally:
         os.close(fd)
 
 
-def _fill(copy: Copy, memory: mmap.mmap) -> None:
+def _copy_contents(copy: FileCopy, memory: mmap.mmap) -> None:
     """Read the source into the mapping and drop it from the page cache, where it would take the same memory again."""
     at = 0
     with memoryview(memory) as view:
-        while at < copy.status.st_size:
-            count = os.readv(copy.descriptor, [view[at : min(at + CHUNK, copy.status.st_size)]])
+        while at < copy.source_status.st_size:
+            count = os.readv(copy.descriptor, [view[at : min(at + CHUNK, copy.source_status.st_size)]])
             if not count:
                 raise TuningError(f"{copy.source} became shorter while it was staged. Stage it when it is complete.")
             os.posix_fadvise(copy.descriptor, at, count, os.POSIX_FADV_DONTNEED)
             at += count
     now = os.fstat(copy.descriptor)
-    if (now.st_size, now.st_mtime_ns) != (copy.status.st_size, copy.status.st_mtime_ns):
+    if (now.st_size, now.st_mtime_ns) != (copy.source_status.st_size, copy.source_status.st_mtime_ns):
         raise TuningError(f"{copy.source} changed while it was staged. Stage it when no process writes to it.")
 
 
-def _nodes(fs: KernelFS, copy: Copy) -> dict[int, int]:
+def _read_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
     """Return the pages by node, from the numa_maps of this process; empty on a kernel without NUMA."""
     try:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:
         return {}
-    part = os.path.join(os.path.realpath(copy.folder.path), copy.part)
+    part = os.path.join(os.path.realpath(copy.folder.path), copy.temporary_name)
     weights = parse_numa_maps(maps, lambda path: path == part)["weights"]
-    return {node: size // copy.page for node, size in weights.nodes.items()}
+    return {node: size // copy.page_bytes for node, size in weights.nodes.items()}
 
 
-def _check_nodes(copy: Copy, policy: Policy, found: dict[int, int]) -> None:
+def _require_wanted_nodes(copy: FileCopy, policy: Policy, found: dict[int, int]) -> None:
     """Refuse a copy on wrong nodes: when a node has no free page, the kernel silently takes one of another node."""
     kind, nodes = policy
     if kind is None or not found:

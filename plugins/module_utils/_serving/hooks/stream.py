@@ -25,32 +25,32 @@ if TYPE_CHECKING:
 LONGEST_LINE = 1 << 20
 
 
-def events(
+def stream_events(
     url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time, path: str = "/completion"
 ) -> Generator[dict[str, Any], None, None]:
     """Yield what a server answers, token by token, until the time is over; it stops when the connection closes.
 
     ``path`` is that of the API, below the URL. TuningError for an answer that is none, or that broke off.
     """
-    connection, base = server_http.connect(url, end - clock.monotonic())
-    headers = {"Content-Type": "application/json", **server_http.authorization(key)}
+    connection, base = server_http.make_connection(url, end - clock.monotonic())
+    headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", base + path, json.dumps(body), headers)
         # Kept here because the connection forgets it where the server says that it will close.
         channel = connection.sock
         response = connection.getresponse()
         if response.status != 200:
-            answer = parsed(response.read(LONGEST_LINE).decode("utf-8", "replace"))
-            raise TuningError(f"{path} answers {response.status}{told(answer)}.")
+            answer = parse_json(response.read(LONGEST_LINE).decode("utf-8", "replace"))
+            raise TuningError(f"{path} answers {response.status}{server_error_message(answer)}.")
         while clock.monotonic() < end:
             channel.settimeout(max(end - clock.monotonic(), 0.1))
             line = response.readline(LONGEST_LINE)
             if not line:
                 return
             word, dummy, text = line.decode("utf-8", "replace").partition(":")
-            event = parsed(text)
+            event = parse_json(text)
             if word == "error" or (isinstance(event, dict) and "error" in event):
-                raise TuningError(f"{path} broke off{told(event)}.")
+                raise TuningError(f"{path} broke off{server_error_message(event)}.")
             if word == "data" and isinstance(event, dict):
                 yield event
     except socket.timeout:
@@ -61,7 +61,7 @@ def events(
         connection.close()
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return the value of a JSON text, None where it is none."""
     try:
         return json.loads(text)
@@ -69,14 +69,14 @@ def parsed(text: str) -> Any:
         return None
 
 
-def told(answer: Any) -> str:
+def server_error_message(answer: Any) -> str:
     """Return the server's own words on an error."""
     error = answer.get("error", answer) if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     return f": {str(message).rstrip('.')}" if message else ""
 
 
-def numbers(found: Any) -> dict[str, float]:
+def select_numbers(found: Any) -> dict[str, float]:
     """Return those values of a JSON object that are numbers."""
     items = found.items() if isinstance(found, dict) else ()
     return {key: value for key, value in items if isinstance(value, (int, float))}

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 #: Seconds between two questions, where the limit is not shorter.
-PAUSE = 15.0
+PAUSE_SECONDS = 15.0
 
 
-def watch(
+def watch_server(
     fs: KernelFS,
     url: str,
     unit: str,
@@ -40,13 +40,13 @@ def watch(
     begun = clock.monotonic()
     while True:
         left = limit - (clock.monotonic() - begun)
-        status, said = http.ask(url, "/metrics", left, keys.key_of(fs, unit, key_file))
+        status, said = http.send_get(url, "/metrics", left, keys.read_key_of_unit(fs, unit, key_file))
         silent = clock.monotonic() - begun
         # One that is not there yet, or not any more, is a matter of systemd.
-        if status is not None or said == http.REFUSED:
+        if status is not None or said == http.CONNECTION_REFUSED:
             begun = clock.monotonic()
         elif silent >= limit:
             tell(f"{unit} has not answered for {silent:.0f} s, at {url}/metrics. It is killed, and starts anew.")
             command.run_command(["systemctl", "kill", "--signal=KILL", unit])
             begun = clock.monotonic()
-        clock.sleep(min(PAUSE, limit / 4))
+        clock.sleep(min(PAUSE_SECONDS, limit / 4))

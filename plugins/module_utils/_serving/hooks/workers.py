@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Seconds between two attempts, and the limit of one: a host that is down does not refuse.
-PAUSE = 0.5
-LONGEST = 5.0
+PAUSE_SECONDS = 0.5
+ATTEMPT_SECONDS = 5.0
 
 
-def reach(workers: str, timeout: float, clock: Any = time) -> str:
+def wait_for_workers(workers: str, timeout: float, clock: Any = time) -> str:
     """Wait until all workers of a list accept connections, and return a sentence; TuningError after the time."""
     # Imported here because most commands of the engine open no connection.
     import socket
@@ -34,14 +34,14 @@ def reach(workers: str, timeout: float, clock: Any = time) -> str:
         while True:
             left = timeout - (clock.monotonic() - begun)
             try:
-                socket.create_connection(address, max(0.1, min(left, LONGEST))).close()
+                socket.create_connection(address, max(0.1, min(left, ATTEMPT_SECONDS))).close()
                 break
             except OSError as error:
-                if left <= PAUSE:
+                if left <= PAUSE_SECONDS:
                     raise TuningError(
                         f"The RPC worker {word} does not answer after {timeout:g} s: {error.strerror or error}. Look "
                         "at 'systemctl status ggml-rpc-worker' on its host; group.yml starts it, and lets in the "
                         "epyc_group_address of this host only."
                     ) from None
-            clock.sleep(PAUSE)
+            clock.sleep(PAUSE_SECONDS)
     return f"All of {workers} answer after {clock.monotonic() - begun:.1f} s."

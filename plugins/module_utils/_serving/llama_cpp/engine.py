@@ -13,14 +13,14 @@ from ..._errors import BadRequest
 from ..._models import model as gguf_model
 from ..catalogue import LLAMA
 from ..hooks import keys
-from ..hooks.workers import reach
+from ..hooks.workers import wait_for_workers
 from ..options import rpc_endpoints
 from ..options.options import Options
 from ..plan import planner
 from ..unit import walls
 from ..unit.engine import Engine
-from ..unit.planned import free_memory_beside
-from ..unit.refusals import keys_changed_at, refuse_unreadable
+from ..unit.planned import read_free_memory_with_others
+from ..unit.refusals import read_keys_change_time, require_readable_files
 from . import arguments as server_arguments
 from . import corpus, probe, units
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..plan.instance_plan import InstancePlan
     from ..plan.placement import ServerCapabilities as PlanCapabilities
-    from ..unit.engine import Held
+    from ..unit.engine import HeldMemory
     from .capabilities import Capabilities
 
 #: How long a worker on another host may take to answer before this one is changed at all.
@@ -52,28 +52,28 @@ class LlamaEngine(Engine):
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
         """Return what the binary can do, which it is asked behind the walls of its unit."""
-        return probe.probe_capabilities(options.binary, walls.of_trial(options, []))
+        return probe.probe_capabilities(options.binary, walls.trial_lines(options, []))
 
-    def model_files(self, options: Options) -> list[str]:
+    def list_model_paths(self, options: Options) -> list[str]:
         """Return the files that have a header of GGUF, the first one of a model in several files."""
         own = (options.draft_model if options.uses_draft else None, options.projector)
         return [*options.model_paths, *(path for path in own if path), *options.adapters]
 
     def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
         """Raise BadRequest for a file that is no model or cannot be read; ``pending`` files may be missing."""
-        for path in self.model_files(options):
+        for path in self.list_model_paths(options):
             if path not in pending:
                 gguf_model.read_model(path)
         _read_other_files(options)
         if options.api_key_file:
             keys.read_keys(options.api_key_file)
 
-    def plan(
+    def plan_instance(
         self,
         host: Host,
         options: Options,
         capabilities: PlanCapabilities,
-        held: Sequence[Held],
+        held: Sequence[HeldMemory],
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
         """Return the planned instance, with the files that it reads."""
@@ -82,30 +82,30 @@ class LlamaEngine(Engine):
         projector = gguf_model.read_model(options.projector) if options.projector else None
         adapters = [gguf_model.read_model(path) for path in options.adapters]
         weights = [weight for weight in (model, draft, *more) if weight]
-        free = free_memory_beside(host, options, weights, held, before)
+        free = read_free_memory_with_others(host, options, weights, held, before)
         service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
         service.files.update(_read_other_files(options))
         return service
 
-    def arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
+    def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
         """Return the arguments of llama-server."""
         return server_arguments.build_arguments(service.parameters, capabilities)
 
-    def program_files(self, service: InstancePlan, capabilities: Capabilities) -> dict[str, list[int]]:
+    def list_program_files(self, service: InstancePlan, capabilities: Capabilities) -> dict[str, list[int]]:
         """Return the files of the server, and of the program of a draft in a process of its own."""
         options = service.options
         server_arguments.validate_variables(options.extra_environment, service.parameters, capabilities)
         programs = dict(capabilities.files)
         if service.rpc:
             binary = units.rpc_binary(options)
-            programs.update(probe.list_program_files(binary, walls.of_trial(options, [binary])))
+            programs.update(probe.list_program_files(binary, walls.trial_lines(options, [binary])))
         return programs
 
-    def keys_changed_at(self, options: Options, capabilities: Capabilities) -> int | None:
+    def read_keys_change_time(self, options: Options, capabilities: Capabilities) -> int | None:
         """Return when the file of API keys changed, in ns. BadRequest where a comment in it would be a key."""
-        return keys_changed_at(options, capabilities.allows_key_comments, capabilities.title)
+        return read_keys_change_time(options, capabilities.allows_key_comments, capabilities.title)
 
-    def unit_files(
+    def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the units of the server, and of a draft in a process of its own."""
@@ -120,9 +120,9 @@ class LlamaEngine(Engine):
         """
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
-            reach(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
-        behind = walls.of_trial(options, service.files)
-        refuse_unreadable(options, list(service.files), service.staged, behind)
+            wait_for_workers(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
+        behind = walls.trial_lines(options, service.files)
+        require_readable_files(options, list(service.files), service.staged, behind)
         probe.require_accepted_arguments(options.binary, arguments, behind)
         if options.binary not in self._token_remarks:
             self._token_remarks[options.binary] = probe.compute_one_token(options.binary, capabilities, behind)

@@ -23,7 +23,7 @@ from ..plan import free_memory
 from ..plan.rpc_workers import parse_worker_addresses, parse_worker_options, plan_worker
 from ..unit import walls
 from ..unit.files import placement_lines
-from ..unit.installed import SECTION, TARGET, with_digest
+from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest
 from ..unit.instance import Instance
 from . import probe
 
@@ -48,10 +48,10 @@ class WorkerUnit(Instance):
 
     def __init__(self, files: Mapping[str, str], root: str = "/") -> None:
         super().__init__(STATE, files, None, root)
-        self.main = WORKER_UNIT
+        self.main_unit = WORKER_UNIT
         self.names = [WORKER_UNIT]
         self.folders = list(FOLDERS)
-        self.started_by = {WORKER_UNIT: TARGET}
+        self.started_by = {WORKER_UNIT: BOOT_TARGET}
 
 
 class WorkerPlan(Knob):
@@ -85,8 +85,8 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
     options = parse_worker_options(asked)
     parse_worker_addresses(asked)
     behind = [
-        *walls.user(options),
-        *walls.network("127.0.0.1"),
+        *walls.user_lines(options),
+        *walls.network_lines("127.0.0.1"),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([options.binary]),
     ]
@@ -121,7 +121,7 @@ def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
         "",
         "[Service]",
         "Type=exec",
-        *walls.user(worker.options),
+        *walls.user_lines(worker.options),
         f"StateDirectory={STATE}",
         "StateDirectoryMode=0700",
         f"Environment=LLAMA_CACHE={FOLDERS[0]}",
@@ -131,11 +131,11 @@ def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
         "RestartSec=2",
         "OOMPolicy=stop",
         *placement_lines(worker.placement),
-        *walls.members(worker.clients),
+        *walls.allowed_address_lines(worker.clients),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
         "",
         "[Install]",
-        f"WantedBy={TARGET}",
+        f"WantedBy={BOOT_TARGET}",
     ]
-    return with_digest("\n".join([INSTANCE_HEAD, *lines, f"\n{SECTION}{json.dumps(plan, sort_keys=True)}\n"]))
+    return append_digest("\n".join([INSTANCE_HEAD, *lines, f"\n{PLAN_MARK}{json.dumps(plan, sort_keys=True)}\n"]))

@@ -19,8 +19,8 @@ from ..options.option_table import LOOPBACK
 from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder
 from ..unit import files, timing, walls
-from ..unit.files import hook_words
-from ..unit.installed import with_digest
+from ..unit.files import hook_arguments
+from ..unit.installed import append_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def unit_files(
     """Return the texts of the units of an instance by their paths: of its server, and of a draft in its own process."""
     texts = files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
     if service.rpc:
-        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = with_digest(_draft_unit(service, service.rpc))
+        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_draft_unit(service, service.rpc))
     return texts
 
 
@@ -61,29 +61,29 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> files.Unit
     options = service.options
     parts = files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
     paths = [*service.files, *map(os.path.realpath, service.files)]
-    parts.folders = [
+    parts.mounted_folders = [
         *sorted({os.path.dirname(path) for path in paths}),
         *([options.hugetlbfs] if service.staged else []),
     ]
-    parts.files = list(service.files)
+    parts.visible_files = list(service.files)
     parts.needed_units = [service.rpc.unit] if service.rpc else []
     parts.needs_other_hosts = bool(options.rpc_workers)
-    parts.first = router.format_credential_lines(options)
+    parts.first_lines = router.format_credential_lines(options)
     # A command behind a plus sign runs as root and outside of the sandbox.
-    parts.before = [
+    parts.lines_before_start = [
         *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _placing_commands(service)),
         *_reach_lines(service),
     ]
     # The server tells its health without a key, and the states of its models with one.
-    keys = files.key_words(service) if options.models else []
-    parts.await_words = [*_models_words(router.models_loaded_at_start(options)), *keys]
+    keys = files.credential_arguments(service) if options.models else []
+    parts.await_arguments = [*_models_words(router.models_loaded_at_start(options)), *keys]
     parts.await_as_root = bool(keys)
-    parts.drain_words = _models_words(options.models)
-    parts.after = _move_http_threads_lines(service.placement)
-    parts.stop = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
-    parts.last = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
+    parts.drain_arguments = _models_words(options.models)
+    parts.lines_after_start = _move_http_threads_lines(service.placement)
+    parts.stop_lines = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
+    parts.last_lines = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
     if options.host in LOOPBACK:
-        parts.peers = [
+        parts.allowed_addresses = [
             "localhost",
             *(address for address, dummy in rpc_endpoints.parse_worker_endpoints(options.rpc_workers)),
         ]
@@ -95,23 +95,23 @@ def _draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     binary = rpc_binary(options)
     unit = [
         f"Description=Draft model of llama-server {service.name}",
-        *files.after_lines(True, BOOT_SERVICE),
+        *files.ordering_lines(True, BOOT_SERVICE),
         f"PartOf={service.unit}",
-        *files.limit_lines(service, bool(options.rpc_workers)),
+        *files.start_limit_lines(service, bool(options.rpc_workers)),
     ]
     run = [
         "Type=exec",
-        *walls.user(options),
+        *walls.user_lines(options),
         f"ExecStart={format_command_line(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *files.restart_lines(options),
-        *files.LOG,
+        *files.LOG_LIMITS,
         *files.placement_lines(rpc.placement),
-        *walls.network(LOOPBACK[0]),
+        *walls.network_lines(LOOPBACK[0]),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
     ]
-    return files.unit_text(unit, run, [])
+    return files.render_unit_text(unit, run, [])
 
 
 def _models_words(names: Collection[str]) -> list[str]:
@@ -128,7 +128,7 @@ def _placing_commands(service: InstancePlan) -> list[list[str]]:
         policy = "interleave" if placement.policy == "interleave" else "bind"
         folder = staging_folder(service.options)
         return [
-            hook_words("stage", path, folder, "--nodes", nodes, "--policy", policy)
+            hook_arguments("stage", path, folder, "--nodes", nodes, "--policy", policy)
             for path in files
             if path in service.staged
         ]
@@ -136,21 +136,21 @@ def _placing_commands(service: InstancePlan) -> list[list[str]]:
         return []
     if placement.policy == "rows":
         rows = service.expect["rows"]
-        return [hook_words("rows", path, "--threads", threads, "--nodes", nodes) for path, threads in rows.items()]
+        return [hook_arguments("rows", path, "--threads", threads, "--nodes", nodes) for path, threads in rows.items()]
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
     whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
-    return [hook_words("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
+    return [hook_arguments("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
 def _reach_lines(service: InstancePlan) -> list[str]:
     """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
     if not service.options.rpc_workers:
         return []
-    reach = hook_words(
+    reach = hook_arguments(
         "reach",
         rpc_endpoints.format_worker_endpoints(service.options.rpc_workers),
         "--timeout",
-        timing.start_timeout(service),
+        timing.compute_start_timeout(service),
     )
     return [f"ExecStartPre={format_command_line(HOST_TOOL, reach)}"]
 

@@ -21,9 +21,9 @@ from ..._notation.sizes import UNITS
 from ..options.options import Options
 from ..options.unit_names import instance_unit
 from ..plan.free_memory import read_free_memory
-from ..unit.installed import installed_units, plan_of
-from ..unit.planned import held_by, running
-from ..unit.refusals import refuse_taken_port
+from ..unit.installed import parse_unit_plan, read_installed_units
+from ..unit.planned import find_running_instances, list_held_memory
+from ..unit.refusals import require_free_port
 from . import host_variables, model_variables
 from .host_sharing import assign_host_parts
 from .largest_fit import Candidate, fit_candidates, require_possible_fit, task_option
@@ -76,9 +76,9 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     wishes = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
     _require_distinct_paths([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
     host = host_variables.make_recommended_host(fs)
-    installed = installed_units(root)
-    runs = running(list(installed))
-    ending_urls = [(plan_of(installed[name]) or {}).get("url", "") for name in runs]
+    installed = read_installed_units(root)
+    runs = find_running_instances(list(installed))
+    ending_urls = [(parse_unit_plan(installed[name]) or {}).get("url", "") for name in runs]
     free = _read_available_memory(host, wishes[0], runs)
     huge = free.thp != "never"
     for wish in wishes:
@@ -137,7 +137,7 @@ def _read_available_memory(host: Host, wish: RequestedModel, runs: Sequence[str]
     """Return the memory for instances: the available memory and that of running instances, less a reserve."""
     free = read_free_memory(host, wish.make_candidate({}).parse_options(), [])
     for name in runs:
-        for memory, pages in held_by(host, name):
+        for memory, pages in list_held_memory(host, name):
             free.add_free(memory, pages)
     free.add_free({node.id: -int(RESERVED_SHARE * node.bytes) for node in host.topology.nodes}, {})
     return free
@@ -193,7 +193,7 @@ def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
     for port in range(first, min(first + PORTS_TRIED, LAST_PORT + 1)):
         options = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
-            refuse_taken_port(options, ending_urls)
+            require_free_port(options, ending_urls)
         except BadRequest:
             continue
         yield port

@@ -22,7 +22,7 @@ from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..options.option_table import LOOPBACK
-from .planned import plan_beside
+from .planned import plan_with_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,38 +31,38 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
     from ..plan.instance_plan import InstancePlan
-    from .engine import Engine, Held
+    from .engine import Engine, HeldMemory
 
 #: Ends the name for the moment; the whole has to be a name of an instance.
 END, LONGEST = "-next", 35
 #: It ends by itself soon after it serves, should nobody be there any more who takes it away.
-MOMENT = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
+TEMPORARY_DROP_IN = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
 
 
-def name_of(name: str) -> str:
+def temporary_name(name: str) -> str:
     """Return the name of an instance while it is beside the one that runs."""
     return f"{name[:LONGEST]}{END}"
 
 
-def planned(
+def plan_temporary_instance(
     engine: Engine,
     host: Host,
     raw: Mapping[str, Any],
     capabilities: Any,
-    held: Sequence[Held],
+    held: Sequence[HeldMemory],
     before: Sequence[InstancePlan],
     runs: Mapping[str, Any] | None,
 ) -> InstancePlan:
     """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
-    asked = dict(raw, name=name_of(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
+    asked = dict(raw, name=temporary_name(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
     if raw.get("rpc_port"):
         asked["rpc_port"] = find_free_port()
     options = engine.options.parse(asked)
-    in_use = _in_use(engine.model_files(options), runs)
-    return plan_beside(engine, host, options, capabilities, [*held, *in_use], before)
+    in_use = _count_replaced_pages_as_held(engine.list_model_paths(options), runs)
+    return plan_with_others(engine, host, options, capabilities, [*held, *in_use], before)
 
 
-def prove(files: Mapping[str, str]) -> None:
+def require_units_serve(files: Mapping[str, str]) -> None:
     """Start the units with these texts by path, the first of which needs the others, and remove them again.
 
     TuningError says why the instance does not serve; the one that runs was not touched.
@@ -70,7 +70,7 @@ def prove(files: Mapping[str, str]) -> None:
     texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
     units = [os.path.basename(path) for path in texts]
     folder = f"{RUNTIME_UNIT_FOLDER}/{units[0]}.d"
-    texts[f"{folder}/moment.conf"] = MOMENT
+    texts[f"{folder}/moment.conf"] = TEMPORARY_DROP_IN
     try:
         for path, text in texts.items():
             textfile.write_file(path, text)
@@ -91,7 +91,7 @@ def prove(files: Mapping[str, str]) -> None:
         command.run_command(["systemctl", "daemon-reload"])
 
 
-def _in_use(model_files: Sequence[str], runs: Mapping[str, Any] | None) -> list[Held]:
+def _count_replaced_pages_as_held(model_files: Sequence[str], runs: Mapping[str, Any] | None) -> list[HeldMemory]:
     """Count as taken what the running instance maps and the new one does not: the kernel calls such pages available."""
     nodes = parse_cpulist(runs["expect"]["nodes"]) if runs else ()
     own = [part for path in model_files for part in list_gguf_parts(path)]

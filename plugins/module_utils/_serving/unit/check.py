@@ -21,31 +21,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SECONDS = 60
+TIMEOUT_SECONDS = 60
 #: It must be there for systemd, and in a check before the first run the engine is not.
-SOMETHING = "/bin/true"
-LINE = re.compile(r":(\d+): (.*)")
+EXISTING_PROGRAM = "/bin/true"
+LINE_MESSAGE = re.compile(r":(\d+): (.*)")
 
 
-def refuse_settings(files: Mapping[str, str]) -> None:
+def require_valid_units(files: Mapping[str, str]) -> None:
     """Raise BadRequest when systemd has something to say of the units of an instance, with its own words."""
     with tempfile.TemporaryDirectory(prefix="sovereign-epyc-") as folder:
         paths = {os.path.join(folder, os.path.basename(path)): text for path, text in files.items()}
         for path, text in paths.items():
             with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-                file.write(text.replace(HOST_TOOL, SOMETHING))
-        done = try_command(["systemd-analyze", "verify", "--man=no", *paths], SECONDS)
-    said = [_of_unit(row, paths) for row in f"{done.out}{done.err}".splitlines()]
+                file.write(text.replace(HOST_TOOL, EXISTING_PROGRAM))
+        done = try_command(["systemd-analyze", "verify", "--man=no", *paths], TIMEOUT_SECONDS)
+    said = [_message_about_unit(row, paths) for row in f"{done.out}{done.err}".splitlines()]
     words = list(dict.fromkeys(text for text in said if text))
     if words:
         raise BadRequest(f"unit_settings: systemd does not take them: {'; '.join(words).rstrip('.')}. Correct them.")
 
 
-def _of_unit(row: str, paths: Mapping[str, str]) -> str:
+def _message_about_unit(row: str, paths: Mapping[str, str]) -> str:
     """Return what a row of its says of one of these units, with the line that it is about; nothing for other units."""
     for path, text in paths.items():
         name = os.path.basename(path)
-        about = LINE.match(row[len(path) :]) if row.startswith(path) else None
+        about = LINE_MESSAGE.match(row[len(path) :]) if row.startswith(path) else None
         if about:
             return f"'{text.splitlines()[int(about.group(1)) - 1]}': {about.group(2)}"
         if row.startswith((f"{name}: ", f"Unit {name} ")):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: How the addresses of pools of huge pages begin, in the ledger and among boot parameters.
-POOLS = {"numa": "hugepages:node", "grub_params": "cmdline:hugepages"}
+POOL_ADDRESS_PREFIXES = {"numa": "hugepages:node", "grub_params": "cmdline:hugepages"}
 
 
 def require_undo_possible(layers: Collection[str], originals: Collection[str], root: str = "/") -> list[str]:
@@ -26,11 +26,15 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
     BadRequest where an instance could not start again: its memory is in pools of huge pages that an undone layer made.
     """
     undone = [one for one in LAYERS if one in layers]
-    pools = [one for one in undone if one in POOLS and any(name.startswith(POOLS[one]) for name in originals)]
+    pools = [
+        one
+        for one in undone
+        if one in POOL_ADDRESS_PREFIXES and any(name.startswith(POOL_ADDRESS_PREFIXES[one]) for name in originals)
+    ]
     remarks = []
     for instance in list_installed(root):
         name, text = instance.name, instance.text
-        expected = list(_expectations(instance.plan or {}))
+        expected = list(_list_expectations(instance.plan or {}))
         sizes = [str(one["hugepages"]["hugetlb"]) for one in expected if "hugetlb" in (one.get("hugepages") or {})]
         if pools and sizes:
             others = ", ".join(f'"{one}"' for one in [*undone, "llama"])
@@ -40,19 +44,19 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
                 f'thp) or removed first; restore.yml with -e \'{{"epyc_restore_layers": [{others}], '
                 '"epyc_restore_instances": true}\' removes all instances.'
             )
-        if "grub_params" in layers and f"\nSlice={SLICE}\n" in text and _has(originals, "partition:"):
+        if "grub_params" in layers and f"\nSlice={SLICE}\n" in text and _has_prefix(originals, "partition:"):
             remarks.append(f"{name} runs on in {SLICE}, whose CPUs other programs may use from now on.")
-        if "cat" in layers and any(one.get("group") for one in expected) and _has(originals, "resctrl:"):
+        if "cat" in layers and any(one.get("group") for one in expected) and _has_prefix(originals, "resctrl:"):
             remarks.append(f"{name} runs on, and shares its L3 caches with other programs from now on.")
     again = "Run site.yml with the layers that stay: it plans the instances anew, and verify.yml is right about them."
     return [*remarks, again] if remarks else []
 
 
-def _has(originals: Collection[str], beginning: str) -> bool:
+def _has_prefix(originals: Collection[str], beginning: str) -> bool:
     return any(name.startswith(beginning) for name in originals)
 
 
-def _expectations(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_expectations(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield where a server and its draft in a process of its own were planned."""
     for process in (plan, plan.get("rpc") or {}):
         expected = process.get("expect")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PIECES, PIECE, LONGEST = 8, 4 << 20, 2.0
 
 
-def speed(path: str, clock: Any = time) -> float | None:
+def measure_read_speed(path: str, clock: Any = time) -> float | None:
     """Return the bytes per second at which a file is read; None where its file system cannot be asked.
 
     None also for a small file, which is read soon at any speed, and of which a time would tell little.

@@ -22,13 +22,13 @@ from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins, read_uni
 from ..catalogue import LLAMA
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
-    changed_files,
     digest_matches,
+    list_changed_files,
     list_installed_or_enabled,
-    plan_of,
+    list_replaced_files,
+    parse_unit_plan,
     read_rpc_worker,
     repair_message,
-    replaced_files,
 )
 
 TYPE_CHECKING = False
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from ..._io.store import Store
 
 WRITTEN, PLANNED = "as it was written", "as they were planned"
-BY_HAND = "somebody has changed it since, and it runs otherwise than planned from its next start on"
-ADDED = "somebody has added them, and the unit runs otherwise than planned"
-GONE = "it is gone, and what starts it or drafts for it is still there"
-MISSING = "the inventory asks for this instance, and it is not on this host"
-UNMARKED = "it was written by an earlier version of the collection, which wrote no digest of it"
-BETWEEN = "it is being started or stopped; look again"
+CHANGED_BY_HAND = "somebody has changed it since, and it runs otherwise than planned from its next start on"
+DROP_INS_ADDED = "somebody has added them, and the unit runs otherwise than planned"
+FILE_REMOVED = "it is gone, and what starts it or drafts for it is still there"
+NOT_INSTALLED = "the inventory asks for this instance, and it is not on this host"
+NO_DIGEST = "it was written by an earlier version of the collection, which wrote no digest of it"
+CHANGING_STATE = "it is being started or stopped; look again"
 
 
-def of_host(
+def check_host(
     fs: KernelFS,
     requests: Mapping[str, Mapping[str, Any]] | None = None,
     intent: Mapping[str, Any] | None = None,
@@ -64,11 +64,11 @@ def of_host(
     ``instances`` are the names of those that must be here, beside all that are.
     """
     return survey.check_host(
-        fs, requests, intent, store, extra_verdicts=verdicts(fs.root, instances or ()), layers=layers
+        fs, requests, intent, store, extra_verdicts=list_unit_verdicts(fs.root, instances or ()), layers=layers
     )
 
 
-def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
+def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
     """Return the verdicts on the units of all instances, of their drafts and of a worker.
 
     An instance of ``instances`` that is not on the host has one verdict, that it is missing.
@@ -82,16 +82,16 @@ def verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
     is_there, plan = read_rpc_worker(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
-    shown, why = _shown(units)
+    shown, why = _read_unit_states(units)
     missing = [LLAMA.unit_of(name) for name in instances if LLAMA.unit_of(name) not in units]
-    found = [_verdict(unit, "file", WRITTEN, None, MISSING) for unit in missing]
+    found = [_build_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
     for unit, text in units.items():
-        other = changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
-        found += _of_unit(unit, text, shown.get(unit, {}), why, other, root)
+        other = list_changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
+        found += _judge_unit(unit, text, shown.get(unit, {}), why, other, root)
     return found
 
 
-def _shown(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
+def _read_unit_states(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
     """Return what systemd says of units, and why it says nothing."""
     try:
         return (read_unit_properties(units) if units else {}), ""
@@ -99,22 +99,25 @@ def _shown(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], s
         return {}, str(error)
 
 
-def _of_unit(
+def _judge_unit(
     unit: str, text: str, shown: Mapping[str, str], why: str, other: list[str] | None, root: str
 ) -> list[Verdict]:
     """Return the verdicts on a unit; ``other`` are the programs that were replaced, of a unit without an instance."""
     if not text:
-        return [_verdict(unit, "file", WRITTEN, None, GONE)]
-    found = [_file(unit, text), _drop_ins(unit, root)]
+        return [_build_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
+    found = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
-        found += [_loaded(unit, text, other), _state(unit, "enabled", shown.get("UnitFileState", ""), why)]
+        found += [
+            _judge_loaded_files(unit, text, other),
+            _judge_state(unit, "enabled", shown.get("UnitFileState", ""), why),
+        ]
     word = shown.get("ActiveState", "")
     old = word == "active" and shown.get("NeedDaemonReload") == "yes"
-    return [*found, _state(unit, "active", OLD if old else word, why)]
+    return [*found, _judge_state(unit, "active", OLD if old else word, why)]
 
 
-def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
+def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
     """Return the verdict on what is so now and after a boot, as nothing makes it good at a boot."""
     verdict = Verdict("", f"llama:{unit}/{kind}", wanted)
     verdict.found = verdict.at_boot = found
@@ -123,38 +126,38 @@ def _verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason
     return verdict
 
 
-def _file(unit: str, text: str) -> Verdict:
+def _judge_file(unit: str, text: str) -> Verdict:
     whole = digest_matches(text)
     if whole is None:
-        return unknown_verdict("", f"llama:{unit}/file", f"{UNMARKED}. {repair_message(unit)}")
-    return _verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", BY_HAND)
+        return unknown_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {repair_message(unit)}")
+    return _build_verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", CHANGED_BY_HAND)
 
 
-def _drop_ins(unit: str, root: str) -> Verdict:
-    return _verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, ADDED)
+def _judge_drop_ins(unit: str, root: str) -> Verdict:
+    return _build_verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, DROP_INS_ADDED)
 
 
-def _loaded(unit: str, text: str, other: list[str] | None) -> Verdict:
-    plan = plan_of(text) if other is None else {}
+def _judge_loaded_files(unit: str, text: str, other: list[str] | None) -> Verdict:
+    plan = parse_unit_plan(text) if other is None else {}
     if plan is None:
         return unknown_verdict(
             "", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {repair_message(unit)}"
         )
-    other = replaced_files(plan) if other is None else other
+    other = list_replaced_files(plan) if other is None else other
     reason = "replaced or removed since it was planned; it may still run with the old ones"
-    return _verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
+    return _build_verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
 
 
-def _state(unit: str, kind: str, word: str, why: str) -> Verdict:
+def _judge_state(unit: str, kind: str, word: str, why: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
     if not word:
         return unknown_verdict("", address, why or "systemd does not know it")
     if word in BETWEEN_STATES:
-        verdict = unknown_verdict("", address, BETWEEN)
+        verdict = unknown_verdict("", address, CHANGING_STATE)
         verdict.found = word
         return verdict
     lasting = kind == "enabled"
-    verdict = _verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
+    verdict = _build_verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
     # What runs now says nothing of the next boot, and the other way round.
     verdict.live, verdict.persistent = (OK, verdict.live) if lasting else (verdict.live, OK)
     verdict.at_boot = word if lasting else kind

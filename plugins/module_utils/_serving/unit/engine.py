@@ -11,7 +11,7 @@ beside the common lines. How its server answers, and what it cannot do, is its r
 
 from __future__ import annotations
 
-from .refusals import keys_changed_at
+from .refusals import read_keys_change_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
 
     #: Bytes by node, and huge pages by node and size in kB, that one process holds.
-    Held = tuple[dict[int, int], dict[tuple[int, int], int]]
+    HeldMemory = tuple[dict[int, int], dict[tuple[int, int], int]]
 
 
 class Engine:
@@ -38,15 +38,15 @@ class Engine:
         """Return what the program of an instance can do. TuningError where it does not run, or is another program."""
         raise NotImplementedError
 
-    def model_files(self, options: Any) -> list[str]:
+    def list_model_paths(self, options: Any) -> list[str]:
         """Return the paths of the models of an instance, which are read before it is planned."""
         raise NotImplementedError
 
     def require_valid_files(self, options: Any, pending: Collection[str]) -> None:
         """Raise BadRequest for a file of an instance that cannot be used; ``pending`` files may be missing."""
 
-    def plan(
-        self, host: Host, options: Any, capabilities: Any, held: Sequence[Held], before: Sequence[InstancePlan]
+    def plan_instance(
+        self, host: Host, options: Any, capabilities: Any, held: Sequence[HeldMemory], before: Sequence[InstancePlan]
     ) -> InstancePlan:
         """Return the planned instance: its CPUs, its nodes, and the memory that it needs there.
 
@@ -59,20 +59,20 @@ class Engine:
         """Return whether the unit of a planned instance belongs on this host; otherwise only its room is kept."""
         return True
 
-    def arguments(self, service: InstancePlan, capabilities: Any) -> list[str]:
+    def build_arguments(self, service: InstancePlan, capabilities: Any) -> list[str]:
         """Return the arguments with which the program of an instance is started."""
         raise NotImplementedError
 
-    def program_files(self, service: InstancePlan, capabilities: Any) -> dict[str, list[int]]:
+    def list_program_files(self, service: InstancePlan, capabilities: Any) -> dict[str, list[int]]:
         """Return the files of the programs of an instance, each with its size and the time of its last change in ns."""
         files: dict[str, list[int]] = capabilities.files
         return dict(files)
 
-    def keys_changed_at(self, options: Any, capabilities: Any) -> int | None:
+    def read_keys_change_time(self, options: Any, capabilities: Any) -> int | None:
         """Return when the file of API keys changed, in ns, or None. BadRequest where it protects nothing."""
-        return keys_changed_at(options, False, self.row.title)
+        return read_keys_change_time(options, False, self.row.title)
 
-    def unit_files(
+    def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the text of each unit of an instance by its path."""

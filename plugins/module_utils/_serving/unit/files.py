@@ -20,7 +20,7 @@ from ..options import unit_settings
 from ..options.option_table import LOOPBACK
 from ..options.unit_names import api_key_path, watchdog_unit
 from . import timing, walls
-from .installed import SECTION, with_digest
+from .installed import PLAN_MARK, append_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 SYSTEMD_RUN = "/usr/bin/systemd-run"
 #: A client that fails in a loop, a line each time, shall not push all else out of the journal.
-LOG = ("LogRateLimitIntervalSec=30", "LogRateLimitBurst=1000")
-ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+LOG_LIMITS = ("LogRateLimitIntervalSec=30", "LogRateLimitBurst=1000")
+LOOPBACK_BY_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class UnitParts:
@@ -44,30 +44,30 @@ class UnitParts:
         self.arguments = arguments
         self.title = title
         #: False for a part of a group of hosts that answers nobody.
-        self.serves = True
+        self.answers_requests = True
         #: Units that are started before this one.
         self.needed_units: Sequence[str] = ()
         #: Folders whose file systems are mounted before it starts, and files that it reads.
-        self.folders: Sequence[str] = ()
-        self.files: Sequence[str] = ()
+        self.mounted_folders: Sequence[str] = ()
+        self.visible_files: Sequence[str] = ()
         #: Lines of [Service] in this order: before all commands, before the server starts, once it serves, once it has
         #: no request in progress, and behind all commands.
-        self.first: Sequence[str] = ()
-        self.before: Sequence[str] = ()
-        self.after: Sequence[str] = ()
-        self.stop: Sequence[str] = ()
-        self.last: Sequence[str] = ()
+        self.first_lines: Sequence[str] = ()
+        self.lines_before_start: Sequence[str] = ()
+        self.lines_after_start: Sequence[str] = ()
+        self.stop_lines: Sequence[str] = ()
+        self.last_lines: Sequence[str] = ()
         #: More words for the command that waits until the server serves, and whether that command reads the API key.
-        self.await_words: Sequence[str] = ()
+        self.await_arguments: Sequence[str] = ()
         self.await_as_root = False
         #: More words for the command that waits for the end of the requests in progress.
-        self.drain_words: Sequence[str] = ()
+        self.drain_arguments: Sequence[str] = ()
         #: The only addresses that it talks to; None for all.
-        self.peers: Sequence[str] | None = None
+        self.allowed_addresses: Sequence[str] | None = None
         #: True for a server that needs other hosts, which may be away for long.
         self.needs_other_hosts = False
         #: When systemd starts it again.
-        self.restart = "on-failure"
+        self.restart_policy = "on-failure"
         self.hardening: Sequence[str] = sandbox.HARDENING
 
 
@@ -76,88 +76,92 @@ def render_unit_files(
     service: InstancePlan,
     parts: UnitParts,
     programs: Mapping[str, list[int]] | None = None,
-    keys: int | None = None,
+    keys_changed_at: int | None = None,
 ) -> dict[str, str]:
     """Return the text of the unit of a server by its path.
 
     ``programs`` are the files of its programs, each with size and time of the last change, ``keys`` is the time of the
     last change of its file of keys, both in nanoseconds: what was replaced since changes the text of the unit.
     """
-    plan = plan_section(row, service, url_of(service.options) if parts.serves else "", programs or {}, keys)
-    return {f"{UNIT_FOLDER}/{service.unit}": with_digest(f"{_server_unit(row, service, parts)}\n{plan}")}
+    plan = render_plan_section(
+        row, service, server_url(service.options) if parts.answers_requests else "", programs or {}, keys_changed_at
+    )
+    return {f"{UNIT_FOLDER}/{service.unit}": append_digest(f"{_render_server_unit(row, service, parts)}\n{plan}")}
 
 
-def url_of(options: OptionTable) -> str:
+def server_url(options: OptionTable) -> str:
     """Return the URL at which this host reaches the server."""
-    host = ANYWHERE.get(options.host, options.host)
+    host = LOOPBACK_BY_WILDCARD.get(options.host, options.host)
     return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
 
 
-def _server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:
+def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:
     options = service.options
     is_local = options.host in LOOPBACK and not parts.needs_other_hosts
-    start_timeout = timing.start_timeout(service)
+    start_timeout = timing.compute_start_timeout(service)
     unit = [
         f"Description={parts.title}",
-        *after_lines(is_local, BOOT_SERVICE, *parts.needed_units),
+        *ordering_lines(is_local, BOOT_SERVICE, *parts.needed_units),
         *([f"Requires={' '.join(parts.needed_units)}"] if parts.needed_units else []),
-        f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in parts.folders)}",
-        *limit_lines(service, parts.needs_other_hosts),
+        f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in parts.mounted_folders)}",
+        *start_limit_lines(service, parts.needs_other_hosts),
         *unit_settings.format_section_lines(options.unit_settings, is_unit_section=True),
     ]
     run = [
         "Type=exec",
-        *walls.user(options),
+        *walls.user_lines(options),
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
-        *parts.first,
-        *parts.before,
+        *parts.first_lines,
+        *parts.lines_before_start,
         f"ExecStart={format_command_line(parts.program, parts.arguments)}",
-        *(_await_lines(row, service, parts, start_timeout) if parts.serves else []),
-        *parts.after,
-        *(_watchdog_lines(service) if parts.serves else []),
-        *(_drain_lines(row, service, parts) if parts.serves else []),
-        *parts.stop,
+        *(_await_lines(row, service, parts, start_timeout) if parts.answers_requests else []),
+        *parts.lines_after_start,
+        *(_watchdog_lines(service) if parts.answers_requests else []),
+        *(_drain_lines(row, service, parts) if parts.answers_requests else []),
+        *parts.stop_lines,
         # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
-        f"TimeoutStartSec={start_timeout + timing.MARGIN}",
+        f"TimeoutStartSec={start_timeout + timing.MARGIN_SECONDS}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
-        *restart_lines(options, parts.restart),
-        *LOG,
+        *restart_lines(options, parts.restart_policy),
+        *LOG_LIMITS,
         *placement_lines(service.placement),
-        *parts.last,
-        *([] if parts.peers is None else walls.members(parts.peers)),
+        *parts.last_lines,
+        *([] if parts.allowed_addresses is None else walls.allowed_address_lines(parts.allowed_addresses)),
         *parts.hardening,
-        *sandbox.visible_folder_settings([*parts.files, parts.program]),
+        *sandbox.visible_folder_settings([*parts.visible_files, parts.program]),
         *unit_settings.format_section_lines(options.unit_settings, is_unit_section=False),
     ]
-    return unit_text(unit, run, ["WantedBy=multi-user.target"])
+    return render_unit_text(unit, run, ["WantedBy=multi-user.target"])
 
 
 def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
     """Return the line that waits until the server serves."""
-    words = hook_words("await", url_of(service.options), "--timeout", seconds, *_engine_words(row), *parts.await_words)
+    words = hook_arguments(
+        "await", server_url(service.options), "--timeout", seconds, *_engine_arguments(row), *parts.await_arguments
+    )
     return [f"ExecStartPost={'+' if parts.await_as_root else ''}{format_command_line(HOST_TOOL, words)}"]
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
     """Return the line that waits until the server has no request in progress."""
     options = service.options
-    words = hook_words("drain", url_of(options), "--timeout", options.drain_timeout, *_engine_words(row))
-    line = format_command_line(HOST_TOOL, [*words, *parts.drain_words, *key_words(service)])
+    words = hook_arguments("drain", server_url(options), "--timeout", options.drain_timeout, *_engine_arguments(row))
+    line = format_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *credential_arguments(service)])
     # Only root can look for the credential where the server has it; see hooks/keys.py.
     return [f"ExecStop=-{'+' if options.api_key_file else ''}{line}"]
 
 
-def key_words(service: InstancePlan) -> list[str]:
+def credential_arguments(service: InstancePlan) -> list[str]:
     """Return the words by which a command of a unit finds the API key that its server has loaded."""
     return ["--credential", api_key_path(service.unit)] if service.options.api_key_file else []
 
 
-def _engine_words(row: EngineRow) -> list[str]:
+def _engine_arguments(row: EngineRow) -> list[str]:
     """Return the words by which a command of a unit knows the engine; llama-server goes without saying."""
     return [] if row is LLAMA else ["--engine", row.key]
 
 
-def hook_words(*words: object) -> list[str]:
+def hook_arguments(*words: object) -> list[str]:
     """Return the words of a command that a unit calls."""
     return ["llama", *(str(word) for word in words)]
 
@@ -176,21 +180,24 @@ def _watchdog_lines(service: InstancePlan) -> list[str]:
         properties["CPUAffinity"] = format_cpulist(cpus)
     words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit(service.name)}"]
     words += [f"--property={key}={value}" for key, value in properties.items()]
-    words += [HOST_TOOL, *hook_words("watch", url_of(options), "--unit", service.unit, "--timeout", options.watchdog)]
+    words += [
+        HOST_TOOL,
+        *hook_arguments("watch", server_url(options), "--unit", service.unit, "--timeout", options.watchdog),
+    ]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []
     return [f"ExecStartPost=-+{format_command_line(SYSTEMD_RUN, words)}"]
 
 
-def after_lines(is_local: bool, *units: str) -> list[str]:
+def ordering_lines(is_local: bool, *units: str) -> list[str]:
     """Return what a unit starts after; an address that is not on the loopback comes only with the network."""
     if is_local:
         return [f"After={' '.join(('network.target', *units))}"]
     return ["Wants=network-online.target", f"After={' '.join(('network-online.target', *units))}"]
 
 
-def limit_lines(service: InstancePlan, without_limit: bool = False) -> list[str]:
+def start_limit_lines(service: InstancePlan, without_limit: bool = False) -> list[str]:
     """Return how often a unit may start. A host that it depends on may be away for a long time, as for repair."""
-    interval = 0 if without_limit else timing.interval(service)
+    interval = 0 if without_limit else timing.compute_start_limit_interval(service)
     return [f"StartLimitIntervalSec={interval}", f"StartLimitBurst={service.options.restart_limit}"]
 
 
@@ -207,11 +214,11 @@ def placement_lines(placement: Placement) -> list[str]:
         lines.append(f"CPUAffinity={format_cpulist(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):
         lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={format_cpulist(placement.nodes)}"]
-    return [*lines, *walls.environment(placement.environment)]
+    return [*lines, *walls.environment_lines(placement.environment)]
 
 
-def plan_section(
-    row: EngineRow, service: InstancePlan, url: str, programs: Mapping[str, list[int]], keys: int | None
+def render_plan_section(
+    row: EngineRow, service: InstancePlan, url: str, programs: Mapping[str, list[int]], keys_changed_at: int | None
 ) -> str:
     """Return the end of the text of a unit: in one line of JSON, what the running instance can be compared with.
 
@@ -231,16 +238,16 @@ def plan_section(
         "rpc": {"unit": rpc.unit, "expect": rpc.expect} if rpc else None,
         "files": service.files,
         "programs": dict(programs),
-        "keys": keys,
+        "keys": keys_changed_at,
         "models": list(service.options.models),
         "mapped": service.mapped,
         "rate": service.rate,
         "details": service.details,
     }
-    return f"{SECTION}{json.dumps(plan, sort_keys=True)}\n"
+    return f"{PLAN_MARK}{json.dumps(plan, sort_keys=True)}\n"
 
 
-def unit_text(unit: Sequence[str], service: Sequence[str], install: Sequence[str]) -> str:
+def render_unit_text(unit: Sequence[str], service: Sequence[str], install: Sequence[str]) -> str:
     """Return the text of a unit of these three sections, with the head that says who wrote it."""
     sections = (("Unit", unit), ("Service", service), ("Install", install))
     texts = ["\n".join([f"[{name}]", *lines, ""]) for name, lines in sections if lines]

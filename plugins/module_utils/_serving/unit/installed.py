@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from ..catalogue import EngineRow
 
 #: systemd ignores sections whose names begin with X-.
-SECTION = "[X-Sovereign-Epyc]\nPlan="
+PLAN_MARK = "[X-Sovereign-Epyc]\nPlan="
 #: The last line of a unit holds this digest, so that a change by hand shows.
-DIGEST = "Digest="
+DIGEST_MARK = "Digest="
 #: The target that starts instances at a boot.
-TARGET = "multi-user.target"
-KEYS = frozenset(
+BOOT_TARGET = "multi-user.target"
+PLAN_KEYS = frozenset(
     (
         *("name", "engine", "unit", "url", "key_file", "task", "speculation", "expect", "rpc", "files", "mapped"),
         *("models", "programs", "keys", "rate", "details"),
     )
 )
-WORKER_KEYS = frozenset(("address", "expect", "programs"))
+WORKER_PLAN_KEYS = frozenset(("address", "expect", "programs"))
 
 
 class InstalledUnit:
@@ -59,17 +59,17 @@ class InstalledUnit:
     @property
     def plan(self) -> dict[str, Any] | None:
         """The plan that the unit carries; None where it carries none, or a part of one."""
-        return plan_of(self.text)
+        return parse_unit_plan(self.text)
 
 
-def plan_of(text: str) -> dict[str, Any] | None:
+def parse_unit_plan(text: str) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
-    return parse_plan_section(text, KEYS)
+    return parse_plan_section(text, PLAN_KEYS)
 
 
 def parse_plan_section(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     """Return the plan with just these keys that the text of any unit carries; None where it carries none."""
-    line = text.partition(f"\n{SECTION}")[2].partition("\n")[0]
+    line = text.partition(f"\n{PLAN_MARK}")[2].partition("\n")[0]
     try:
         plan = json.loads(line)
     except ValueError:
@@ -77,41 +77,41 @@ def parse_plan_section(text: str, keys: Collection[str]) -> dict[str, Any] | Non
     return plan if isinstance(plan, dict) and plan.keys() == keys else None
 
 
-def with_digest(text: str) -> str:
+def append_digest(text: str) -> str:
     """Return the text of a unit with a digest of it as its last line."""
-    head = SECTION.partition("\n")[0]
+    head = PLAN_MARK.partition("\n")[0]
     text = text if f"\n{head}\n" in text else f"{text}\n{head}\n"
-    return f"{text}{DIGEST}{_digest_of(text)}\n"
+    return f"{text}{DIGEST_MARK}{_compute_digest(text)}\n"
 
 
 def digest_matches(text: str) -> bool | None:
     """Return whether the text of a unit is as it was written; None where it carries no digest."""
-    body, mark, digest = text.rpartition(f"\n{DIGEST}")
-    return digest.strip() == _digest_of(f"{body}\n") if mark else None
+    body, mark, digest = text.rpartition(f"\n{DIGEST_MARK}")
+    return digest.strip() == _compute_digest(f"{body}\n") if mark else None
 
 
-def _digest_of(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def read_rpc_worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
     """Return whether the unit of an RPC worker is on this host, and the plan that it carries."""
     text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
-    return text is not None, parse_plan_section(text or "", WORKER_KEYS)
+    return text is not None, parse_plan_section(text or "", WORKER_PLAN_KEYS)
 
 
-def replaced_files(plan: Mapping[str, Any]) -> list[str]:
+def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
     """Return the files of a plan that were replaced or removed since the running instance loaded them."""
     keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
-    return changed_files({**plan["programs"], **plan["files"], **keys})
+    return list_changed_files({**plan["programs"], **plan["files"], **keys})
 
 
-def changed_files(known: Mapping[str, Any]) -> list[str]:
+def list_changed_files(known: Mapping[str, Any]) -> list[str]:
     """Return the files whose size, or time of the last change in ns, is no longer the known one."""
-    return [path for path, identity in known.items() if _is_changed(path, *identity)]
+    return [path for path, identity in known.items() if has_changed(path, *identity)]
 
 
-def _is_changed(path: str, size: int | None, changed_at: int) -> bool:
+def has_changed(path: str, size: int | None, changed_at: int) -> bool:
     try:
         status = os.stat(path)
     except OSError:
@@ -119,7 +119,7 @@ def _is_changed(path: str, size: int | None, changed_at: int) -> bool:
     return status.st_mtime_ns != changed_at or size not in (None, status.st_size)
 
 
-def installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
+def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
     """Return the text of the unit of each installed instance of one engine by its name; "" where only a draft is left.
 
     Units that the collection has not written are left out.
@@ -127,7 +127,7 @@ def installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
     texts: dict[str, str] = {}
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
-        name = _name_of(file, row)
+        name = _parse_instance_name(file, row)
         text = (textfile.read_text(os.path.join(folder, file)) or "") if name else ""
         if text.startswith(INSTANCE_HEAD):
             # The unit of a draft is known by its ending alone; names of instances never end so.
@@ -140,13 +140,15 @@ def installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
 def list_installed(root: str = "/") -> list[InstalledUnit]:
     """Return the instances of all engines that are installed on this host."""
     return [
-        InstalledUnit(row, name, text) for row in ENGINES.values() for name, text in installed_units(root, row).items()
+        InstalledUnit(row, name, text)
+        for row in ENGINES.values()
+        for name, text in read_installed_units(root, row).items()
     ]
 
 
 def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
     """Return the installed instances, and those without a unit that the target of the boot still starts."""
-    folder = f"{UNIT_FOLDER}/{TARGET}.wants"
+    folder = f"{UNIT_FOLDER}/{BOOT_TARGET}.wants"
     links = textfile.path_in_tree(root, folder)
     lost = []
     for unit in os.listdir(links) if os.path.isdir(links) else []:
@@ -154,13 +156,13 @@ def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
         # The link to the unit of another program leads to another folder.
         target = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
         if row and target == f"{UNIT_FOLDER}/{unit}" and not os.path.exists(textfile.path_in_tree(root, target)):
-            lost.append(InstalledUnit(row, _name_of(unit, row), ""))
+            lost.append(InstalledUnit(row, _parse_instance_name(unit, row), ""))
     installed = list_installed(root)
     units = [instance.unit for instance in installed]
     return [*(instance for instance in lost if instance.unit not in units), *installed]
 
 
-def _name_of(unit: str, row: EngineRow) -> str:
+def _parse_instance_name(unit: str, row: EngineRow) -> str:
     """Return the name of the instance that a unit of an engine serves by its own name; "" for other units."""
     name = unit[len(row.key) + 1 : -len(".service")]
     return name if unit == row.unit_of(name) else ""
@@ -196,7 +198,7 @@ def repair_message(unit: str) -> str:
     return f"Run the play with {ENGINES.get(unit_prefix_of(unit), LLAMA).module} again."
 
 
-def instance_placements(root: str = "/") -> list[dict[str, str]]:
+def list_instance_placements(root: str = "/") -> list[dict[str, str]]:
     """Return where each instance on this host was placed, by name: CPUs and nodes in the kernel's list notation.
 
     ``draft_cpus`` are those of a draft in a process of its own. A unit that carries no plan has nothing but its name.
@@ -207,15 +209,15 @@ def instance_placements(root: str = "/") -> list[dict[str, str]]:
         rows.append(
             {
                 "name": instance.name,
-                "cpus": _expected(plan, "cpus"),
-                "nodes": _expected(plan, "nodes"),
-                "draft_cpus": _expected(plan.get("rpc") or {}, "cpus"),
+                "cpus": _planned_value(plan, "cpus"),
+                "nodes": _planned_value(plan, "nodes"),
+                "draft_cpus": _planned_value(plan.get("rpc") or {}, "cpus"),
                 "url": str(plan.get("url", "")),
             }
         )
     return rows
 
 
-def _expected(plan: object, key: str) -> str:
+def _planned_value(plan: object, key: str) -> str:
     expect = plan.get("expect") if isinstance(plan, dict) else None
     return str(expect.get(key, "")) if isinstance(expect, dict) else ""

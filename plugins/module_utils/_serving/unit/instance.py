@@ -23,7 +23,7 @@ from ..._knobs.managed_units import ManagedUnits, list_drop_ins, run_systemctl, 
 from ..._knobs.protocol.knob import Knob
 from ..catalogue import LLAMA
 from ..options.unit_names import watchdog_unit
-from .installed import TARGET
+from .installed import BOOT_TARGET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PREFIX = "llama"
 #: Lines that do not concern a server that runs: they say how it is stopped, or how it is started the next time, and
 #: systemd follows them as soon as it has read them.
-LATER = re.compile(
+LINES_WITHOUT_RESTART = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
     rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
     rf"ExecStartPost=\+?{re.escape(HOST_TOOL)} llama await .*)(?:=.*)?"
@@ -52,7 +52,7 @@ class UnitFiles(Knob):
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the texts of the files that are there. A link counts as none: that of a masked unit has no text."""
-        return {address: self._text(address[len(PREFIX) + 1 :]) for address in addresses}
+        return {address: self._read_unit_text(address[len(PREFIX) + 1 :]) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files."""
@@ -67,7 +67,7 @@ class UnitFiles(Knob):
             if change.after is not None:
                 textfile.write_file(path, change.after)
 
-    def _text(self, path: str) -> str | None:
+    def _read_unit_text(self, path: str) -> str | None:
         path = textfile.path_in_tree(self.root, path)
         return None if os.path.islink(path) else textfile.read_text(path)
 
@@ -91,13 +91,13 @@ class Instance(ManagedUnits, UnitFiles):
         self.root = root
         self.files = dict(files)
         self.service = service
-        self.proof = proof
+        self.require_new_units_serve = proof
         self.names = row.units_of(name)
-        self.main = self.names[0]
+        self.main_unit = self.names[0]
         #: What systemd keeps for its units, which goes with them.
         self.folders = row.state_folders(name)
         self.watchdog = watchdog_unit(name)
-        self.started_by = {self.main: TARGET}
+        self.started_by = {self.main_unit: BOOT_TARGET}
 
     def wanted_settings(self) -> Settings:
         """Return the texts of files, and systemd's words; the draft's server comes and goes with the other.
@@ -112,7 +112,7 @@ class Instance(ManagedUnits, UnitFiles):
         for name in self.names:
             there = f"{UNIT_FOLDER}/{name}" in self.files
             wanted[unit_address(PREFIX, name, "active")] = "active" if there else None
-        wanted[unit_address(PREFIX, self.main, "enabled")] = "enabled" if self.files else None
+        wanted[unit_address(PREFIX, self.main_unit, "enabled")] = "enabled" if self.files else None
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:
@@ -120,20 +120,22 @@ class Instance(ManagedUnits, UnitFiles):
 
         A watchdog would be started anew with the unit, as the unit before has told it.
         """
-        path = f"{UNIT_FOLDER}/{self.main}"
+        path = f"{UNIT_FOLDER}/{self.main_unit}"
         # The one before, when it is put back, has served already.
-        if self.proof and any(one.address == f"{PREFIX}:{path}" and one.after == self.files[path] for one in changes):
-            self.proof()
+        if self.require_new_units_serve and any(
+            one.address == f"{PREFIX}:{path}" and one.after == self.files[path] for one in changes
+        ):
+            self.require_new_units_serve()
         for change in changes:
-            if self.watchdog in (change.before or "") and restarts(change.before, change.after or ""):
+            if self.watchdog in (change.before or "") and needs_restart(change.before, change.after or ""):
                 with suppress(TuningError):  # it does not run
                     run_systemctl("stop", [self.watchdog])
         super().write_changes(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{path}":
-                for folder in set(_staging_folders(change.before)) - set(_staging_folders(change.after)):
+                for folder in set(_list_staging_folders(change.before)) - set(_list_staging_folders(change.after)):
                     # Root removes what a text says that somebody may have edited, so the name has to be ours.
-                    if os.path.basename(folder) == self.main[: -len(".service")]:
+                    if os.path.basename(folder) == self.main_unit[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
                 for folder in self.folders if change.after is None else ():
                     _remove_folder(textfile.path_in_tree(self.root, folder))
@@ -143,18 +145,22 @@ class Instance(ManagedUnits, UnitFiles):
         changed = [
             change.address
             for change in files
-            if ".service.d/" in change.address or (change.after is not None and restarts(change.before, change.after))
+            if ".service.d/" in change.address
+            or (change.after is not None and needs_restart(change.before, change.after))
         ]
-        return [name for name in reversed(self.names) if any(name == _unit_of_file(address) for address in changed)]
+        return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
 
     def list_remarks(self) -> list[str]:
         """Return what the plan says of this instance."""
         return list(self.service.remarks) if self.service else []
 
 
-def restarts(before: str | None, after: str) -> bool:
+def needs_restart(before: str | None, after: str) -> bool:
     """Return whether a unit whose text becomes another one must be started anew to run as it says."""
-    old, new = ([line for line in (text or "").splitlines() if not LATER.fullmatch(line)] for text in (before, after))
+    old, new = (
+        [line for line in (text or "").splitlines() if not LINES_WITHOUT_RESTART.fullmatch(line)]
+        for text in (before, after)
+    )
     return old != new
 
 
@@ -166,20 +172,20 @@ def _remove_folder(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _staging_folders(text: str | None) -> list[str]:
+def _list_staging_folders(text: str | None) -> list[str]:
     """Return the folders on a hugetlbfs into which a unit has its models copied before it starts."""
     begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
     lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
     return [shlex.split(line)[1].replace("%%", "%") for line in lines]
 
 
-def _unit_of_file(address: str) -> str:
+def _unit_of_address(address: str) -> str:
     """Return the unit that a file or a drop-in is of."""
     folder, dummy, file = address.rpartition("/")
     return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file
 
 
-class Plans(Knob):
+class PlanReport(Knob):
     """Changes nothing, and tells of all instances what was planned."""
 
     has_originals = needs_ledger = False

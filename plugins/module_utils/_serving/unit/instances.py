@@ -16,11 +16,11 @@ from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from . import beside, check, disk, timing
-from .installed import installed_units, list_installed, plan_of
-from .instance import Instance, Plans, restarts
-from .pending import NOTHING, Pending
-from .planned import held_by, plan_beside, running
-from .refusals import Refusals, refuse_taken_port, refuse_unknown_user, refuse_what_two_have
+from .installed import list_installed, parse_unit_plan, read_installed_units
+from .instance import Instance, PlanReport, needs_restart
+from .pending import NOTHING_PENDING, Pending
+from .planned import find_running_instances, list_held_memory, plan_with_others
+from .refusals import Refusals, require_distinct_names_and_ports, require_free_port, require_known_user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from ..._knobs.protocol.knob import Knob
     from ..options.option_table import OptionTable
     from ..plan.instance_plan import InstancePlan
-    from .engine import Engine, Held
+    from .engine import Engine, HeldMemory
 
 
 class Purge:
     """Which installed instances are removed when they are not asked for: whole ones, and parts of a group of hosts."""
 
-    def __init__(self, whole: bool = False, groups: bool = False) -> None:
-        self.whole = whole
+    def __init__(self, single_host: bool = False, groups: bool = False) -> None:
+        self.single_host = single_host
         self.groups = groups
 
-    def removes(self, text: str) -> bool:
+    def should_remove(self, text: str) -> bool:
         """Return whether the instance with a unit of this text is removed."""
-        details = (plan_of(text) or {}).get("details", {})
-        return self.groups if details.get("hosts", 1) > 1 else self.whole
+        details = (parse_unit_plan(text) or {}).get("details", {})
+        return self.groups if details.get("hosts", 1) > 1 else self.single_host
 
 
-def knobs_of(
+def build_knobs(
     engine: Engine,
     host: Host,
-    asked: Sequence[Mapping[str, Any]],
+    requests: Sequence[Mapping[str, Any]],
     purge: Purge,
     root: str = "/",
-    pending: Pending = NOTHING,
+    pending: Pending = NOTHING_PENDING,
 ) -> list[Knob]:
     """Return the knobs that bring these instances to the host, and remove others as ``purge`` says.
 
@@ -61,37 +61,39 @@ def knobs_of(
     something is ``pending`` is only compared with what is on the host already, and has no knob.
     """
     refusals = Refusals()
-    parsed = _parse_instances(engine, asked, refusals)
+    parsed = _parse_instances(engine, requests, refusals)
     servers = _read_capabilities(engine, host, [options for options, raw in parsed], pending, refusals)
-    with refusals.kept():
-        refuse_what_two_have([options for options, raw in parsed])
-        _refuse_names_of_other_engines(engine, [options for options, raw in parsed], root)
+    with refusals.collect_error():
+        require_distinct_names_and_ports([options for options, raw in parsed])
+        _require_names_unused_by_other_engines(engine, [options for options, raw in parsed], root)
     if parsed and not host.fs.read_only:
-        refuse_missing_command(root)
-    planner = None if pending.systemd else _make_planner(engine, host, asked, purge, root, refusals)
-    knobs: list[Knob] = [Instance(name, {}, root=root, row=engine.row) for name in planner.gone] if planner else []
+        require_host_tool(root)
+    planner = None if pending.systemd else _make_planner(engine, host, requests, purge, root, refusals)
+    knobs: list[Knob] = (
+        [Instance(name, {}, root=root, row=engine.row) for name in planner.removed_names] if planner else []
+    )
     for options, raw in parsed:
         capabilities = servers.get(options.binary)
-        with refusals.kept(options.name):
-            refuse_taken_port(options, planner.ending_urls(options.name) if planner else [])
-        with refusals.kept(options.name):
-            if planner and capabilities and pending.can_plan(engine.model_files(options)):
-                knob = planner.plan(options, raw, capabilities)
+        with refusals.collect_error(options.name):
+            require_free_port(options, planner.ending_urls(options.name) if planner else [])
+        with refusals.collect_error(options.name):
+            if planner and capabilities and pending.can_plan(engine.list_model_paths(options)):
+                knob = planner.plan_knob(options, raw, capabilities)
                 knobs += [knob] if knob else []
             else:
                 engine.require_valid_files(options, pending.files)
     refusals.raise_all()
-    return [*knobs, Plans(planner.services if planner else [])]
+    return [*knobs, PlanReport(planner.services if planner else [])]
 
 
-def refuse_missing_command(root: str) -> None:
+def require_host_tool(root: str) -> None:
     if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         raise BadRequest(
             f"There is no {HOST_TOOL}, which the units of instances call. Run the role base, or the module epyc_engine."
         )
 
 
-def _refuse_names_of_other_engines(engine: Engine, instances: Sequence[OptionTable], root: str) -> None:
+def _require_names_unused_by_other_engines(engine: Engine, instances: Sequence[OptionTable], root: str) -> None:
     """Refuse a name that an instance of another engine has: who asks an instance of this host names no engine."""
     titles = {other.name: other.row.title for other in list_installed(root) if other.row is not engine.row}
     for options in instances:
@@ -118,10 +120,10 @@ def _parse_instances(
     """Return the options of each instance that has valid ones, beside the dictionary that they were read from."""
     parsed: list[tuple[OptionTable, Mapping[str, Any]]] = []
     for raw in asked:
-        with refusals.kept(raw.get("name")):
+        with refusals.collect_error(raw.get("name")):
             options = engine.options.parse(raw)
             parsed.append((options, raw))
-            refuse_unknown_user(options)
+            require_known_user(options)
     return parsed
 
 
@@ -134,10 +136,10 @@ def _read_capabilities(
     """
     servers: dict[str, Any] = {}
     for options in instances:
-        if options.binary in servers or pending.has_binary(options):
+        if options.binary in servers or pending.is_binary_pending(options):
             continue
         servers[options.binary] = None
-        with refusals.kept(options.name):
+        with refusals.collect_error(options.name):
             servers[options.binary] = engine.read_capabilities(host, options)
     return servers
 
@@ -151,93 +153,98 @@ class Planner:
         self.root = root
         self.services: list[InstancePlan] = []
         self._names = [str(raw.get("name")) for raw in asked]
-        self._installed = installed_units(root, engine.row)
+        self._installed = read_installed_units(root, engine.row)
         others = {name: text for name, text in self._installed.items() if name not in self._names}
         #: Instances on the host that will be removed.
-        self.gone = [name for name, text in others.items() if purge.removes(text)]
-        staying = [plan_of(text) for name, text in others.items() if name not in self.gone]
+        self.removed_names = [name for name, text in others.items() if purge.should_remove(text)]
+        staying = [parse_unit_plan(text) for name, text in others.items() if name not in self.removed_names]
         self._staying = [plan for plan in staying if plan]
-        self._running = running([*self.gone, *self._names], engine.row)
-        self._held = {name: list(held_by(host, name, engine.row)) for name in self._running}
+        self._running = find_running_instances([*self.removed_names, *self._names], engine.row)
+        self._held = {name: list(list_held_memory(host, name, engine.row)) for name in self._running}
 
     def ending_urls(self, name: str) -> list[str]:
         """Return the URLs of the running instances that have ended when this one starts, "" where one is not known.
 
         These are the instance itself, and those that are removed.
         """
-        ending = [other for other in self._running if other in self.gone or other == name]
-        return [(plan_of(self._installed.get(other, "")) or {}).get("url", "") for other in ending]
+        ending = [other for other in self._running if other in self.removed_names or other == name]
+        return [(parse_unit_plan(self._installed.get(other, "")) or {}).get("url", "") for other in ending]
 
-    def plan(self, options: OptionTable, raw: Mapping[str, Any], capabilities: Any) -> Instance | None:
+    def plan_knob(self, options: OptionTable, raw: Mapping[str, Any], capabilities: Any) -> Instance | None:
         """Return the knob of an instance; None where its unit is not for this host. BadRequest where it cannot be."""
         engine, proof = self.engine, None
-        held = _freed(self._held, self._running)
-        service = plan_beside(engine, self.host, options, capabilities, held, self.services, self._staying)
+        held = _list_released_memory(self._held, self._running)
+        service = plan_with_others(engine, self.host, options, capabilities, held, self.services, self._staying)
         if not engine.is_served_here(service):
             self.services.append(service)
             return None
         before = self._installed.get(options.name)
-        service.rate = timing.rate_of(before)
-        arguments = engine.arguments(service, capabilities)
-        loaded = _loaded(engine, service, capabilities)
-        files = engine.unit_files(service, arguments, *loaded)
+        service.rate = timing.parse_read_rate(before)
+        arguments = engine.build_arguments(service, capabilities)
+        loaded = _read_loaded_files(engine, service, capabilities)
+        files = engine.render_units(service, arguments, *loaded)
         after = files[f"{UNIT_FOLDER}/{service.unit}"]
         if options.unit_settings and before != after:
-            check.refuse_settings(files)
+            check.require_valid_units(files)
         is_running = options.name in self._running
-        is_restart = is_running and restarts(before, after)
+        is_restart = is_running and needs_restart(before, after)
         if is_restart or not is_running:
             service.remarks += engine.try_start(self.host, service, capabilities, arguments)
             if service.files:
                 largest = max(service.files, key=lambda path: service.files[path][0])
-                service.rate = timing.rate(disk.speed(largest))
-            files = engine.unit_files(service, arguments, *loaded)
+                service.rate = timing.choose_read_rate(disk.measure_read_speed(largest))
+            files = engine.render_units(service, arguments, *loaded)
         if is_restart and options.update_order == "start_first":
-            proof = self._start_beside(raw, service, capabilities, before)
-        service.remarks += timing.remarks(service)
+            proof = self._prepare_start_first(raw, service, capabilities, before)
+        service.remarks += timing.list_start_remarks(service)
         self.services.append(service)
         return Instance(options.name, files, service, self.root, proof, engine.row)
 
-    def _start_beside(
+    def _prepare_start_first(
         self, raw: Mapping[str, Any], service: InstancePlan, capabilities: Any, before: str | None
     ) -> Callable[[], None] | None:
         """Return what starts the new instance beside the one that runs; None where there is no room for both."""
-        twin = beside.name_of(service.name)
+        twin = beside.temporary_name(service.name)
         if twin in [*self._names, *self._installed]:
             raise BadRequest(f"update_order start_first needs the name {twin} for a while.")
-        ended = _freed(self._held, [*self.gone, *(other.name for other in self.services)])
-        running_plan = plan_of(before or "")
-        return _proof(self.engine, self.host, raw, service, capabilities, ended, self.services, running_plan)
+        ended = _list_released_memory(self._held, [*self.removed_names, *(other.name for other in self.services)])
+        running_plan = parse_unit_plan(before or "")
+        return _make_start_proof(self.engine, self.host, raw, service, capabilities, ended, self.services, running_plan)
 
 
-def _freed(held: Mapping[str, list[Held]], names: Sequence[str]) -> list[Held]:
+def _list_released_memory(held: Mapping[str, list[HeldMemory]], names: Sequence[str]) -> list[HeldMemory]:
     """Return what those of the running instances hold that have ended by then."""
     return [memory for name in held if name in names for memory in held[name]]
 
 
-def _proof(
+def _make_start_proof(
     engine: Engine,
     host: Host,
     raw: Mapping[str, Any],
     service: InstancePlan,
     capabilities: Any,
-    ended: Sequence[Held],
+    ended: Sequence[HeldMemory],
     before: Sequence[InstancePlan],
     running_plan: Mapping[str, Any] | None,
 ) -> Callable[[], None] | None:
     """Return what starts an instance beside the one that runs; None, and a remark, where there is no room for both."""
     try:
-        twin = beside.planned(engine, host, raw, capabilities, ended, before, running_plan)
+        twin = beside.plan_temporary_instance(engine, host, raw, capabilities, ended, before, running_plan)
     except BadRequest as error:
         service.remarks.append(f"update_order: what runs is stopped first, for want of room. {error}")
         return None
-    arguments = engine.arguments(twin, capabilities)
-    return partial(beside.prove, engine.unit_files(twin, arguments, *_loaded(engine, twin, capabilities)))
+    arguments = engine.build_arguments(twin, capabilities)
+    return partial(
+        beside.require_units_serve,
+        engine.render_units(twin, arguments, *_read_loaded_files(engine, twin, capabilities)),
+    )
 
 
-def _loaded(engine: Engine, service: InstancePlan, capabilities: Any) -> tuple[dict[str, list[int]], int | None]:
+def _read_loaded_files(
+    engine: Engine, service: InstancePlan, capabilities: Any
+) -> tuple[dict[str, list[int]], int | None]:
     """Return the files of the programs of an instance, and when its keys changed, both of which a unit carries.
 
     BadRequest for what of the user's own cannot be in a unit.
     """
-    return engine.program_files(service, capabilities), engine.keys_changed_at(service.options, capabilities)
+    return engine.list_program_files(service, capabilities), engine.read_keys_change_time(service.options, capabilities)

@@ -36,7 +36,7 @@ class Pending:
         self.placement = placement
         self.systemd = systemd
 
-    def has_binary(self, options: OptionTable) -> bool:
+    def is_binary_pending(self, options: OptionTable) -> bool:
         """Return whether the server of an instance will be installed, or can be asked, only later."""
         return self.systemd or (options.binary in self.binaries and not os.path.isfile(options.binary))
 
@@ -46,4 +46,4 @@ class Pending:
 
 
 #: Nothing is pending when the instances are run.
-NOTHING = Pending()
+NOTHING_PENDING = Pending()

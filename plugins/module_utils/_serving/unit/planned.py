@@ -17,7 +17,7 @@ from ..._knobs.managed_units import read_unit_properties
 from ..._notation.cpulist import format_cpulist
 from ..catalogue import LLAMA
 from ..plan import free_memory
-from .refusals import identity, refuse_one_file_in_two_places
+from .refusals import file_identity, require_matching_file_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
     from ..plan.free_memory import FreeMemory
     from ..plan.instance_plan import InstancePlan
-    from .engine import Engine, Held
+    from .engine import Engine, HeldMemory
 
 
-def plan_beside(
+def plan_with_others(
     engine: Engine,
     host: Host,
     options: OptionTable,
     capabilities: Any,
-    held: Sequence[Held],
+    held: Sequence[HeldMemory],
     before: Sequence[InstancePlan],
     staying: Sequence[Mapping[str, Any]] = (),
 ) -> InstancePlan:
@@ -46,10 +46,10 @@ def plan_beside(
 
     ``staying`` are the plans of units that are on the host and are not asked for.
     """
-    service = engine.plan(host, options, capabilities, held, before)
+    service = engine.plan_instance(host, options, capabilities, held, before)
     others = [(other.name, other.expect, other.mapped) for other in before]
     for other_plan in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
-        refuse_one_file_in_two_places((service.name, service.expect, service.mapped), other_plan)
+        require_matching_file_placement((service.name, service.expect, service.mapped), other_plan)
     for other in before:
         shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
         if shared:
@@ -60,36 +60,40 @@ def plan_beside(
     return service
 
 
-def free_memory_beside(
-    host: Host, options: OptionTable, models: Sequence[Model], held: Sequence[Held], before: Sequence[InstancePlan]
+def read_free_memory_with_others(
+    host: Host,
+    options: OptionTable,
+    models: Sequence[Model],
+    held: Sequence[HeldMemory],
+    before: Sequence[InstancePlan],
 ) -> FreeMemory:
     """Return the memory that is free for an instance, with ``held`` released and what those ``before`` need taken."""
     free = free_memory.read_free_memory(host, options, models)
     for memory, pages in held:
         free.add_free(memory, pages)
     for other in before:
-        _reserve(free, other)
+        _reserve_memory_of(free, other)
     if options.hugepages == "none" and not options.lock:
-        _share(free, models, before)
+        _release_shared_weights(free, models, before)
     return free
 
 
-def running(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
+def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
     """Return which of these instances of an engine run."""
     shown = read_unit_properties([row.unit_of(name) for name in names]) if names else {}
     return [name for name in names if shown.get(row.unit_of(name), {}).get("ActiveState") == "active"]
 
 
-def held_by(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[Held]:
+def list_held_memory(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
     """Yield what each process of a running instance holds, its draft's too: they end before the new one starts."""
     first, *more = row.units_of(name)
-    yield from _held_by_unit(host, first)
+    yield from _list_memory_of_unit(host, first)
     for unit in more:
         with suppress(BadRequest):  # Only few instances have a draft.
-            yield from _held_by_unit(host, unit)
+            yield from _list_memory_of_unit(host, unit)
 
 
-def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
+def _list_memory_of_unit(host: Host, unit: str) -> Iterator[HeldMemory]:
     """Yield what each process of a unit holds."""
     default_kb = default_page_kb(host.fs)
     for process in list_processes(host.fs, unit):
@@ -105,16 +109,16 @@ def _held_by_unit(host: Host, unit: str) -> Iterator[Held]:
         )
 
 
-def _share(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
+def _release_shared_weights(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
     """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
-    sizes = {identity(part.path): part.data_bytes for one in models for part in one.parts}
+    sizes = {file_identity(part.path): part.data_bytes for one in models for part in one.parts}
     for other in before:
         nodes = other.placement.nodes
-        shared = sum(sizes.get(identity(path), 0) for path in other.mapped)
+        shared = sum(sizes.get(file_identity(path), 0) for path in other.mapped)
         free.add_free(dict.fromkeys(nodes, shared // len(nodes)), {})
 
 
-def _reserve(free: FreeMemory, service: InstancePlan) -> None:
+def _reserve_memory_of(free: FreeMemory, service: InstancePlan) -> None:
     """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
     nodes, need, kb = service.placement.nodes, service.need, free.default_kb
     memory, huge = need.total, 0

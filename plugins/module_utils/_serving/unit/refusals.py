@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
 
     #: The name of an instance, what is expected of its placement, and the files that it maps.
-    Seat = tuple[str, Mapping[str, Any], Sequence[str]]
+    FilePlacement = tuple[str, Mapping[str, Any], Sequence[str]]
 
 #: How long opening files may take, of which a network may have some.
-SECONDS = 60
+READ_TIMEOUT = 60
 #: By what cannot be done: what to do about it.
-WAYS = {
+ACCESS_ADVICE = {
     "entered": "Change its mode, as with 'chmod o+x', or name a user with the option user.",
     "read": "Change its mode, as with 'chmod o+r', or name a user with the option user.",
     "seen": "It lies in a folder that the unit does not have. Give the path that 'realpath' says, or move the file.",
@@ -43,7 +43,7 @@ class Refusals:
         self.errors: list[TuningError] = []
 
     @contextmanager
-    def kept(self, name: object = None) -> Iterator[None]:
+    def collect_error(self, name: object = None) -> Iterator[None]:
         """Keep the error of this block, which names the instance that it is about, and go on after the block."""
         try:
             yield
@@ -61,7 +61,7 @@ class Refusals:
             raise BadRequest("\n".join(sentences), refusals=sentences)
 
 
-def refuse_what_two_have(options: Sequence[OptionTable]) -> None:
+def require_distinct_names_and_ports(options: Sequence[OptionTable]) -> None:
     names = [one.name for one in options]
     for name in names:
         if names.count(name) > 1:
@@ -76,7 +76,7 @@ def refuse_what_two_have(options: Sequence[OptionTable]) -> None:
                 raise BadRequest(f"Instances {other} and {one.name} both have port {port}. Give each one of its own.")
 
 
-def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
+def require_matching_file_placement(one: FilePlacement, other: FilePlacement) -> None:
     """Raise BadRequest where two instances map a file and want its pages on different nodes.
 
     The page cache holds a page once, where it was read first, and a page in use does not move.
@@ -84,10 +84,10 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
     places = [(expect["nodes"], expect["interleaved"], expect.get("rows")) for dummy, expect, more in (one, other)]
     if places[0] == places[1]:
         return
-    files = [{identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
+    files = [{file_identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
     if files[0] & files[1]:
-        path = next(path for path in one[2] if identity(path) in files[1])
-        words = [f"{name} wants it {_placed(expect)}" for name, expect, dummy in (other, one)]
+        path = next(path for path in one[2] if file_identity(path) in files[1])
+        words = [f"{name} wants it {_format_placement(expect)}" for name, expect, dummy in (other, one)]
         raise BadRequest(
             f"{path} is mapped by {other[0]} too, and what is in the page cache can be in one place only: "
             f"{' and '.join(words)}, so that one of them would read it from afar. Give each a copy in its own memory "
@@ -96,7 +96,7 @@ def refuse_one_file_in_two_places(one: Seat, other: Seat) -> None:
         )
 
 
-def identity(path: str) -> tuple[int, int] | None:
+def file_identity(path: str) -> tuple[int, int] | None:
     """Return which file it is, whatever links lead there."""
     try:
         found = os.stat(path)
@@ -105,33 +105,37 @@ def identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _placed(expect: Mapping[str, Any]) -> str:
+def _format_placement(expect: Mapping[str, Any]) -> str:
     way = "by rows " if expect.get("rows") else "interleaved " if expect["interleaved"] else ""
     return f"{way}on nodes {expect['nodes']}"
 
 
-def refuse_unknown_user(options: OptionTable) -> None:
+def require_known_user(options: OptionTable) -> None:
     if options.user:
-        _user(options.user)
+        _require_user(options.user)
 
 
-def refuse_unreadable(options: OptionTable, paths: Sequence[str], staged: Collection[str], walls: Hardening) -> None:
+def require_readable_files(
+    options: OptionTable, paths: Sequence[str], staged: Collection[str], walls: Hardening
+) -> None:
     """Raise BadRequest where the server would find out only when it starts, after the one before was stopped.
 
     The files are opened behind the walls of its unit, which is proof; why it fails, the modes on the way tell. Of a
     file that is ``staged`` the unit reads a copy, which is not there yet and has the mode of the file.
     """
-    user = _user(options.user) if options.user else None
+    user = _require_user(options.user) if options.user else None
     who = (user.pw_uid, os.getgrouplist(options.user, user.pw_gid)) if user else None
     opened = [path for path in paths if path not in staged]
-    done = sandbox.run_in_sandbox(walls, ["head", "--quiet", "--bytes=1", "--", *opened], SECONDS) if opened else None
+    done = (
+        sandbox.run_in_sandbox(walls, ["head", "--quiet", "--bytes=1", "--", *opened], READ_TIMEOUT) if opened else None
+    )
     words = done.err.strip() if done and done.code else ""
     suspects = opened if words else []
     for path in [*suspects, *staged]:
         barred = find_access_barrier(path, who, path in staged)
         if barred:
             name = f"user {options.user}" if user else "the user that systemd makes for it"
-            raise BadRequest(f"{barred[0]} cannot be {barred[1]} by {name}. {WAYS[barred[1]]}")
+            raise BadRequest(f"{barred[0]} cannot be {barred[1]} by {name}. {ACCESS_ADVICE[barred[1]]}")
     if words:
         raise BadRequest(
             f"The unit cannot read its model, though the modes of {' and '.join(opened[:2])} allow it: {words} Look at "
@@ -139,7 +143,7 @@ def refuse_unreadable(options: OptionTable, paths: Sequence[str], staged: Collec
         )
 
 
-def keys_changed_at(options: OptionTable, knows_comments: bool, server: str) -> int | None:
+def read_keys_change_time(options: OptionTable, knows_comments: bool, server: str) -> int | None:
     """Return when the file of API keys changed, in ns; None without a file. BadRequest where it protects nothing.
 
     ``knows_comments`` says whether the server, which the sentence names, ignores lines that begin with #.
@@ -156,14 +160,14 @@ def keys_changed_at(options: OptionTable, knows_comments: bool, server: str) -> 
     return os.stat(path).st_mtime_ns
 
 
-def _user(name: str) -> pwd.struct_passwd:
+def _require_user(name: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(name)
     except KeyError:
         raise BadRequest(f"There is no user {name}. Make one, or leave user out.") from None
 
 
-def refuse_taken_port(options: OptionTable, ending_urls: Collection[str]) -> None:
+def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> None:
     """Raise BadRequest when another program listens at the port of an instance.
 
     ``ending_urls`` are those of running instances that end before it starts, "" where the port is not known.

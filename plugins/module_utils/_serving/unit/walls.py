@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Settings of a user that open a door or close one, so that a trial without them would tell something else. All others,
 #: such as folders that are made and handed over, are only for the unit.
-DOORS = frozenset(
+ACCESS_SETTINGS = frozenset(
     (
         *(line.partition("=")[0] for line in HARDENING),
         *("BindPaths", "BindReadOnlyPaths", "TemporaryFileSystem", "ReadWritePaths", "ReadOnlyPaths"),
@@ -33,32 +33,37 @@ DOORS = frozenset(
 )
 
 
-def user(options: OptionTable) -> list[str]:
+def user_lines(options: OptionTable) -> list[str]:
     """Return who the program is."""
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
-def network(host: str, others: Iterable[str] = ()) -> list[str]:
+def network_lines(host: str, others: Iterable[str] = ()) -> list[str]:
     """Return whom it can talk to, when it listens at an address, and to ``others``."""
-    return members(["localhost", *others]) if host in LOOPBACK else []
+    return allowed_address_lines(["localhost", *others]) if host in LOOPBACK else []
 
 
-def members(addresses: Iterable[str]) -> list[str]:
+def allowed_address_lines(addresses: Iterable[str]) -> list[str]:
     """Return the settings with which a unit talks to these addresses only."""
     return ["IPAddressDeny=any", *(f"IPAddressAllow={address}" for address in addresses)]
 
 
-def environment(variables: dict[str, str]) -> list[str]:
+def environment_lines(variables: dict[str, str]) -> list[str]:
     """Return the variables of the program."""
     return [f"Environment={quote_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()]
 
 
-def of_trial(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:
+def trial_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:
     """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
     own = [
         line
         for line in format_section_lines(options.unit_settings, is_unit_section=False)
-        if line.partition("=")[0] in DOORS
+        if line.partition("=")[0] in ACCESS_SETTINGS
     ]
-    settings = [*user(options), *network(LOOPBACK[0]), *environment(options.extra_environment), *hardening]
+    settings = [
+        *user_lines(options),
+        *network_lines(LOOPBACK[0]),
+        *environment_lines(options.extra_environment),
+        *hardening,
+    ]
     return [*settings, *visible_folder_settings([options.binary, *paths]), *own]

@@ -35,7 +35,7 @@ class Answer:
         self.facts = facts
 
 
-def ask(
+def ask_instance(
     host: Host,
     name: str | None,
     prompt: str,
@@ -66,18 +66,18 @@ def ask(
         raise BadRequest(f"{name} has no model {model}: it has {known}.")
     model = model or next(iter(plan["models"]), None)
     try:
-        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
-        text = _in_its_template(plan["url"], prompt, limit, key, clock, model)
+        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        text = _fetch_prompt_in_template(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
         # That it does not serve, or has no key, is told below, with all that is to say about it.
         text = prompt
     question = trials.Question(text, tokens, limit, at_most=not all_tokens)
-    items, facts, trial = verify.of_instance(host, name, plan, clock, question, model)
+    items, facts, trial = verify.check_instance(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
-        found = f"{trial.drafted} tokens, none of them right" if trial.guessed else "nothing"
+        found = f"{trial.drafted} tokens, none of them right" if trial.has_guessed else "nothing"
         verdict, sentence = WRONG, f"Of this answer it guessed {found}, and something was to be guessed right."
-    elif trial.tokens and trial.speculative and not trial.guessed:
+    elif trial.tokens and trial.speculative and not trial.has_guessed:
         # Unlike the text of the checklist, one of a person may have nothing in it that is said twice.
         verdict, sentence = OK, "It can guess, and found nothing in this text that is said twice."
     for item in items:
@@ -86,9 +86,11 @@ def ask(
     return Answer(plan["unit"], trial.text, items, {**facts, "tokens": trial.tokens})
 
 
-def _in_its_template(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:
+def _fetch_prompt_in_template(
+    url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None
+) -> str:
     """Return the text that the model was trained to answer to, as its file describes it."""
-    body = trials.to_model(model, {"messages": [{"role": "user", "content": prompt}]})
-    answer = trials.post(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
+    body = trials.with_model(model, {"messages": [{"role": "user", "content": prompt}]})
+    answer = trials.post_json(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
     text = answer.get("prompt") if isinstance(answer, dict) else None
     return text if isinstance(text, str) and text else prompt

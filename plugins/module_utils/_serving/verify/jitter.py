@@ -26,11 +26,15 @@ TICKS, DEVICES, SWITCHES, WAITED = 40.0, 20.0, 20.0, 0.05
 ISOLATED, TICKLESS = "/sys/devices/system/cpu/isolated", "/sys/devices/system/cpu/nohz_full"
 
 
-def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str) -> Item:
+def build_jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str) -> Item:
     """Return the item on an instance that computes on these CPUs; a text is why nothing was seen of its place."""
     key, title = f"jitter/{name}", f"jitter of {name}"
     cpus = set(parse_cpulist(busy_cpus))
-    isolated, tickless, partition = _cpus(fs, ISOLATED), _cpus(fs, TICKLESS), partitions.read_partition_in_force(fs)[1]
+    isolated, tickless, partition = (
+        _read_cpus(fs, ISOLATED),
+        _read_cpus(fs, TICKLESS),
+        partitions.read_partition_in_force(fs)[1],
+    )
     alone = cpus <= isolated | tickless | partition
     seen = None if isinstance(proof, str) else proof["noise"]
     if seen is None:
@@ -60,7 +64,7 @@ def item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str
     )
 
 
-def _cpus(fs: KernelFS, path: str) -> set[int]:
+def _read_cpus(fs: KernelFS, path: str) -> set[int]:
     """Return the CPUs of a list of the kernel, which writes "(null)" for none."""
     text = (fs.read_if_present(path) or "").strip()
     return set() if "null" in text else set(parse_cpulist(text))

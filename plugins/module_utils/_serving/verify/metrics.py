@@ -38,7 +38,7 @@ INTERRUPTS = "sovereign_epyc_interrupts_total"
 SWITCHES = "sovereign_epyc_involuntary_switches_total"
 WAITED = "sovereign_epyc_waited_seconds_total"
 MEMORY = "sovereign_epyc_service_memory_bytes"
-FIRST = "sovereign_epyc_first_token_seconds"
+FIRST_TOKEN = "sovereign_epyc_first_token_seconds"
 CEILING = "sovereign_epyc_measured_over_ceiling"
 HELP = {
     INTERRUPTS: "Interrupts of all CPUs on which an instance computes: ticks, of devices, or sent by other CPUs.",
@@ -46,20 +46,20 @@ HELP = {
     WAITED: "How long these threads were ready and another task had their CPU.",
     MEMORY: "Memory of an instance by node, as weights or anonymous, and whether the node is one of its plan.",
     CEILING: "The part of a step that reading its bytes takes at least, by kind of prompt: of the last benchmark.",
-    FIRST: "How long an idle instance takes from a request of some forty tokens to its first token.",
+    FIRST_TOKEN: "How long an idle instance takes from a request of some forty tokens to its first token.",
 }
 #: What the last benchmark said of each instance and its memory: by name and kind of prompt, measured over ceiling.
-MEASURED = f"{HOME}/measured.json"
+BENCHMARK_SHARES = f"{HOME}/measured.json"
 #: Seconds that the first token may take; one that takes longer is not told.
-LIMIT = 20.0
+FIRST_TOKEN_LIMIT = 20.0
 
 
-def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
+def read_metric_samples(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
     """Return samples by name of all instances that run; those that are idle are asked for a token."""
     found: dict[str, list[Sample]] = {name: [] for name in HELP}
     plans = {instance.name: instance.plan for instance in list_installed(host.fs.root)}
     counted = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
-    shares = measured(host.fs.root) if plans else {}
+    shares = load_benchmark_shares(host.fs.root) if plans else {}
     for name, plan in plans.items():
         if plan is None:
             continue
@@ -67,20 +67,20 @@ def families(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
             found[CEILING].append(({"service": name, "kind": kind}, share))
         try:
             processes = list_processes(host.fs, plan["unit"])
-            _of_threads(found, host, name, plan, processes)
-            _of_memory(found, host, name, plan, processes)
+            _add_thread_samples(found, host, name, plan, processes)
+            _add_memory_samples(found, host, name, plan, processes)
         except TuningError:
             continue  # It does not run, which its own metrics tell by their absence.
         for kind, by_cpu in counted.items():
             total = sum(by_cpu.get(cpu, 0) for cpu in parse_cpulist(plan["expect"]["busy_cpus"]))
             found[INTERRUPTS].append(({"service": name, "kind": kind}, total))
-        seconds = first_token(host, name, plan, clock)
+        seconds = measure_first_token(host, name, plan, clock)
         if seconds is not None:
-            found[FIRST].append(({"service": name}, round(seconds, 4)))
+            found[FIRST_TOKEN].append(({"service": name}, round(seconds, 4)))
     return {name: samples for name, samples in found.items() if samples}
 
 
-def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
+def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
     """Return the seconds from a request to the first token; None of one that is busy, does not answer, or is no LLM.
 
     None of a router too, of which one model has nothing to do with another.
@@ -88,12 +88,14 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
     if plan["task"] != "completion" or plan["models"] or plan["engine"] != LLAMA.key:
         return None
     try:
-        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
-        status, text = http.ask(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
-        if status != 200 or http.in_work(plan["url"], text):
+        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        status, text = http.send_get(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
+        if status != 200 or http.parse_request_count(plan["url"], text):
             return None
         begun = clock.monotonic()
-        for event in stream.events(plan["url"], Question(PHRASE, 1).body(), begun + LIMIT, key, clock):
+        for event in stream.stream_events(
+            plan["url"], Question(PHRASE, 1).to_completion_request(), begun + FIRST_TOKEN_LIMIT, key, clock
+        ):
             if event.get("content") or event.get("stop"):
                 return float(clock.monotonic() - begun)
     except TuningError:
@@ -101,16 +103,16 @@ def first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = tim
     return None
 
 
-def measured(root: str = "/") -> dict[str, dict[str, float]]:
+def load_benchmark_shares(root: str = "/") -> dict[str, dict[str, float]]:
     """Return by instance and kind what the last benchmark said; nothing of a file that cannot be read."""
     try:
-        found = json.loads(textfile.read_text(textfile.path_in_tree(root, MEASURED)) or "{}")
+        found = json.loads(textfile.read_text(textfile.path_in_tree(root, BENCHMARK_SHARES)) or "{}")
     except (TuningError, ValueError):
         return {}
     return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
 
 
-def _of_threads(
+def _add_thread_samples(
     found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     """Add what the threads that compute have waited and lost; where none is bound to its CPUs, of all threads."""
@@ -122,7 +124,7 @@ def _of_threads(
     found[WAITED].append((labels, round(sum(thread.waited or 0.0 for thread in computing), 3)))
 
 
-def _of_memory(
+def _add_memory_samples(
     found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     planned = set(parse_cpulist(plan["expect"]["nodes"]))

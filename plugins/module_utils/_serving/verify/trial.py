@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     Numbers = Mapping[str, float]
 
 #: Seconds that the request may take, and those that the counters get after it.
-LIMIT = 60.0
-AFTERWARDS = 5.0
+REQUEST_LIMIT = 60.0
+COUNTERS_LIMIT = 5.0
 #: Longer than what an n-gram looks up, because lookup takes no more from a match than lies between it and the end.
 PHRASE = (
     "the river runs past seven old mills, under a stone bridge, through green fields and quiet villages, until it "
     "meets the grey sea where ships wait for morning light and a good wind; "
 )
 #: It ends within the phrase, so that whatever the model is, the next token is plain.
-TEXT = PHRASE * 4 + PHRASE.partition(" bridge")[0]
-TOKENS = 64
-REQUEST = {
+REPEATED_TEXT = PHRASE * 4 + PHRASE.partition(" bridge")[0]
+TOKEN_COUNT = 64
+COMPLETION_OPTIONS = {
     "temperature": 0,
     "seed": 1,
     "cache_prompt": False,
@@ -54,16 +54,16 @@ REQUEST = {
     "timings_per_token": True,
 }
 #: What a server is asked that does not go on with texts, by its task; each text gives one row of the answer.
-TEXTS = 16
-QUESTIONS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "embedding": ("/v1/embeddings", {"input": [PHRASE] * TEXTS}, "data"),
-    "rerank": ("/v1/rerank", {"query": PHRASE, "documents": [PHRASE] * TEXTS}, "results"),
+ROW_COUNT = 16
+ROW_REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "embedding": ("/v1/embeddings", {"input": [PHRASE] * ROW_COUNT}, "data"),
+    "rerank": ("/v1/rerank", {"query": PHRASE, "documents": [PHRASE] * ROW_COUNT}, "results"),
 }
 #: Vectors have thousands of numbers, and there are some for each text.
 LONGEST_ANSWER = 64 << 20
-DRAFTS = "llamacpp:spec_decode_num_drafts_total"
-DRAFTED = "llamacpp:spec_decode_num_draft_tokens_total"
-ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
+DRAFT_COUNTER = "llamacpp:spec_decode_num_drafts_total"
+DRAFTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_draft_tokens_total"
+ACCEPTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_accepted_tokens_total"
 
 
 class Question:
@@ -74,18 +74,20 @@ class Question:
 
     __slots__ = ("at_most", "limit", "text", "tokens")
 
-    def __init__(self, text: str = TEXT, tokens: int = TOKENS, limit: float = LIMIT, at_most: bool = False) -> None:
+    def __init__(
+        self, text: str = REPEATED_TEXT, tokens: int = TOKEN_COUNT, limit: float = REQUEST_LIMIT, at_most: bool = False
+    ) -> None:
         self.text = text
         self.tokens = tokens
         self.limit = limit
         self.at_most = at_most
 
-    def body(self) -> dict[str, Any]:
+    def to_completion_request(self) -> dict[str, Any]:
         """Return the request for ``/completion``."""
-        return {**REQUEST, "prompt": self.text, "n_predict": self.tokens, "ignore_eos": not self.at_most}
+        return {**COMPLETION_OPTIONS, "prompt": self.text, "n_predict": self.tokens, "ignore_eos": not self.at_most}
 
 
-PLAIN = Question()
+DEFAULT_QUESTION = Question()
 
 
 class Trial:
@@ -99,16 +101,16 @@ class Trial:
         self.text = ""
         self.tokens = 0
         self.rate: float | None = None
-        self.whole = False
+        self.is_complete = False
         self.reason = ""
-        self.others = 0
+        self.other_requests = 0
         self.speculative: bool | None = None
         self.drafts: int | None = None
         self.drafted: int | None = None
         self.accepted: int | None = None
 
     @property
-    def guessed(self) -> bool | None:
+    def has_guessed(self) -> bool | None:
         """Whether tokens were guessed, None where the server counts nothing of it."""
         counts = [count for count in (self.drafts, self.drafted) if count is not None]
         return any(counts) if counts else None
@@ -119,12 +121,12 @@ class Trial:
         return (self.accepted or 0) / self.drafted if self.drafted else None
 
 
-def run(
+def run_trial(
     url: str,
     key: str | None,
     clock: Any = time,
     task: str = "completion",
-    question: Question = PLAIN,
+    question: Question = DEFAULT_QUESTION,
     model: str | None = None,
 ) -> Trial:
     """Ask for some tokens, between two readings of the counters; of another task, for some vectors or comparisons.
@@ -133,41 +135,43 @@ def run(
     """
     trial = Trial()
     end = clock.monotonic() + question.limit
-    if task in QUESTIONS:
-        _ask_for_rows(trial, url, end, key, clock, task, model)
+    if task in ROW_REQUESTS:
+        _request_rows(trial, url, end, key, clock, task, model)
         return trial
-    before = _metrics(url, question.limit, key, model)
-    trial.speculative = _speculative(url, end - clock.monotonic(), key, model)
-    trial.others = round(sum(before.get(name, 0) for name in LLAMA.in_work))
+    before = _fetch_counters(url, question.limit, key, model)
+    trial.speculative = _fetch_speculative(url, end - clock.monotonic(), key, model)
+    trial.other_requests = round(sum(before.get(name, 0) for name in LLAMA.in_work))
     timings: Numbers = {}
     first = last = 0.0
     try:
-        for event in stream.events(url, to_model(model, question.body()), end, key, clock):
+        for event in stream.stream_events(url, with_model(model, question.to_completion_request()), end, key, clock):
             last = clock.monotonic()
             first = first or last
-            timings = stream.numbers(event.get("timings")) or timings
-            trial.whole = bool(event.get("stop"))
-            trial.tokens += not trial.whole
+            timings = stream.select_numbers(event.get("timings")) or timings
+            trial.is_complete = bool(event.get("stop"))
+            trial.tokens += not trial.is_complete
             trial.text += str(event.get("content", ""))
     except TuningError as error:
         trial.reason = str(error)
     trial.tokens = round(timings.get("predicted_n", trial.tokens))
     trial.rate = timings.get("predicted_per_second") or ((trial.tokens - 1) / (last - first) if last > first else None)
     if not trial.tokens and not trial.reason:
-        trial.reason = f"busy: {trial.others} requests were in progress, and " if trial.others else ""
+        trial.reason = f"busy: {trial.other_requests} requests were in progress, and " if trial.other_requests else ""
         trial.reason += (
             f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
         )
-    _count(trial, before, _metrics(url, AFTERWARDS, key, model), timings)
+    _count_guessed_tokens(trial, before, _fetch_counters(url, COUNTERS_LIMIT, key, model), timings)
     return trial
 
 
-def run_with_usage(url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow) -> Trial:
+def run_trial_with_usage(
+    url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow
+) -> Trial:
     """Ask a server for some tokens at the API of OpenAI, which tells only how many tokens it has made."""
     trial = Trial()
     end = clock.monotonic() + question.limit
-    before = _metrics(url, question.limit, key, None)
-    trial.others = round(sum(before.get(name, 0) for name in row.in_work))
+    before = _fetch_counters(url, question.limit, key, None)
+    trial.other_requests = round(sum(before.get(name, 0) for name in row.in_work))
     body = {
         "model": model,
         "prompt": question.text,
@@ -180,8 +184,8 @@ def run_with_usage(url: str, key: str | None, clock: Any, question: Question, mo
     }
     first = last = 0.0
     try:
-        for event in stream.events(url, body, end, key, clock, row.completions):
-            usage = stream.numbers(event.get("usage"))
+        for event in stream.stream_events(url, body, end, key, clock, row.completions):
+            usage = stream.select_numbers(event.get("usage"))
             texts = [str(choice.get("text") or "") for choice in event.get("choices") or []]
             if texts:
                 last = clock.monotonic()
@@ -189,7 +193,7 @@ def run_with_usage(url: str, key: str | None, clock: Any, question: Question, mo
                 trial.tokens += 1
                 trial.text += "".join(texts)
             elif usage:
-                trial.whole = True
+                trial.is_complete = True
                 trial.tokens = round(usage.get("completion_tokens", trial.tokens))
     except TuningError as error:
         trial.reason = str(error)
@@ -198,18 +202,18 @@ def run_with_usage(url: str, key: str | None, clock: Any, question: Question, mo
     return trial
 
 
-def to_model(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
+def with_model(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
     """Return a request with the model of a router that it is for."""
     return {**body, "model": model} if model else body
 
 
-def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
+def _count_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
     """Take the counters' difference; where they stand still or are not there, what the answer itself says.
 
     Of a request that was cut off, the server counts only later. Counters of a server that began anew in between tell
     nothing.
     """
-    names = (DRAFTS, DRAFTED, ACCEPTED)
+    names = (DRAFT_COUNTER, DRAFTED_TOKEN_COUNTER, ACCEPTED_TOKEN_COUNTER)
     if all(name in before and name in after for name in names):
         counts = [round(after[name] - before[name]) for name in names]
         if min(counts) >= 0:
@@ -220,31 +224,31 @@ def _count(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> N
         trial.accepted = round(timings.get("draft_n_accepted", 0))
 
 
-def _ask_for_rows(
+def _request_rows(
     trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
 ) -> None:
     """Have some texts turned into vectors, or compared with another one. Their tokens are read and none is made."""
-    path, body, rows = QUESTIONS[task]
+    path, body, rows = ROW_REQUESTS[task]
     begun = clock.monotonic()
     try:
-        answer = post(url, path, to_model(model, body), end, key, clock)
+        answer = post_json(url, path, with_model(model, body), end, key, clock)
     except TuningError as error:
         trial.reason = str(error)
         return
     seconds = clock.monotonic() - begun
     found = answer.get(rows) if isinstance(answer, dict) else None
-    if not isinstance(found, list) or len(found) != TEXTS:
-        trial.reason = f"{path} was asked about {TEXTS} texts, and its answer is not about them."
+    if not isinstance(found, list) or len(found) != ROW_COUNT:
+        trial.reason = f"{path} was asked about {ROW_COUNT} texts, and its answer is not about them."
         return
-    trial.whole = True
-    trial.tokens = round(stream.numbers(answer.get("usage")).get("total_tokens", TEXTS))
+    trial.is_complete = True
+    trial.tokens = round(stream.select_numbers(answer.get("usage")).get("total_tokens", ROW_COUNT))
     trial.rate = trial.tokens / seconds if seconds else None
 
 
-def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time) -> Any:
+def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time) -> Any:
     """Send a request and return the JSON of its answer, which has to come before ``end`` of the clock."""
-    connection, base = server_http.connect(url, end - clock.monotonic())
-    headers = {"Content-Type": "application/json", **server_http.authorization(key)}
+    connection, base = server_http.make_connection(url, end - clock.monotonic())
+    headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", f"{base}{path}", json.dumps(body), headers)
         response = connection.getresponse()
@@ -256,18 +260,18 @@ def post(url: str, path: str, body: Mapping[str, Any], end: float, key: str | No
     finally:
         connection.close()
     if response.status != 200:
-        raise TuningError(f"{path} answers {response.status}{stream.told(stream.parsed(text))}.")
-    return stream.parsed(text)
+        raise TuningError(f"{path} answers {response.status}{stream.server_error_message(stream.parse_json(text))}.")
+    return stream.parse_json(text)
 
 
-def _metrics(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
+def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
     """Return the counters by name, none where the server does not tell them."""
-    status, text = server_http.ask(url, server_http.of_model("/metrics", model), timeout, key)
+    status, text = server_http.send_get(url, server_http.path_for_model("/metrics", model), timeout, key)
     return server_http.parse_metrics(text) if status == 200 else {}
 
 
-def _speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
-    status, text = server_http.ask(url, server_http.of_model("/slots", model), timeout, key)
-    slots = stream.parsed(text) if status == 200 else None
+def _fetch_speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
+    status, text = server_http.send_get(url, server_http.path_for_model("/slots", model), timeout, key)
+    slots = stream.parse_json(text) if status == 200 else None
     told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
     return any(told) if told and None not in told else None

@@ -18,7 +18,7 @@ from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import ServiceWatch
 from ..catalogue import ENGINES, LLAMA
 from ..hooks import http, keys
-from ..unit.installed import list_installed, repair_message, replaced_files
+from ..unit.installed import list_installed, list_replaced_files, repair_message
 from . import jitter, worker
 from . import trial as trials
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     Facts = dict[str, object]
 
 #: What is said where everything is as it shall be: where it computes, and where its memory lies.
-TOLD = ("busy_cpus", "nodes/weights", "rows", "nodes/anonymous")
+SUMMARY_VERDICTS = ("busy_cpus", "nodes/weights", "rows", "nodes/anonymous")
 
 
-def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
+def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     """Return the items of all instances, and by their names what was measured."""
     items: list[Item] = []
     facts: dict[str, Facts] = {}
@@ -46,105 +46,114 @@ def check(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
         if plan is not None and not plan["url"]:
             items += worker.list_part_items(host, instance, plan, clock)
         elif plan is not None and plan["models"]:
-            more, measured = of_router(host, name, plan, clock)
+            more, measured = check_router(host, name, plan, clock)
             items += more
             facts.update(measured)
         elif plan is not None:
-            more, facts[name], dummy = of_instance(host, name, plan, clock)
+            more, facts[name], dummy = check_instance(host, name, plan, clock)
             items += more
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
-            items.append(_item("service", name, UNKNOWN, sentence))
+            items.append(_build_item("service", name, UNKNOWN, sentence))
     return [*items, *worker.list_worker_items(host, clock)], facts
 
 
-def _item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
+def _build_item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
-def of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
+def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
     """Ask each model of a router that is in memory; another one stays where it is, since it might push one of them out.
 
     Returns the items on the instance and its models, and by their names what was measured.
     """
-    items = [loaded(serving(name, plan), name, plan)]
+    items = [with_replaced_files(build_serving_item(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
-    states = _states(host, name, plan) if items[0].verdict == OK else {}
+    states = _fetch_model_states(host, name, plan) if items[0].verdict == OK else {}
     for model in plan["models"]:
         label = f"{name}/{model}"
         if states.get(model) == http.LOADED:
-            (serves, *more), facts[label], dummy = of_instance(host, name, plan, clock, model=model)
+            (serves, *more), facts[label], dummy = check_instance(host, name, plan, clock, model=model)
             items[0] = items[0] if serves.verdict == OK else serves
             items += more
         else:
             word = states.get(model, "unknown")
             sentence = f"The model is {word}, and is read when somebody asks for it. It was not asked."
-            items.append(_item("speed", label, WRONG if word == "failed" else NOT_CONFIGURED, sentence, word))
+            items.append(_build_item("speed", label, WRONG if word == "failed" else NOT_CONFIGURED, sentence, word))
     return items, facts
 
 
-def _states(host: Host, name: str, plan: Plan) -> dict[str, str]:
+def _fetch_model_states(host: Host, name: str, plan: Plan) -> dict[str, str]:
     try:
-        return http.states(plan["url"], http.HEALTH_TIMEOUT, keys.key_of(host.fs, plan["unit"], plan["key_file"]))
+        return http.fetch_model_states(
+            plan["url"], http.HEALTH_TIMEOUT, keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        )
     except TuningError:
         return {}
 
 
-def of_instance(
-    host: Host, name: str, plan: Plan, clock: Any, question: Question = trials.PLAIN, model: str | None = None
+def check_instance(
+    host: Host,
+    name: str,
+    plan: Plan,
+    clock: Any,
+    question: Question = trials.DEFAULT_QUESTION,
+    model: str | None = None,
 ) -> tuple[list[Item], Facts, Trial]:
     """Ask an instance, or a model of a router; return the items on it, what was measured, and what came of it."""
     label = f"{name}/{model}" if model else name
     units = {name: (plan["unit"], plan["expect"])}
     if plan["rpc"]:
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
-    first = serving(name, plan)
+    first = build_serving_item(name, plan)
     if first.verdict != OK:
-        trial = _failed("it does not serve.")
+        trial = _failed_trial("it does not serve.")
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
-        watches = {one: _watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
-        trial = _tried(host, name, plan, clock, question, model)
-        proofs = {one: _proof(watch, trial) for one, watch in watches.items()}
-    places = [placement(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()]
-    places.append(jitter.item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
-    serves = with_its_model(loaded(first, name, plan), name, plan, proofs[name])
-    items = [serves, speculation(label, plan, trial), *places, speed(label, trial, question)]
-    return items, _facts(trial, proofs[name]), trial
+        watches = {one: _start_watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
+        trial = _run_trial(host, name, plan, clock, question, model)
+        proofs = {one: _finish_watch(watch, trial) for one, watch in watches.items()}
+    places = [
+        build_placement_item(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()
+    ]
+    places.append(jitter.build_jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
+    serves = with_missing_model(with_replaced_files(first, name, plan), name, plan, proofs[name])
+    items = [serves, build_speculation_item(label, plan, trial), *places, build_speed_item(label, trial, question)]
+    return items, _measured_facts(trial, proofs[name]), trial
 
 
-def serving(name: str, plan: Plan) -> Item:
+def build_serving_item(name: str, plan: Plan) -> Item:
     """Return the item on whether the unit of an instance is active and its server serves."""
     unit = plan["unit"]
     try:
         word = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
-        status, text = http.ask(plan["url"], "/health", http.HEALTH_TIMEOUT)
+        status, text = http.send_get(plan["url"], "/health", http.HEALTH_TIMEOUT)
     except TuningError as error:
-        return _item("service", name, UNKNOWN, str(error))
+        return _build_item("service", name, UNKNOWN, str(error))
     if word == "activating" or (word == "active" and status == 503):
-        return _item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", word)
+        return _build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", word)
     if word != "active":
-        return _item("service", name, WRONG, f"{unit} is {word}. {advise_on_unit(unit)}", word)
+        return _build_item("service", name, WRONG, f"{unit} is {word}. {advise_on_unit(unit)}", word)
     if status != 200:
         answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"
         sentence = f"{unit} is active, and {answer}. 'journalctl -u {unit}' says what it does."
-        return _item("service", name, WRONG, sentence, word)
-    return _item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", word)
+        return _build_item("service", name, WRONG, sentence, word)
+    return _build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", word)
 
 
-def loaded(item: Item, name: str, plan: Plan) -> Item:
+def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
     """Return the item of a server that serves as wrong when a file that it was planned with is another one by now."""
-    other = replaced_files(plan) if item.verdict == OK else []
+    other = list_replaced_files(plan) if item.verdict == OK else []
     if not other:
         return item
     sentence = (
         f"{other[0]} was replaced or removed since {plan['unit']} was planned, which may still run with the old one."
     )
     sentence += f" {repair_message(plan['unit'])}"
-    return _item("service", name, WRONG, sentence, item.found)
+    return _build_item("service", name, WRONG, sentence, item.found)
 
 
-def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
+def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
     """Return the item of a server that serves as wrong when none of its processes has the model in memory.
 
     Either it is mapped, or read into memory that has at least half of the size of the largest file.
@@ -157,41 +166,41 @@ def with_its_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] |
     if mapped or 2 * held >= max((size for size, dummy in plan["files"].values()), default=0):
         return item
     sentence = f"{plan['unit']} answers, and has no model in memory: what runs there is not the server of the plan."
-    return _item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
+    return _build_item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
 
 
-def _tried(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
+def _run_trial(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
-        key = keys.key_of(host.fs, plan["unit"], plan["key_file"])
+        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         row = ENGINES[plan["engine"]]
         if row is not LLAMA:
-            return trials.run_with_usage(plan["url"], key, clock, question, plan["details"]["alias"], row)
-        return trials.run(plan["url"], key, clock, plan["task"], question, model)
+            return trials.run_trial_with_usage(plan["url"], key, clock, question, plan["details"]["alias"], row)
+        return trials.run_trial(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
-        return _failed(str(error))
+        return _failed_trial(str(error))
 
 
-def _failed(reason: str) -> Trial:
+def _failed_trial(reason: str) -> Trial:
     trial = trials.Trial()
     trial.reason = reason
     return trial
 
 
-def speculation(name: str, plan: Plan, trial: Trial) -> Item:
+def build_speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
     """Judge whether tokens are guessed before they are computed, where that was planned."""
     kinds = ", ".join(plan["speculation"])
     if not kinds:
         sentence = ENGINES[plan["engine"]].cannot.get("speculation", "It was not told to speculate.")
-        return _item("speculation", name, NOT_CONFIGURED, sentence)
-    if trial.guessed:
+        return _build_item("speculation", name, NOT_CONFIGURED, sentence)
+    if trial.has_guessed:
         drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
         share = f"{100 * (trial.acceptance or 0):.0f} %"
         sentence = (
             f"{trial.drafted} tokens were guessed{drafts} ({kinds}), and {trial.accepted} of them right ({share})."
         )
-        return _item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
-    if trial.speculative is False or (trial.guessed is False and trial.speculative is None and trial.tokens):
-        return _item(
+        return _build_item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
+    if trial.speculative is False or (trial.has_guessed is False and trial.speculative is None and trial.tokens):
+        return _build_item(
             "speculation",
             name,
             WRONG,
@@ -199,33 +208,33 @@ def speculation(name: str, plan: Plan, trial: Trial) -> Item:
             f"draft silently. {repair_message(plan['unit'])} If it stays so, 'journalctl -u {plan['unit']}' says why.",
         )
     if not trial.tokens:
-        return _item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
-    reason = "it counts nothing of it" if trial.guessed is None else "it says that it can, and guessed nothing"
+        return _build_item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
+    reason = "it counts nothing of it" if trial.has_guessed is None else "it says that it can, and guessed nothing"
     sentence = f"Not known: {reason} in the answer to a text that repeats itself. Look at timings.draft_n of others."
-    return _item("speculation", name, UNKNOWN, sentence)
+    return _build_item("speculation", name, UNKNOWN, sentence)
 
 
-def speed(name: str, trial: Trial, question: Question = trials.PLAIN) -> Item:
+def build_speed_item(name: str, trial: Trial, question: Question = trials.DEFAULT_QUESTION) -> Item:
     """Tell the speed; there is none that it must have."""
     if not trial.tokens or trial.rate is None:
-        return _item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
-    cut = "" if trial.whole else f", cut off after {question.limit:.0f} s"
-    what = " of a text that repeats itself" if question is trials.PLAIN else ""
+        return _build_item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
+    cut = "" if trial.is_complete else f", cut off after {question.limit:.0f} s"
+    what = " of a text that repeats itself" if question is trials.DEFAULT_QUESTION else ""
     sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens}{what}{cut}."
-    return _item("speed", name, OK, sentence, f"{trial.rate:.1f}")
+    return _build_item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 
-def _watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> ServiceWatch | str:
+def _start_watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> ServiceWatch | str:
     try:
         return ServiceWatch(host, {**expect, "service": unit}, clock)
     except TuningError as error:
         return str(error)
 
 
-def _proof(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] | str:
+def _finish_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] | str:
     if isinstance(watch, str):
         return watch
-    if not trial.tokens and not trial.others:
+    if not trial.tokens and not trial.other_requests:
         return trial.reason
     try:
         return watch.sample_since_start(relative_to_busiest=trial.tokens > 0)
@@ -233,33 +242,33 @@ def _proof(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] | str:
         return str(error)
 
 
-def placement(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
+def build_placement_item(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
     """Sum up the proof of where a unit is; a text is the reason for which there is none."""
     if isinstance(proof, str):
-        return _item("placement", name, UNKNOWN, f"Not known: {proof}")
+        return _build_item("placement", name, UNKNOWN, f"Not known: {proof}")
     verdicts = proof["verdicts"]
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
-    told = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in TOLD]
+    told = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in SUMMARY_VERDICTS]
     sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in told))
     if wrong:
-        return _item("placement", name, WRONG, f"{sentence} {repair_message(unit)}")
-    return _item("placement", name, UNKNOWN if unknown else OK, sentence)
+        return _build_item("placement", name, WRONG, f"{sentence} {repair_message(unit)}")
+    return _build_item("placement", name, UNKNOWN if unknown else OK, sentence)
 
 
-def _facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
+def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
     return {
         "drafts": trial.drafts,
         "drafted": trial.drafted,
         "accepted": trial.accepted,
         "acceptance": None if trial.acceptance is None else round(trial.acceptance, 3),
         "tokens_per_second": None if trial.rate is None else round(trial.rate, 2),
-        "locality": {} if isinstance(proof, str) else _locality(proof.get("memory", [])),
+        "locality": {} if isinstance(proof, str) else _compute_locality(proof.get("memory", [])),
         "jitter": None if isinstance(proof, str) else proof.get("noise"),
     }
 
 
-def _locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
+def _compute_locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
     """Return by node the share of the mapped weights, or of all anonymous memory where the weights lie in there."""
     for kind in ("weights", "anonymous"):
         total: dict[str, int] = {}

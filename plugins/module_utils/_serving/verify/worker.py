@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..unit.installed import InstalledUnit
 
-NAME = "rpc-worker"
-REPAIR = "Run group.yml."
+WORKER_NAME = "rpc-worker"
+REPAIR_ADVICE = "Run group.yml."
 
 
 def list_worker_items(host: Host, clock: Any) -> list[Item]:
@@ -36,29 +36,31 @@ def list_worker_items(host: Host, clock: Any) -> list[Item]:
     if not is_there:
         return []
     if plan is None:
-        return [_item("service", NAME, UNKNOWN, f"{UNIT} carries no plan, or a part of one. {REPAIR}")]
-    changed = installed.changed_files(plan["programs"])
-    return _list_items(host, NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
+        return [
+            _build_item("service", WORKER_NAME, UNKNOWN, f"{UNIT} carries no plan, or a part of one. {REPAIR_ADVICE}")
+        ]
+    changed = installed.list_changed_files(plan["programs"])
+    return _list_unit_items(host, WORKER_NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
 
 
 def list_part_items(host: Host, instance: InstalledUnit, plan: Mapping[str, Any], clock: Any) -> list[Item]:
     """Return the items of a part of an instance on several hosts, of which another host answers."""
-    changed = installed.replaced_files(plan)
+    changed = installed.list_replaced_files(plan)
     role = f"as a part of {plan['details']['hosts']} hosts"
-    return _list_items(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
+    return _list_unit_items(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
 
 
-def _list_items(
+def _list_unit_items(
     host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed: list[str], clock: Any
 ) -> list[Item]:
     """Return whether a unit runs, with the files that it was planned with, and whether it is where it was planned."""
     runs = _running_item(name, unit, role, changed)
     if runs.found == "active":
         return [runs, _placement_item(host, name, unit, expect, clock)]
-    return [runs, _item("placement", name, UNKNOWN, "It is down.")]
+    return [runs, _build_item("placement", name, UNKNOWN, "It is down.")]
 
 
-def _item(kind: str, name: str, verdict: str, sentence: str, found: str | None = None) -> Item:
+def _build_item(kind: str, name: str, verdict: str, sentence: str, found: str | None = None) -> Item:
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=found)
 
 
@@ -66,14 +68,14 @@ def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
     try:
         word = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
-        return _item("service", name, UNKNOWN, str(error))
+        return _build_item("service", name, UNKNOWN, str(error))
     if word != "active":
         sentence = f"{unit} is {word}, so that the server that uses it is down too. {advise_on_unit(unit)}"
-        return _item("service", name, WRONG, sentence, word)
+        return _build_item("service", name, WRONG, sentence, word)
     if changed:
-        sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR}"
-        return _item("service", name, WRONG, sentence, word)
-    return _item("service", name, OK, f"{unit} is active {role}.", word)
+        sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR_ADVICE}"
+        return _build_item("service", name, WRONG, sentence, word)
+    return _build_item("service", name, OK, f"{unit} is active {role}.", word)
 
 
 def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any], clock: Any) -> Item:
@@ -81,11 +83,11 @@ def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any],
         options = {"service": unit, "cpus": expect["cpus"], "nodes": expect["nodes"]}
         proof: Any = ServiceWatch(host, options, clock).sample_now()
     except TuningError as error:
-        return _item("placement", name, UNKNOWN, f"Not known: {error}")
+        return _build_item("placement", name, UNKNOWN, f"Not known: {error}")
     verdicts = proof["verdicts"]
     wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in wrong or unknown or verdicts))
     if wrong:
-        return _item("placement", name, WRONG, f"{sentence} {REPAIR}")
-    return _item("placement", name, UNKNOWN if unknown else OK, sentence)
+        return _build_item("placement", name, WRONG, f"{sentence} {REPAIR_ADVICE}")
+    return _build_item("placement", name, UNKNOWN if unknown else OK, sentence)

@@ -12,9 +12,9 @@ from ..catalogue import VLLM
 from ..options.option_table import LOOPBACK
 from ..unit import walls
 from ..unit.engine import Engine
-from ..unit.files import ANYWHERE, UnitParts, render_unit_files
-from ..unit.planned import free_memory_beside
-from ..unit.refusals import refuse_unreadable
+from ..unit.files import LOOPBACK_BY_WILDCARD, UnitParts, render_unit_files
+from ..unit.planned import read_free_memory_with_others
+from ..unit.refusals import require_readable_files
 from . import plan, probe
 from .options import VllmOptions
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ..._host.host import Host
     from ..options.option_table import OptionTable
     from ..plan.instance_plan import InstancePlan
-    from ..unit.engine import Held
+    from ..unit.engine import HeldMemory
     from .plan import Member
     from .probe import Capabilities
 
 #: Hands the key over as a variable, because all users of the host can see arguments. It is the first line with a text.
-WITH_KEY = 'VLLM_API_KEY=$(grep -m 1 . "$CREDENTIALS_DIRECTORY/api-key") && export VLLM_API_KEY && exec "$@"'
+RUN_WITH_KEY = 'VLLM_API_KEY=$(grep -m 1 . "$CREDENTIALS_DIRECTORY/api-key") && export VLLM_API_KEY && exec "$@"'
 #: What it compiles and downloads would otherwise go to a home that it has not. It asks nobody outside.
 STATE_VARIABLES = (
     "HOME=%S/{0} XDG_CACHE_HOME=%S/{0}/cache",
@@ -52,34 +52,34 @@ class VllmEngine(Engine):
 
     def read_capabilities(self, host: Host, options: VllmOptions) -> Capabilities:
         """Return what the installation can do, which it is asked behind the walls of its unit."""
-        return probe.read_capabilities(host, options)
+        return probe.read_vllm_capabilities(host, options)
 
-    def model_files(self, options: VllmOptions) -> list[str]:
+    def list_model_paths(self, options: VllmOptions) -> list[str]:
         """Return the folder of the model."""
         return [options.model]
 
-    def plan(
+    def plan_instance(
         self,
         host: Host,
         options: VllmOptions,
         capabilities: Capabilities,
-        held: Sequence[Held],
+        held: Sequence[HeldMemory],
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
         """Return the planned instance, with the variables of its processes."""
-        free = free_memory_beside(host, options, [], held, before)
-        member = self._member_of(options)
+        free = read_free_memory_with_others(host, options, [], held, before)
+        member = self._find_member(options)
         service = plan.plan_vllm(options, host, capabilities, free, before, member)
-        service.placement.environment = self._environment(service, capabilities, member)
+        service.placement.environment = self._process_variables(service, capabilities, member)
         return service
 
     def is_served_here(self, service: InstancePlan) -> bool:
         """Return False for an instance with workers on a host that is no member of its group."""
-        return not service.options.workers or self._member_of(service.options) is not None
+        return not service.options.workers or self._find_member(service.options) is not None
 
-    def arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
+    def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
         """Return the words of the whole command: the program, the model and its arguments."""
-        options, member = service.options, self._member_of(service.options)
+        options, member = service.options, self._find_member(service.options)
         ranks = len(service.parameters["ranks"]) * service.parameters["hosts"]
         words = ["--served-model-name", options.alias]
         if member is None or member.port is None:
@@ -101,45 +101,47 @@ class VllmEngine(Engine):
     ) -> list[str]:
         """Try behind the walls of the unit whether it can read its model."""
         files, options = list(service.files), service.options
-        refuse_unreadable(options, files, [], walls.of_trial(options, files, probe.HARDENING))
+        require_readable_files(options, files, [], walls.trial_lines(options, files, probe.VLLM_HARDENING))
         return []
 
-    def unit_files(
+    def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the unit of the server, which for a part of a group runs the supervisor of the group."""
-        options, member = service.options, self._member_of(service.options)
+        options, member = service.options, self._find_member(service.options)
         command = list(arguments)
         if options.api_key_file:
-            command = ["/bin/sh", "-c", WITH_KEY, "vllm", *command]
+            command = ["/bin/sh", "-c", RUN_WITH_KEY, "vllm", *command]
         if member:
             command = [*_supervisor_command(options, member), *command]
         hosts = service.parameters["hosts"]
         title = f"vLLM {service.name}{f' on {hosts} hosts' if hosts > 1 else ''}"
         parts = UnitParts(command[0], command[1:], title)
-        parts.serves = member is None or member.port is None
-        parts.folders = [options.model, options.folder]
-        parts.files = list(service.files)
+        parts.answers_requests = member is None or member.port is None
+        parts.mounted_folders = [options.model, options.folder]
+        parts.visible_files = list(service.files)
         state = service.unit[: -len(".service")]
-        parts.first = [
+        parts.first_lines = [
             f"StateDirectory={state}",
             *(f"Environment={text.format(state)}" for text in STATE_VARIABLES),
             # The server itself is told to end; its processes are killed only when they outlive it.
             "KillMode=mixed",
             "LimitNOFILE=65536",
         ]
-        parts.last = [f"AllowedMemoryNodes={service.expect['nodes']}"]
-        parts.peers = _peers(options, member)
+        parts.last_lines = [f"AllowedMemoryNodes={service.expect['nodes']}"]
+        parts.allowed_addresses = _allowed_addresses(options, member)
         parts.needs_other_hosts = member is not None
-        parts.restart = "always" if member else "on-failure"
-        parts.hardening = probe.HARDENING
+        parts.restart_policy = "always" if member else "on-failure"
+        parts.hardening = probe.VLLM_HARDENING
         return render_unit_files(VLLM, service, parts, programs, keys)
 
-    def _member_of(self, options: OptionTable) -> Member | None:
+    def _find_member(self, options: OptionTable) -> Member | None:
         """Return the place of this host in the group of an instance; None where it is not in it."""
         return self.member if self.member and self.member.instance == options.name else None
 
-    def _environment(self, service: InstancePlan, capabilities: Capabilities, member: Member | None) -> dict[str, str]:
+    def _process_variables(
+        self, service: InstancePlan, capabilities: Capabilities, member: Member | None
+    ) -> dict[str, str]:
         options = service.options
         variables: dict[str, Any] = {"VLLM_CPU_OMP_THREADS_BIND": "|".join(service.parameters["ranks"])}
         if member:
@@ -166,11 +168,11 @@ def _supervisor_command(options: OptionTable, member: Member) -> list[str]:
     return [HOST_TOOL, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
 
 
-def _peers(options: OptionTable, member: Member | None) -> list[str] | None:
+def _allowed_addresses(options: OptionTable, member: Member | None) -> list[str] | None:
     """Return the addresses that the unit talks to; None for all."""
     if member:
         clients = [*options.clients] if member.port is None else []
-        if clients and options.host not in ANYWHERE:
+        if clients and options.host not in LOOPBACK_BY_WILDCARD:
             # By its own address the host itself asks whether it serves.
             clients.append(options.host)
         return list(dict.fromkeys(["localhost", *member.addresses, *clients]))

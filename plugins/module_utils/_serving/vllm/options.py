@@ -16,11 +16,11 @@ from ..options.option_table import COMMON_FIELDS, LOOPBACK, Field, OptionTable
 
 TYPE_CHECKING = False
 #: Aliases also stand in the configuration of HAProxy, which splits lines at spaces and quotes.
-ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
+ALIAS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
 #: An address or a network, as systemd takes it.
-CLIENT = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
+CLIENT_PATTERN = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
 #: Folders that a service does not see.
-HOMES = ("/root/", "/home/", "/run/user/")
+HOME_FOLDERS = ("/root/", "/home/", "/run/user/")
 FIELDS = {
     **COMMON_FIELDS,
     "restart_seconds": Field("int", 5, low=0),
@@ -38,7 +38,7 @@ FIELDS = {
     "group_port": Field("int", 29501, low=1, high=65535),
 }
 #: Arguments and variables that an option of the instance sets, or that would show a secret in the list of processes.
-RESERVED = {
+OPTION_BY_ARGUMENT = {
     "--model": "model",
     "--host": "host",
     "--port": "port",
@@ -65,7 +65,7 @@ RESERVED = {
     "VLLM_API_KEY": "api_key_file",
 }
 #: With several stages vLLM on CPUs ends at the first request, though its health is fine until then.
-PIPELINE = ("--pipeline-parallel-size", "-pp")
+PIPELINE_ARGUMENTS = ("--pipeline-parallel-size", "-pp")
 
 
 class VllmOptions(OptionTable):
@@ -94,33 +94,33 @@ class VllmOptions(OptionTable):
         """Raise BadRequest for options that exclude each other. The default alias is the name of the folder."""
         super().validate()
         self.model = self.model.rstrip("/")
-        if self.model.startswith(HOMES):
+        if self.model.startswith(HOME_FOLDERS):
             raise BadRequest(f"model is {self.model}, and services do not see homes: keep it elsewhere.")
         self.alias = self.alias or basename(self.model)
-        if not ALIAS.match(self.alias):
+        if not ALIAS_PATTERN.match(self.alias):
             raise BadRequest(f"alias is '{self.alias}': take letters, digits and ._:/@+- only.")
         parse_bytes(self.kv_cache, "kv_cache")
-        _refuse_open_group(self)
+        _require_closed_group(self)
         for word in [*self.extra_arguments, *self.extra_environment]:
             key = word.partition("=")[0]
-            if key in PIPELINE:
+            if key in PIPELINE_ARGUMENTS:
                 raise BadRequest(
                     f"{key} is refused, because vLLM on CPUs ends at the first request with stages of a pipeline. "
                     "Leave it out."
                 )
-            if key in RESERVED:
-                raise BadRequest(f"{key} is set by the option {RESERVED[key]}: use that.")
+            if key in OPTION_BY_ARGUMENT:
+                raise BadRequest(f"{key} is set by the option {OPTION_BY_ARGUMENT[key]}: use that.")
 
 
-def _refuse_open_group(options: VllmOptions) -> None:
+def _require_closed_group(options: VllmOptions) -> None:
     """Refuse a group that is open to other hosts: what its processes send each other runs as code."""
     for word in options.workers:
         if parse_endpoint(word, "workers")[1] == options.group_port:
             raise BadRequest(f"workers and group_port are both {options.group_port}: take two ports.")
-    if options.workers and not CLIENT.match(options.host):
+    if options.workers and not CLIENT_PATTERN.match(options.host):
         raise BadRequest(f"host is '{options.host}': with workers, name an address, such as 10.20.0.1.")
     for word in options.clients:
-        if not CLIENT.match(word):
+        if not CLIENT_PATTERN.match(word):
             raise BadRequest(f"clients has '{word}': name addresses and networks, such as 10.20.0.9 or fd00::/64.")
     if options.workers and options.host not in LOOPBACK and not options.clients:
         raise BadRequest(

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .probe import Capabilities
 
 #: Arguments that a server needs, whatever its version, and those that a server needs which is divided over hosts.
-NEEDED = ("--host", "--port", "--served-model-name", "--max-num-seqs", "--tensor-parallel-size")
-NEEDED_BY_GROUPS = (
+NEEDED_ARGUMENTS = ("--host", "--port", "--served-model-name", "--max-num-seqs", "--tensor-parallel-size")
+GROUP_ARGUMENTS = (
     *("--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless", "--distributed-executor-backend"),
 )
 
@@ -69,15 +69,15 @@ def plan_vllm(
     _require_arguments(options, capabilities, member)
     if options.compile:
         probe.require_compiler()
-    ranks = _cpus_by_node(options, host)
+    ranks = _choose_cpus_by_node(options, host)
     busy = sorted(cpu for cpus in ranks.values() for cpu in cpus)
-    _refuse_shared_cpus(options, busy, before)
+    _require_separate_cpus(options, busy, before)
     hosts = 1 + len(options.workers)
     config, files = _read_model(options)
     weights = sum(size for path, (size, changed) in files.items() if path.endswith(".safetensors"))
-    _refuse_uneven_heads(options, config, len(ranks), hosts)
+    _require_even_heads(options, config, len(ranks), hosts)
     share = weights // hosts
-    _refuse_too_little_memory(options, list(ranks), share, free)
+    _require_memory(options, list(ranks), share, free)
     http = choose_http_cpus(host, busy)
     placement = Placement(busy, [*busy, *http], list(ranks), "local", "")
     placement.http_cpus = http
@@ -85,7 +85,7 @@ def plan_vllm(
     expect["busy_cpus"] = format_cpulist(busy)
     wants = {"ranks": [format_cpulist(cpus) for cpus in ranks.values()], "hosts": hosts, "threads": len(busy)}
     need = MemoryNeed(share, options.kv_cache_bytes * len(ranks), 0)
-    remarks = _remarks(options, capabilities, http, member)
+    remarks = _list_remarks(options, capabilities, http, member)
     service = InstancePlan(options, placement, need, wants, None, [], [], expect, remarks)
     service.files = files
     service.details = {
@@ -98,7 +98,7 @@ def plan_vllm(
         "build": {
             "vLLM": capabilities.name,
             "the number of its processes": len(ranks),
-            "the config.json of the model": f"sha256:{_digest_of(config)}",
+            "the config.json of the model": f"sha256:{_compute_digest(config)}",
             "the weights of the model": f"{weights} bytes",
         },
     }
@@ -107,9 +107,9 @@ def plan_vllm(
 
 def _require_arguments(options: VllmOptions, capabilities: Capabilities, member: Member | None) -> None:
     """Raise BadRequest where this vLLM lacks an argument that the instance needs, or that its inventory names."""
-    if lacking := [flag for flag in NEEDED if flag not in capabilities.flags]:
+    if lacking := [flag for flag in NEEDED_ARGUMENTS if flag not in capabilities.flags]:
         raise BadRequest(f"epyc_vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
-    lacking = [flag for flag in NEEDED_BY_GROUPS if flag not in capabilities.flags]
+    lacking = [flag for flag in GROUP_ARGUMENTS if flag not in capabilities.flags]
     if options.workers and member and lacking:
         raise BadRequest(f"this vLLM has no {lacking[0]}, which an instance with workers needs: take a newer one.")
     for word in options.extra_arguments:
@@ -117,14 +117,14 @@ def _require_arguments(options: VllmOptions, capabilities: Capabilities, member:
             raise BadRequest(f"this vLLM has no {word}; its help lists what it has.")
 
 
-def _cpus_by_node(options: VllmOptions, host: Host) -> dict[int, list[int]]:
+def _choose_cpus_by_node(options: VllmOptions, host: Host) -> dict[int, list[int]]:
     """Return by NUMA node the CPUs of the process that computes there: the first CPU of each core."""
     cpus = cpu_assignment.first_cpu_of_each_core(host.topology, cpu_assignment.choose_compute_cpus(options, host))
     by_node = {node.id: sorted(set(node.cpus) & set(cpus)) for node in host.topology.nodes}
     return {node: found for node, found in sorted(by_node.items()) if found}
 
 
-def _refuse_shared_cpus(options: VllmOptions, busy: Sequence[int], before: Sequence[InstancePlan]) -> None:
+def _require_separate_cpus(options: VllmOptions, busy: Sequence[int], before: Sequence[InstancePlan]) -> None:
     """Refuse CPUs on which another instance of vLLM computes: the threads of none of them ever rest."""
     for other in before:
         if shared := set(busy) & set(other.placement.busy_cpus):
@@ -152,7 +152,7 @@ def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[in
     return config, {path: [one.st_size, one.st_mtime_ns] for path, one in status.items()}
 
 
-def _refuse_uneven_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
+def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
     """Refuse a number of processes that does not divide the attention heads of the model."""
     heads = parse_whole(config.get("num_attention_heads"))
     part = config.get("text_config")
@@ -167,7 +167,7 @@ def _refuse_uneven_heads(options: VllmOptions, config: Mapping[str, Any], nodes:
         )
 
 
-def _refuse_too_little_memory(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
+def _require_memory(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
     """Refuse what no node can hold: each process has a share of the weights and a KV cache of its own."""
     for node in nodes:
         available = free.available.get(node, 0)
@@ -179,7 +179,9 @@ def _refuse_too_little_memory(options: VllmOptions, nodes: Sequence[int], weight
             )
 
 
-def _remarks(options: VllmOptions, capabilities: Capabilities, http: Sequence[int], member: Member | None) -> list[str]:
+def _list_remarks(
+    options: VllmOptions, capabilities: Capabilities, http: Sequence[int], member: Member | None
+) -> list[str]:
     remarks = []
     if "--shutdown-timeout" not in capabilities.flags:
         remarks.append("This vLLM has no --shutdown-timeout: a request that begins while it is stopped is broken off.")
@@ -193,5 +195,5 @@ def _remarks(options: VllmOptions, capabilities: Capabilities, http: Sequence[in
     return remarks
 
 
-def _digest_of(config: Mapping[str, Any]) -> str:
+def _compute_digest(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()

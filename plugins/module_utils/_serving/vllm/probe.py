@@ -18,7 +18,7 @@ from posixpath import realpath
 from ..._errors import BadRequest
 from ..._io import sandbox, textfile
 from ..unit import walls
-from .options import HOMES
+from .options import HOME_FOLDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from .options import VllmOptions
 
 #: How long the import of PyTorch may take on a busy host.
-SECONDS = 600
+PROBE_TIMEOUT = 600
 #: Lists of arguments by version.
 ARGUMENT_LISTS = "/run/sovereign-epyc/vllm-arguments"
-FLAG = re.compile(r"--[a-z][a-z0-9-]+")
+FLAG_PATTERN = re.compile(r"--[a-z][a-z0-9-]+")
 #: The hardening of llama-server, except that PyTorch makes code while it runs, that its processes talk through sockets,
 #: and that each process sets its own memory policy.
-HARDENING = (
+VLLM_HARDENING = (
     *(
         line
         for line in sandbox.HARDENING
@@ -46,7 +46,7 @@ HARDENING = (
     "SystemCallFilter=~@privileged",
 )
 #: Prints what an installation is without loading it. The command of some packages does not find its own version.
-DESCRIBE = """
+DESCRIBE_PROGRAM = """
 import ctypes, importlib.metadata, importlib.util, json, sys
 
 if importlib.util.find_spec("vllm") is None:
@@ -64,7 +64,7 @@ print(json.dumps({
 }))
 """
 #: Serves without the command vllm, which the package of a third party lacks.
-MODULE = "vllm.entrypoints.openai.api_server"
+SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 #: The same as the command vllm for a host of a group; the module serves on a single host only.
 GROUP_PROGRAM = """
 if __name__ == "__main__":
@@ -92,34 +92,34 @@ class Capabilities:
         self.files = files
         python = f"{folder}/bin/python"
         command = [f"{folder}/bin/vllm", "serve"]
-        self.serve = command if whole else [python, "-m", MODULE, "--model"]
+        self.serve = command if whole else [python, "-m", SERVER_MODULE, "--model"]
         self.serve_group = command if whole else [python, "-c", GROUP_PROGRAM, "--model"]
 
 
-def read_capabilities(host: Host, options: VllmOptions) -> Capabilities:
+def read_vllm_capabilities(host: Host, options: VllmOptions) -> Capabilities:
     """Return what the installation of an instance can do; BadRequest where no service could run it."""
     folder, python = options.folder, options.binary
     real = realpath(python)
-    if real.startswith(HOMES):
+    if real.startswith(HOME_FOLDERS):
         raise BadRequest(
             f"vLLM in {folder} runs with {real}, and services do not see the homes of users: make the environment "
             "elsewhere, with a Python that is elsewhere."
         )
     if not os.path.exists(python):
-        raise BadRequest(f"{python} runs no vLLM: there is no such file. {_way_out()}")
-    described = _run(options, [python, "-c", DESCRIBE])
+        raise BadRequest(f"{python} runs no vLLM: there is no such file. {_installation_advice()}")
+    described = _run_in_sandbox(options, [python, "-c", DESCRIBE_PROGRAM])
     if described.code:
-        raise BadRequest(f"{python} runs no vLLM: {_last_line(described)}. {_way_out()}")
+        raise BadRequest(f"{python} runs no vLLM: {_last_output_line(described)}. {_installation_advice()}")
     facts = json.loads(described.out)
     if not facts["numa"]:
         # Without the library vLLM prints a warning, and never serves.
         raise BadRequest("This host has no libnuma.so.1, by which vLLM places its memory: install libnuma1.")
     name = "-".join(f"{package}-{version}" for package, version in sorted(facts["versions"].items())) or "vllm"
     whole = "vllm" in facts["versions"]
-    text = _argument_list(host, options, name, whole)
+    text = _read_argument_list(host, options, name, whole)
     status = {path: os.stat(path) for path in facts["files"] if os.path.exists(path)}
     files = {path: [one.st_size, one.st_mtime_ns] for path, one in status.items()}
-    return Capabilities(name, frozenset(FLAG.findall(text)), files, folder, whole)
+    return Capabilities(name, frozenset(FLAG_PATTERN.findall(text)), files, folder, whole)
 
 
 def require_compiler() -> None:
@@ -128,16 +128,16 @@ def require_compiler() -> None:
         raise BadRequest("compile needs g++ on this host: install it, or leave compile out.")
 
 
-def _argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> str:
+def _read_argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> str:
     """Return the text in which this version lists its arguments."""
     path = f"{ARGUMENT_LISTS}/{name}.txt"
     text = textfile.read_text(path)
     if text is None:
         python, folder = options.binary, options.folder
-        words = [f"{folder}/bin/vllm", "serve"] if whole else [python, "-m", MODULE]
-        listed = _run(options, [*words, "--help=all"])
+        words = [f"{folder}/bin/vllm", "serve"] if whole else [python, "-m", SERVER_MODULE]
+        listed = _run_in_sandbox(options, [*words, "--help=all"])
         if listed.code:
-            raise BadRequest(f"{name} does not list its arguments: {_last_line(listed)}.")
+            raise BadRequest(f"{name} does not list its arguments: {_last_output_line(listed)}.")
         text = listed.out
         if not host.fs.read_only:
             os.makedirs(ARGUMENT_LISTS, exist_ok=True)
@@ -145,15 +145,15 @@ def _argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> 
     return text
 
 
-def _run(options: VllmOptions, words: Sequence[str]) -> CommandResult:
+def _run_in_sandbox(options: VllmOptions, words: Sequence[str]) -> CommandResult:
     home = ["Environment=HOME=/tmp VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1"]
-    return sandbox.run_in_sandbox([*walls.of_trial(options, [], HARDENING), *home], words, SECONDS)
+    return sandbox.run_in_sandbox([*walls.trial_lines(options, [], VLLM_HARDENING), *home], words, PROBE_TIMEOUT)
 
 
-def _last_line(result: CommandResult) -> str:
+def _last_output_line(result: CommandResult) -> str:
     lines = (result.err.strip() or result.out.strip()).splitlines()
     return lines[-1].rstrip(".") if lines else f"exit code {result.code}"
 
 
-def _way_out() -> str:
+def _installation_advice() -> str:
     return "Name what is to be installed in epyc_vllm_packages, or the folder where it is in epyc_vllm_folder."

@@ -45,7 +45,7 @@ binary.write_text("a program")
 model.write_text("weights")
 systemd = Systemd(root, {"toy-chat.service": "multi-user.target"})
 managed_units.command.run_command = systemd.run
-instances.held_by = lambda *dummy: []
+instances.list_held_memory = lambda *dummy: []
 engine.sandbox.run_in_sandbox = lambda *dummy: CommandResult(0, "--slots N", "")
 free_memory.read_free_memory = lambda *dummy: free_memory.FreeMemory(dict.fromkeys(range(8), 1 << 40))
 tool = root / HOST_TOOL[1:]
@@ -55,7 +55,7 @@ tool.touch()
 
 def have(*asked):
     host = Host(hosts.standing("9754").fs, {"housekeeping": {"cores": 1}})
-    knobs = instances.knobs_of(engine.ToyEngine(), host, asked, instances.Purge(True), str(root))
+    knobs = instances.build_knobs(engine.ToyEngine(), host, asked, instances.Purge(True), str(root))
     return len(converge_knobs(knobs, Ledger(Store(str(root)), KernelFS(str(root)))).changes)
 
 
@@ -63,9 +63,9 @@ one = {"name": "chat", "binary": str(binary), "model": str(model), "port": 18090
 told = {"changes": [have(one), have(one)], "unit": (root / UNIT_FOLDER[1:] / "toy-chat.service").read_text()}
 systemd.reload()
 told["installed"] = [(found.row.key, found.name, bool(found.plan)) for found in installed.list_installed(str(root))]
-told["drift"] = [verdict.address for verdict in drift.verdicts(str(root)) if not verdict.is_clean]
+told["drift"] = [verdict.address for verdict in drift.list_unit_verdicts(str(root)) if not verdict.is_clean]
 systemd.active["toy-chat.service"] = "failed"
-told["failed"] = [verdict.address for verdict in drift.verdicts(str(root)) if not verdict.is_clean]
+told["failed"] = [verdict.address for verdict in drift.list_unit_verdicts(str(root)) if not verdict.is_clean]
 told["removed"] = [have(), [found.name for found in installed.list_installed(str(root))]]
 told["main"] = callable(toy_server.main)
 print(json.dumps(told))

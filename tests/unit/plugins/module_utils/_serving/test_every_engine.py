@@ -29,7 +29,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks impo
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, instances
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.engine import Engine
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import list_installed, plan_of
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import (
+    list_installed,
+    parse_unit_plan,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.engine import VllmEngine
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts, llama_servers
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import Instances, trial
@@ -52,13 +55,13 @@ class Life:
         tool.parent.mkdir(parents=True)
         tool.touch()
         monkeypatch.setattr(managed_units.command, "run_command", self.systemd.run)
-        monkeypatch.setattr(instances, "held_by", lambda *dummy: [])
+        monkeypatch.setattr(instances, "list_held_memory", lambda *dummy: [])
         monkeypatch.setattr(engine, "try_start", lambda *dummy: [])
 
     def converge(self, *asked: dict[str, Any]) -> Outcome:
         """Have these instances on the host and no others of this engine."""
         host = Host(hosts.standing("9754").fs, {"housekeeping": {"cores": 1}})
-        knobs = instances.knobs_of(self.engine, host, asked, instances.Purge(True), str(self.root))
+        knobs = instances.build_knobs(self.engine, host, asked, instances.Purge(True), str(self.root))
         return converge_knobs(knobs, Ledger(Store(str(self.root)), KernelFS(str(self.root))))
 
     def text(self) -> str:
@@ -71,7 +74,7 @@ class Life:
         return [words[0], url, *words[2:]]
 
     def drifted(self) -> list[str]:
-        return [verdict.address for verdict in drift.verdicts(str(self.root)) if not verdict.is_clean]
+        return [verdict.address for verdict in drift.list_unit_verdicts(str(self.root)) if not verdict.is_clean]
 
 
 def llama(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, dict[str, Any]]:
@@ -114,7 +117,7 @@ def test_it_starts_and_the_next_run_changes_nothing(life: Life) -> None:
 
 def test_its_unit_is_hardened_and_placed(life: Life) -> None:
     life.converge(life.asked)
-    plan = plan_of(life.text())
+    plan = parse_unit_plan(life.text())
     assert plan and f"\nAllowedCPUs={plan['expect']['cpus']}\n" in life.text()
     for line in ("DynamicUser=yes", "NoNewPrivileges=yes", "ProtectSystem=strict", "PrivateUsers=yes"):
         assert f"\n{line}\n" in life.text()
@@ -133,8 +136,8 @@ def test_it_is_waited_for_and_drained(life: Life, capsys: pytest.CaptureFixture[
             busy.pop(0)
 
     with serving(answer) as http:
-        assert cli.main(life.command("ExecStartPost=", "await", http.url)) == 0
-        assert cli.main(life.command("ExecStop=", "drain", http.url)) == 0
+        assert cli.run_hook_command(life.command("ExecStartPost=", "await", http.url)) == 0
+        assert cli.run_hook_command(life.command("ExecStop=", "drain", http.url)) == 0
     said = capsys.readouterr().out
     assert f"{http.url} serves after" in said and f"{http.url} is idle after" in said
 

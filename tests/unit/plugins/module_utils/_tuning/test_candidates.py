@@ -65,16 +65,16 @@ class Planned:
         self.here = here
         self.draft = ""
         self.given: dict[str, Any] = {}
-        patch.setattr(module.instances, "knobs_of", self.knobs_of)
+        patch.setattr(module.instances, "build_knobs", self.knobs_of)
         patch.setattr(module.probe, "probe_capabilities", lambda binary, walls: None)
-        patch.setattr(module, "of_trial", lambda options, files: [])
+        patch.setattr(module, "trial_lines", lambda options, files: [])
         patch.setattr(module.server_arguments, "build_arguments", lambda wants, server: wants)
         self.words = find_instance(here.host(), "chat").arguments
 
     def knobs_of(
         self, engine: object, host: object, raw: list[dict[str, Any]], purge: Purge, root: str
     ) -> list[Instance]:
-        assert not purge.whole
+        assert not purge.single_host
         (given,) = raw
         self.given = given
         threads = given.get("threads", 8)

@@ -37,7 +37,7 @@ def played(monkeypatch: pytest.MonkeyPatch, delays: list[float], prompt: Prompt,
     coming = events(prompt.tokens, **more)
     assert len(coming) == len(delays)
     script = list(zip(delays, coming))
-    monkeypatch.setattr(stream, "events", clock.playing(script))
+    monkeypatch.setattr(stream, "stream_events", clock.playing(script))
     return answers.fetch_answer(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
 
 
@@ -73,7 +73,7 @@ def test_the_request_body() -> None:
 def test_small_packets_are_sent_at_once() -> None:
     """Where the kernel gathers them, a request waits 40 ms for an acknowledgement, and TTFT is wrong by that."""
     with serving(lambda request: None) as http:
-        connection = server_http.connect(http.url, 1)[0]
+        connection = server_http.make_connection(http.url, 1)[0]
         connection.connect()
         assert connection.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         connection.close()
@@ -177,7 +177,7 @@ def test_a_server_that_never_ends_is_left_at_the_limit(monkeypatch: pytest.Monke
     """It goes on sending, so no read times out; the limit is that of the answer, not of a read."""
     clock = Clock()
     script = [(0.4, event) for event in events(5)[:-1]]
-    monkeypatch.setattr(stream, "events", clock.playing(script))
+    monkeypatch.setattr(stream, "stream_events", clock.playing(script))
     with pytest.raises(
         TuningError, match=r"did not finish in 2 s: 5 pieces of text for 5 tokens came, the last after 2\.0 s"
     ):

@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import cache
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks.cache import Cached
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks.cache import CacheSample
 
 MIB = 1 << 20
 PAGE = 4096
@@ -46,7 +46,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def here(file: Path) -> int:
     """The node that all of the file lies on."""
-    (node,) = cache.look(str(file)).nodes
+    (node,) = cache.sample_page_cache(str(file)).pages_by_node
     return node
 
 
@@ -57,16 +57,16 @@ def forget(file: Path) -> None:
 
 
 def test_a_file_that_is_cached(file: Path) -> None:
-    cached = cache.look(str(file))
-    assert (cached.looked, cached.pages) == (2049, 2049)
-    assert sum(cached.nodes.values()) == 2049
+    cached = cache.sample_page_cache(str(file))
+    assert (cached.sampled_pages, cached.cached_pages) == (2049, 2049)
+    assert sum(cached.pages_by_node.values()) == 2049
 
 
 def test_a_file_that_is_not_cached_is_not_read(file: Path) -> None:
     forget(file)
     for dummy in range(2):  # A look that would read it would see it the second time.
-        assert cache.look(str(file)).pages == 0
-    assert cache.place(str(file), "bind", [0]) == (
+        assert cache.sample_page_cache(str(file)).cached_pages == 0
+    assert cache.evict_misplaced_file(str(file), "bind", [0]) == (
         f"{file} is not in the page cache, so it will be read under the policy (bind on nodes 0)."
     )
 
@@ -76,39 +76,39 @@ def test_a_part_that_is_cached(file: Path) -> None:
     with file.open("rb") as opened:
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no reading ahead
         os.pread(opened.fileno(), 4 * MIB, 0)
-    assert 1000 <= cache.look(str(file)).pages <= 1100
+    assert 1000 <= cache.sample_page_cache(str(file)).cached_pages <= 1100
 
 
 @pytest.mark.parametrize("policy", cache.POLICIES)
 def test_a_file_in_its_place_stays(file: Path, policy: str) -> None:
     node = here(file)
-    assert cache.place(str(file), policy, [node]) == (
+    assert cache.evict_misplaced_file(str(file), policy, [node]) == (
         f"{file}: 100 % of it is in the page cache, of that node {node} 100 %, as the policy wants it ({policy} on "
         f"nodes {node})."
     )
-    assert cache.look(str(file)).pages == 2049
+    assert cache.sample_page_cache(str(file)).cached_pages == 2049
 
 
 @pytest.mark.parametrize("policy", cache.POLICIES)
 def test_a_file_that_lies_elsewhere_is_dropped(file: Path, policy: str) -> None:
     """What was written just now is not on the disk yet, and goes all the same."""
     node = here(file)
-    assert cache.place(str(file), policy, [node + 1]) == (
+    assert cache.evict_misplaced_file(str(file), policy, [node + 1]) == (
         f"{file}: 100 % of it is in the page cache, of that node {node} 100 %, but the policy wants {policy} on nodes "
         f"{node + 1}: dropped, it will be read again."
     )
-    assert cache.look(str(file)).pages == 0
+    assert cache.sample_page_cache(str(file)).cached_pages == 0
 
 
 def test_pages_that_somebody_maps_stay(file: Path) -> None:
     node = here(file)
     with subprocess.Popen([sys.executable, "-c", MAPS, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
         assert user.stdout and user.stdout.readline() == b"mapped\n"
-        said = cache.place(str(file), "bind", [node + 1])
+        said = cache.evict_misplaced_file(str(file), "bind", [node + 1])
     stays, dummy, users = said.partition("dropped, except for ")[2].partition(" % that stay")
     assert 49 <= int(stays) <= 52
     assert f"process {user.pid} (" in users
-    assert "dropped, it will" in cache.place(str(file), "bind", [node + 1])
+    assert "dropped, it will" in cache.evict_misplaced_file(str(file), "bind", [node + 1])
 
 
 def test_a_stranger_is_told_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,14 +118,14 @@ def test_a_stranger_is_told_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(
         TuningError, match=r"only root, and users who may write .* In a unit, begin the line with '\+'\."
     ):
-        cache.look(str(file))
+        cache.sample_page_cache(str(file))
 
 
 def test_an_empty_file_and_none(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert "is not in the page cache" in cache.place(str(tmp_path / "empty"), "bind", [0])
+    assert "is not in the page cache" in cache.evict_misplaced_file(str(tmp_path / "empty"), "bind", [0])
     with pytest.raises(TuningError, match="cannot be read: No such file or directory"):
-        cache.place(str(tmp_path / "none"), "bind", [0])
+        cache.evict_misplaced_file(str(tmp_path / "none"), "bind", [0])
 
 
 def test_the_command_places_all_files_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,12 +152,12 @@ def test_the_command_places_all_files_of_a_model(tmp_path: Path, capsys: pytest.
     ],
 )
 def test_how_much_lies_elsewhere(found: dict[int, int], policy: str, nodes: list[int], elsewhere: float) -> None:
-    assert Cached(100, found).elsewhere(policy, nodes) == pytest.approx(elsewhere)
+    assert CacheSample(100, found).compute_misplaced_share(policy, nodes) == pytest.approx(elsewhere)
 
 
 @pytest.mark.parametrize(("count", "least"), [(1, 1), (4096, 4096), (4097, 3000), (10_000_000, 4096)])
 def test_no_more_is_looked_at_than_tells(count: int, least: int) -> None:
-    pages = cache.sample(count)
+    pages = cache.choose_sample_pages(count)
     assert least <= len(pages) <= 4096 and pages == sorted(set(pages))
     assert pages[0] >= 0 and pages[-1] < count
 
@@ -168,7 +168,7 @@ def test_a_sample_is_fair_to_pages_that_were_dealt_out(nodes: int, together: int
     """The stride of the sample may be a multiple of the rhythm in which the kernel deals out pages, or folios."""
     for count in (4096 * nodes * together, 4096 * nodes * 7, 10_485_760):
         dealt: dict[int, int] = {}
-        for page in cache.sample(count):
+        for page in cache.choose_sample_pages(count):
             node = page // together % nodes
             dealt[node] = dealt.get(node, 0) + 1
-        assert Cached(4096, dealt).elsewhere("interleave", range(nodes)) < cache.TOLERATED / 2
+        assert CacheSample(4096, dealt).compute_misplaced_share("interleave", range(nodes)) < cache.TOLERATED_SHARE / 2

@@ -28,14 +28,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("disk") / "model.gguf"
     content = ggufs.gguf(ggufs.model(block_count=1), [ggufs.tensor("output.weight", (4096, HEIGHT), 8, 0)], 0)
     path.write_bytes(content + os.urandom(HEIGHT * ROW))
-    cache.drop(str(path))
-    assert not cache.look(str(path)).pages
+    cache.evict_file(str(path))
+    assert not cache.sample_page_cache(str(path)).cached_pages
     return str(path)
 
 
 def spread(model: str) -> tuple[str, list[str]]:
     told: list[str] = []
-    return rows.spread(KernelFS(read_only=True), model, 8, 1, told.append), told
+    return rows.read_rows_onto_nodes(KernelFS(read_only=True), model, 8, 1, told.append), told
 
 
 def test_it_is_read_once_and_told(model: str) -> None:
@@ -45,7 +45,7 @@ def test_it_is_read_once_and_told(model: str) -> None:
         "of 4 KiB)."
     )
     assert told[0].startswith(f"{model}: 1") and told[-1] == f"{model}: 100 % of 8.5 MiB read."
-    assert PAGES <= cache.look(str(model)).pages <= PAGES + 3
+    assert PAGES <= cache.sample_page_cache(str(model)).cached_pages <= PAGES + 3
     said, told = spread(model)
     assert said.startswith(f"{model} is where its threads read it already: 100.0 %") and told == []
 
@@ -54,7 +54,7 @@ def test_what_a_killed_run_has_read_is_not_dropped(model: str, monkeypatch: pyte
     with page_cache.open_for_reading(model) as (fd, size):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         os.pread(fd, size // 2, 0)
-    monkeypatch.setattr(cache, "drop", lambda path: pytest.fail(f"{path} was dropped"))
+    monkeypatch.setattr(cache, "evict_file", lambda path: pytest.fail(f"{path} was dropped"))
     assert "100.0 % of 1 large" in spread(model)[0]
 
 
@@ -63,7 +63,7 @@ def test_a_node_with_too_little_memory_is_named(model: str, monkeypatch: pytest.
     said, told = spread(model)
     assert f"{model} stays where it is: node 0 has 5 MiB available, and 8704 KiB of the rows belong" in said
     assert told == []
-    assert cache.look(model).pages < 100, "only its header was read"
+    assert cache.sample_page_cache(model).cached_pages < 100, "only its header was read"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -83,5 +83,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_its_command_refuses(
     model: str, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["rows", model, *words]) == 1
+    assert cli.run_hook_command(["rows", model, *words]) == 1
     assert sentence in capsys.readouterr().err

@@ -62,7 +62,7 @@ def fs(tmp_path: Path) -> KernelFS:
 def test_how_many_pages_are_missing(
     fs: KernelFS, need: int, kind: str | None, nodes: tuple[int, ...], words: str
 ) -> None:
-    assert staging.missing(fs, need, 2048, (kind, nodes)) == words
+    assert staging.page_shortage_message(fs, need, 2048, (kind, nodes)) == words
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_where_a_copy_may_lie(
 ) -> None:
     (tmp_path / "model.gguf").write_bytes(bytes(8 * 4096))
     with (tmp_path / "model.gguf").open("rb") as file, open_folder(str(tmp_path)) as folder:
-        copy = staging.Copy(file.name, file.fileno(), folder, 4096)
+        copy = staging.FileCopy(file.name, file.fileno(), folder, 4096)
     if right:
-        staging._check_nodes(copy, (kind, nodes), found)
+        staging._require_wanted_nodes(copy, (kind, nodes), found)
         return
     with pytest.raises(NotApplied, match=rf"not staged as {kind} on nodes .* wants it: node 0: "):
-        staging._check_nodes(copy, (kind, nodes), found)
+        staging._require_wanted_nodes(copy, (kind, nodes), found)
 
 
 # Real copies
@@ -141,7 +141,7 @@ NODE = (KernelFS().read_if_present("/sys/devices/system/node/has_memory") or "0"
 def stage(*words: object) -> str:
     nodes: staging.Policy = ("bind", (int(NODE),))
     path, folder, *more = words
-    return staging.stage(KernelFS(read_only=True), str(path), str(folder), nodes, *map(bool, more))
+    return staging.stage_model(KernelFS(read_only=True), str(path), str(folder), nodes, *map(bool, more))
 
 
 def free() -> int:
@@ -232,7 +232,7 @@ def test_a_pool_that_somebody_else_takes_from_meanwhile(
 ) -> None:
     """The pages are counted before; that they are gone a moment later is an error, and not the end of the process."""
     os.truncate(model, 7 * PAGE)
-    monkeypatch.setattr(staging, "_check_space", lambda *dummy: None)
+    monkeypatch.setattr(staging, "_require_space", lambda *dummy: None)
     before = free()
     with pytest.raises(TuningError, match=r"No space left on device\. Another process took pages of the pool"):
         stage(model, folder)
@@ -318,4 +318,4 @@ def test_the_source_does_not_stay_in_the_page_cache(folder: Path, model: Path) -
     with model.open("rb") as file:
         os.fsync(file.fileno())
     stage(model, folder)
-    assert cache.look(str(model)).pages == 0
+    assert cache.sample_page_cache(str(model)).cached_pages == 0

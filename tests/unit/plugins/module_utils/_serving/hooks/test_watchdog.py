@@ -54,10 +54,10 @@ class Host:
 
 def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *answers: tuple[int | None, str]) -> Host:
     host = Host(answers)
-    monkeypatch.setattr(http, "ask", host.ask)
+    monkeypatch.setattr(http, "send_get", host.ask)
     monkeypatch.setattr(watchdog.command, "run_command", host.run)
     with pytest.raises(Over):
-        watchdog.watch(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
+        watchdog.watch_server(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
     return host
 
 
@@ -68,7 +68,7 @@ def test_one_that_is_silent_for_so_long(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert set(host.asked) == {f"{URL}/metrics"}
 
 
-@pytest.mark.parametrize("answer", [(503, "loading"), (401, ""), (None, http.REFUSED)])
+@pytest.mark.parametrize("answer", [(503, "loading"), (401, ""), (None, http.CONNECTION_REFUSED)])
 def test_one_that_answers_something_or_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: tuple[int | None, str]
 ) -> None:

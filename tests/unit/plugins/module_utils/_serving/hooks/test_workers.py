@@ -53,12 +53,12 @@ def said(*those: socket.socket) -> str:
 def test_one_that_comes_late_is_waited_for(two: list[socket.socket]) -> None:
     clock = Clock()
     clock.comes = two[1]
-    assert workers.reach(said(*two), 60, clock) == f"All of {said(*two)} answer after 3.5 s."
+    assert workers.wait_for_workers(said(*two), 60, clock) == f"All of {said(*two)} answer after 3.5 s."
 
 
 def test_one_that_does_not_come_is_named(two: list[socket.socket]) -> None:
     with pytest.raises(TuningError) as caught:
-        workers.reach(said(*two), 5, Clock())
+        workers.wait_for_workers(said(*two), 5, Clock())
     assert str(caught.value).startswith(f"The RPC worker {said(two[1])} does not answer after 5 s: Connection refused.")
     assert "systemctl status ggml-rpc-worker" in str(caught.value)
 
@@ -72,4 +72,4 @@ def test_the_command(two: list[socket.socket], capsys: pytest.CaptureFixture[str
 
 def test_another_address_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"10\.0\.0\.1 is not an address of a private network"):
-        workers.reach("10.0.0.1:50052", 1)
+        workers.wait_for_workers("10.0.0.1:50052", 1)

@@ -149,7 +149,7 @@ class Judged:
     def planned(self, cpus: str = "0-3", programs: dict[str, list[int]] | None = None) -> None:
         plan = {"address": "10.20.0.2", "programs": programs or {}}
         plan["expect"] = {"cpus": cpus, "busy_cpus": cpus, "nodes": "0-1", "interleaved": False, "spread": "core"}
-        self.service.tree.put(f"/etc/systemd/system/{UNIT}", f"[Unit]\n\n{installed.SECTION}{json.dumps(plan)}\n")
+        self.service.tree.put(f"/etc/systemd/system/{UNIT}", f"[Unit]\n\n{installed.PLAN_MARK}{json.dumps(plan)}\n")
 
     def items(self) -> dict[str, str]:
         found = judge.list_worker_items(Host(self.service.tree.fs), self.service)

@@ -95,10 +95,10 @@ def test_the_server_that_is_there(models: dict[str, str], tmp_path: Path) -> Non
 
 def test_instances_that_would_go(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their memory is free by then, and so is their port."""
-    monkeypatch.setattr(recommending, "installed_units", lambda root: {"old": "", "stopped": ""})
-    monkeypatch.setattr(recommending, "running", lambda names: ["old"])
+    monkeypatch.setattr(recommending, "read_installed_units", lambda root: {"old": "", "stopped": ""})
+    monkeypatch.setattr(recommending, "find_running_instances", lambda names: ["old"])
     held: list[tuple[dict[int, int], dict[tuple[int, int], int]]] = [(dict.fromkeys(range(4), 8 * GIB), {})]
-    monkeypatch.setattr(recommending, "held_by", lambda host, name: held)
+    monkeypatch.setattr(recommending, "list_held_memory", lambda host, name: held)
     result = recommended(sized("9354", 40), models["dense 70B"], tmp_path)
     (said,) = result["remarks"]
     assert said.startswith("llama-old.service, llama-stopped.service: installed on this host")
@@ -112,7 +112,7 @@ def test_ports_that_others_have(models: dict[str, str], tmp_path: Path, monkeypa
         port = taken.getsockname()[1]
         result = recommended(sized("9754"), models["dense 8B"], tmp_path, port=port)
         assert instances(result)[0]["port"] > port
-    monkeypatch.setattr(recommending, "refuse_taken_port", _taken)
+    monkeypatch.setattr(recommending, "require_free_port", _taken)
     assert "port: other programs have all ports from 8080 on" in refused(sized("9754"), models["dense 8B"], tmp_path)
 
 

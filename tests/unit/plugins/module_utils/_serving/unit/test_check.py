@@ -29,7 +29,7 @@ def test_what_systemd_takes() -> None:
     own = {"StateDirectory": "chat", "MemoryMax": "600G", "BindPaths": ["/data:/mnt"], "OnFailure": "notify@%n.service"}
     texts = files(**own, CPUWeight=50, ProtectHome=False)
     assert ENGINE in "".join(texts.values())
-    check.refuse_settings(texts)
+    check.require_valid_units(texts)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_systemd_takes() -> None:
 )
 def test_what_systemd_does_not_take_is_refused_in_its_own_words(settings: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
-        check.refuse_settings(files(**settings))
+        check.require_valid_units(files(**settings))
     said = str(caught.value)
     assert said.startswith("unit_settings: systemd does not take them: ") and said.endswith(". Correct them.")
     assert all(word in said for word in words), said
@@ -53,4 +53,4 @@ def test_what_systemd_does_not_take_is_refused_in_its_own_words(settings: dict[s
 def test_what_it_says_of_other_units_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "/etc/systemd/system/other.service:3: Unknown key\nother.service: Command /x is not executable\n"
     monkeypatch.setattr(check, "try_command", lambda words, seconds: CommandResult(1, "", said))
-    check.refuse_settings(files())
+    check.require_valid_units(files())

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.dependents import require_undo_possible
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import plan
 
 ORIGINALS = [
@@ -32,7 +32,7 @@ def write_unit(root: Path, slice_line: str = "", rpc: dict[str, Any] | None = No
     folder = root / UNIT_FOLDER[1:]
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(plan(expect={"cpus": "0-3", **expect}, rpc=rpc))
-    (folder / "llama-chat.service").write_text(f"{INSTANCE_HEAD}\n[Service]\n{slice_line}\n{SECTION}{text}\n")
+    (folder / "llama-chat.service").write_text(f"{INSTANCE_HEAD}\n[Service]\n{slice_line}\n{PLAN_MARK}{text}\n")
 
 
 @pytest.mark.parametrize("layer", ["numa", "grub_params"])

@@ -43,7 +43,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 
 def wrong(systemd: Systemd) -> list[Finding]:
-    return group_into_findings(drift.verdicts(str(systemd.root)))
+    return group_into_findings(drift.list_unit_verdicts(str(systemd.root)))
 
 
 def only(systemd: Systemd) -> Finding:
@@ -52,13 +52,13 @@ def only(systemd: Systemd) -> Finding:
 
 
 def test_as_they_were_left(systemd: Systemd) -> None:
-    found = drift.verdicts(str(systemd.root))
+    found = drift.list_unit_verdicts(str(systemd.root))
     assert [one.address for one in found if not one.is_clean] == []
     assert [one.address for one in found] == [
         *(f"llama:{MAIN}/{kind}" for kind in ("file", "drop-ins", "loaded", "enabled", "active")),
         *(f"llama:{RPC}/{kind}" for kind in ("file", "drop-ins", "active")),
     ]
-    assert drift.verdicts(str(systemd.root / "empty")) == [] and systemd.asked()[-1] == f"show {MAIN} {RPC}"
+    assert drift.list_unit_verdicts(str(systemd.root / "empty")) == [] and systemd.asked()[-1] == f"show {MAIN} {RPC}"
 
 
 def test_one_that_stopped(systemd: Systemd) -> None:
@@ -89,7 +89,7 @@ def test_one_that_was_changed_by_hand(systemd: Systemd, name: str, who: str) -> 
 
 def test_one_of_an_earlier_version_is_not_known(systemd: Systemd) -> None:
     path = systemd.file(MAIN)
-    path.write_text(path.read_text().rpartition(installed.DIGEST)[0])
+    path.write_text(path.read_text().rpartition(installed.DIGEST_MARK)[0])
     systemd.reload()
     one = only(systemd)
     assert (one.what, one.status) == ("unit of instance chat", "unknown")
@@ -116,7 +116,7 @@ def test_a_model_that_was_replaced(systemd: Systemd) -> None:
 
 def test_a_plan_that_is_not_whole(systemd: Systemd) -> None:
     path = systemd.file(MAIN)
-    path.write_text(installed.with_digest(path.read_text().rpartition("Plan=")[0]))
+    path.write_text(installed.append_digest(path.read_text().rpartition("Plan=")[0]))
     systemd.reload()
     assert (only(systemd).what, only(systemd).status) == ("files of instance chat", "unknown")
 
@@ -126,7 +126,12 @@ def test_one_that_is_gone(systemd: Systemd) -> None:
     systemd.file(MAIN).unlink()
     systemd.reload()
     one = only(systemd)
-    assert (one.what, one.found, one.status, one.reason) == ("unit of instance chat", "nothing", "drift", drift.GONE)
+    assert (one.what, one.found, one.status, one.reason) == (
+        "unit of instance chat",
+        "nothing",
+        "drift",
+        drift.FILE_REMOVED,
+    )
     systemd.link(MAIN).unlink()
     assert only(systemd).found == "nothing"
     systemd.file(RPC).unlink()
@@ -144,7 +149,7 @@ def test_a_unit_of_a_package_is_not_ours(systemd: Systemd) -> None:
 def test_one_that_is_between(systemd: Systemd, word: str) -> None:
     systemd.active[MAIN] = word
     found = only(systemd)
-    assert (found.status, found.reason, found.found, found.repair) == ("unknown", drift.BETWEEN, word, "")
+    assert (found.status, found.reason, found.found, found.repair) == ("unknown", drift.CHANGING_STATE, word, "")
 
 
 def test_a_systemd_that_does_not_answer(systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +167,7 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
     program.touch()
     found = program.stat()
     plan = f'{{"address": "10.20.0.2", "expect": {{}}, "programs": {{"{program}": [0, {found.st_mtime_ns}]}}}}'
-    systemd.file(WORKER).write_text(installed.with_digest(f"[Unit]\n\n{installed.SECTION}{plan}\n"))
+    systemd.file(WORKER).write_text(installed.append_digest(f"[Unit]\n\n{installed.PLAN_MARK}{plan}\n"))
     systemd.run(["systemctl", "enable", WORKER])
     systemd.run(["systemctl", "restart", WORKER])
     assert wrong(systemd) == []
@@ -179,7 +184,7 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
 
 def test_an_instance_that_the_inventory_asks_for_and_that_is_not_there(systemd: Systemd) -> None:
     root = str(systemd.root)
-    assert group_into_findings(drift.verdicts(root, ["chat"])) == []
-    (one,) = group_into_findings(drift.verdicts(root, ["chat", "embed"]))
+    assert group_into_findings(drift.list_unit_verdicts(root, ["chat"])) == []
+    (one,) = group_into_findings(drift.list_unit_verdicts(root, ["chat", "embed"]))
     assert (one.what, one.found, one.status) == ("unit of instance embed", "nothing", "drift")
-    assert (one.reason, one.repair) == (drift.MISSING, "sovereign.epyc.site --tags llama")
+    assert (one.reason, one.repair) == (drift.NOT_INSTALLED, "sovereign.epyc.site --tags llama")

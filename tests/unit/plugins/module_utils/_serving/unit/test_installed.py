@@ -27,7 +27,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving
 
 def test_instances_that_are_installed(tmp_path: Path) -> None:
     """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
-    assert installed.installed_units(str(tmp_path)) == {}
+    assert installed.read_installed_units(str(tmp_path)) == {}
     text = f"{INSTANCE_HEAD}\n[Unit]\n"
     folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
@@ -35,11 +35,11 @@ def test_instances_that_are_installed(tmp_path: Path) -> None:
         (folder / f"llama-{name}.service").write_text(text)
     (folder / "llama-mine.service").write_text("[Unit]\n")
     (folder / "llama-chat.service.d").mkdir()
-    assert installed.installed_units(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
+    assert installed.read_installed_units(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
 
 
 def test_where_instances_were_placed(tmp_path: Path) -> None:
-    assert installed.instance_placements(str(tmp_path)) == []
+    assert installed.list_instance_placements(str(tmp_path)) == []
     folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
     one = service(rpc=True)
@@ -48,13 +48,15 @@ def test_where_instances_were_placed(tmp_path: Path) -> None:
         (tmp_path / path.lstrip("/")).write_text(text)
     (folder / "llama-code.service").write_text(f"{INSTANCE_HEAD}\n[Unit]\n")
     empty = dict.fromkeys(("cpus", "nodes", "draft_cpus", "url"), "")
-    assert installed.instance_placements(str(tmp_path)) == [
+    assert installed.list_instance_placements(str(tmp_path)) == [
         {"name": "chat", "cpus": "0-3", "nodes": "0", "draft_cpus": "4", "url": "http://127.0.0.1:8080"},
         {"name": "code", **empty},
     ]
     unit = folder / "llama-chat.service"
     unit.write_text(unit.read_text().replace('"expect": {', '"expect": [], "x": {'))
-    assert installed.instance_placements(str(tmp_path))[0] == {"name": "chat", **empty}, "somebody changed its plan"
+    assert installed.list_instance_placements(str(tmp_path))[0] == {"name": "chat", **empty}, (
+        "somebody changed its plan"
+    )
 
 
 @given(
@@ -66,7 +68,7 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
     one.parameters["speculation"] = ["ngram-simple"]
     one.expect = {"cpus": "0-3", "interleaved": True, "group": text}
     files = unit_texts.unit_files(one, [], {"/opt/llama-server": [1, 2]}, 3)
-    assert installed.plan_of(files["/etc/systemd/system/llama-chat.service"]) == {
+    assert installed.parse_unit_plan(files["/etc/systemd/system/llama-chat.service"]) == {
         "name": "chat",
         "engine": "llama",
         "unit": "llama-chat.service",
@@ -93,12 +95,12 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
         "rate": None,
         "details": {},
     }
-    assert installed.plan_of(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
+    assert installed.parse_unit_plan(files["/etc/systemd/system/llama-chat-rpc.service"]) is None
 
 
 def test_a_plan_that_is_not_whole_is_none() -> None:
     text = main_unit()
-    assert installed.plan_of(text) is not None
+    assert installed.parse_unit_plan(text) is not None
     for other in (
         text.rpartition("Digest=")[0][:-3],
         text.replace('"url"', '"uri"'),
@@ -107,7 +109,7 @@ def test_a_plan_that_is_not_whole_is_none() -> None:
         "[Service]\nExecStart=/bin/true\n",
         "",
     ):
-        assert other != text and installed.plan_of(other) is None
+        assert other != text and installed.parse_unit_plan(other) is None
 
 
 def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path) -> None:
@@ -138,13 +140,13 @@ def test_what_was_replaced_since_it_was_loaded(tmp_path: Path) -> None:
         os.utime(path, ns=(1, 5))
     known = {name: {str(path): [1, 5]} for name, path in paths.items()}
     plan = {"programs": known["llama-server"], "files": known["m.gguf"], "key_file": str(paths["keys"]), "keys": 5}
-    assert installed.replaced_files(plan) == []
-    assert installed.replaced_files({**plan, "key_file": None, "keys": None}) == []
+    assert installed.list_replaced_files(plan) == []
+    assert installed.list_replaced_files({**plan, "key_file": None, "keys": None}) == []
     for path in paths.values():
         os.utime(path, ns=(1, 6))
-        assert installed.replaced_files(plan) == [str(path)]
+        assert installed.list_replaced_files(plan) == [str(path)]
         os.utime(path, ns=(1, 5))
     paths["m.gguf"].write_text("longer")
     os.utime(paths["m.gguf"], ns=(1, 5))
     paths["llama-server"].unlink()
-    assert installed.replaced_files(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]
+    assert installed.list_replaced_files(plan) == [str(paths["llama-server"]), str(paths["m.gguf"])]

@@ -58,20 +58,20 @@ def port() -> Iterator[int]:
 
 def test_a_port_that_another_has_is_refused(port: int) -> None:
     with pytest.raises(BadRequest, match=rf"port {port} of 127\.0\.0\.1 is taken by another program; 'ss -ltnp'"):
-        refusals.refuse_taken_port(Options.parse({**ASKED, "port": port}), [])
+        refusals.require_free_port(Options.parse({**ASKED, "port": port}), [])
 
 
 def test_the_port_of_a_running_instance_that_ends_before_is_free(port: int) -> None:
     options = Options.parse({**ASKED, "port": port})
-    refusals.refuse_taken_port(options, [f"http://127.0.0.1:{port}"])
-    refusals.refuse_taken_port(options, [""])
+    refusals.require_free_port(options, [f"http://127.0.0.1:{port}"])
+    refusals.require_free_port(options, [""])
     with pytest.raises(BadRequest, match="is taken by another program"):
-        refusals.refuse_taken_port(options, [f"http://127.0.0.1:1{port}"])
+        refusals.require_free_port(options, [f"http://127.0.0.1:1{port}"])
 
 
 def test_an_address_of_another_host_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Say an address of this host\."):
-        refusals.refuse_taken_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
+        refusals.require_free_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,9 @@ def test_an_address_of_another_host_is_refused() -> None:
 )
 def test_what_cannot_be_is_refused_first(asked: dict[str, object], words: str) -> None:
     with pytest.raises(TuningError) as caught:
-        instances.knobs_of(LlamaEngine(), Host(KernelFS(read_only=True)), [{**ASKED, "port": 8080, **asked}], Purge())
+        instances.build_knobs(
+            LlamaEngine(), Host(KernelFS(read_only=True)), [{**ASKED, "port": 8080, **asked}], Purge()
+        )
     assert words in str(caught.value)
 
 
@@ -105,7 +107,7 @@ def test_what_two_cannot_have(second: dict[str, object], words: str, monkeypatch
     monkeypatch.setattr(probe, "probe_capabilities", lambda binary, walls: binary)
     asked = {**ASKED, "port": 8080}
     with pytest.raises(BadRequest) as caught:
-        instances.knobs_of(LlamaEngine(), Host(KernelFS(read_only=True)), [asked, {**asked, **second}], Purge())
+        instances.build_knobs(LlamaEngine(), Host(KernelFS(read_only=True)), [asked, {**asked, **second}], Purge())
     assert words in str(caught.value)
 
 
@@ -127,9 +129,9 @@ class Tries:
         self.keys.write_text("secret\n")
         put = monkeypatch.setattr
         put(planning, "read_unit_properties", lambda names: {name: {"ActiveState": self.active} for name in names})
-        put(instances, "held_by", lambda host, name, row: [])
-        put(instances, "plan_beside", lambda engine, host, options, *others: self.planned(options))
-        put(instances, "refuse_taken_port", lambda options, urls: None)
+        put(instances, "list_held_memory", lambda host, name, row: [])
+        put(instances, "plan_with_others", lambda engine, host, options, *others: self.planned(options))
+        put(instances, "require_free_port", lambda options, urls: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
         put(probe, "require_accepted_arguments", lambda binary, arguments, walls: self.tried.append("dry run"))
         put(probe, "compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
@@ -146,7 +148,7 @@ class Tries:
         one = {"name": "chat", "binary": "/opt/llama-server", "model": self.model.path, "port": 8080}
         host = Host(KernelFS(str(self.root), read_only=True))
         every = [{**one, **asked}, *({**one, **other} for other in more)]
-        return instances.knobs_of(LlamaEngine(), host, every, Purge(), str(self.root))
+        return instances.build_knobs(LlamaEngine(), host, every, Purge(), str(self.root))
 
     def install(self, **asked: object) -> None:
         for knob in self.knobs(**asked):
@@ -249,7 +251,7 @@ def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
 def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found holds until the next one, so that a second run changes nothing."""
     speeds: list[float | None] = [30e6, 90e6]
-    monkeypatch.setattr(instances.disk, "speed", lambda path: speeds.pop(0))
+    monkeypatch.setattr(instances.disk, "measure_read_speed", lambda path: speeds.pop(0))
     tries.model.parts[0].size = 10**9
     unit = tries.root / "etc/systemd/system/llama-chat.service"
     tries.install()
@@ -265,13 +267,15 @@ def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monke
 def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"update_order": "start_first"}
     proven: list[list[str]] = []
-    monkeypatch.setattr(instances.beside, "prove", lambda files: proven.append(list(files)))
-    monkeypatch.setattr(instances.beside, "plan_beside", lambda engine, host, options, *others: tries.planned(options))
+    monkeypatch.setattr(instances.beside, "require_units_serve", lambda files: proven.append(list(files)))
+    monkeypatch.setattr(
+        instances.beside, "plan_with_others", lambda engine, host, options, *others: tries.planned(options)
+    )
     tries.install()
 
     def proof(**asked: object) -> object:
         (one,) = (knob for knob in tries.knobs(**asked) if isinstance(knob, Instance))
-        return one.proof
+        return one.require_new_units_serve
 
     assert proof(**first) is None, "it is what runs"
     assert proof(port=8081) is None, "it was not asked for"
@@ -285,7 +289,7 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
     def full(*dummy: object) -> None:
         raise BadRequest("The instance needs 9 GiB.")
 
-    monkeypatch.setattr(instances.beside, "plan_beside", full)
+    monkeypatch.setattr(instances.beside, "plan_with_others", full)
     (one, dummy) = tries.knobs(port=8081, **first)
     assert "update_order: what runs is stopped first, for want of room. The instance needs 9 GiB." in one.list_remarks()
     assert proof(port=8081, **first) is None
@@ -305,7 +309,7 @@ def planned(**asked: object) -> InstancePlan:
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
-    planning._reserve(free, planned())
+    planning._reserve_memory_of(free, planned())
     assert free.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
 
 
@@ -313,16 +317,16 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
     tree = services.Service(tmp_path).tree
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
-    memory, dummy = zip(*planning._held_by_unit(Host(tree.fs), "llama.service"))
+    memory, dummy = zip(*planning._list_memory_of_unit(Host(tree.fs), "llama.service"))
     assert len(memory) == 1
     tree.put(f"{services.UNIT}/cgroup.procs", "100\n200")
-    both, dummy = zip(*planning._held_by_unit(Host(tree.fs), "llama.service"))
+    both, dummy = zip(*planning._list_memory_of_unit(Host(tree.fs), "llama.service"))
     assert both == (memory[0], {1: 512 * 4096})
 
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
-    planning._reserve(free, planned(hugepages="pool"))
+    planning._reserve_memory_of(free, planned(hugepages="pool"))
     assert free.available == {0: 10 * GIB, 1: 10 * GIB}
     assert free.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
 
@@ -334,6 +338,6 @@ def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path)
     (tmp_path / "staged").touch()
     service.staged = {str(tmp_path / "new"): str(tmp_path / "none"), str(tmp_path / "old"): str(tmp_path / "staged")}
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
-    planning._reserve(free, service)
+    planning._reserve_memory_of(free, service)
     assert free.available == {0: 9 * GIB, 1: 9 * GIB}
     assert free.free == {(0, 2048): 99, (1, 2048): 99}

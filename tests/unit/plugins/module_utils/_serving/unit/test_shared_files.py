@@ -53,7 +53,7 @@ def beside(host: Host, *asked: dict[str, Any], staying: list[dict[str, Any]] | N
     planned: list[InstancePlan] = []
     for number, one in enumerate(asked):
         options = Options.parse({**COMMON, "name": f"i{number}", **one})
-        planned.append(planning.plan_beside(LlamaEngine(), host, options, NEW, [], planned, staying or []))
+        planned.append(planning.plan_with_others(LlamaEngine(), host, options, NEW, [], planned, staying or []))
     return planned
 
 
@@ -118,7 +118,7 @@ def test_an_instance_that_stays_on_the_host_counts_too(host: Host, model: str) -
     """With purge off, a play names some of the instances only."""
     (there,) = beside(host, {"model": model, "cpus": "node0"})
     text = unit_texts.unit_files(there, [])[f"{UNIT_FOLDER}/{there.unit}"]
-    stays = installed.plan_of(text)
+    stays = installed.parse_unit_plan(text)
     assert stays is not None and stays["mapped"] == [model]
     with pytest.raises(BadRequest, match="is mapped by i0 too"):
         beside(host, {"name": "new", "model": model, "cpus": "node1"}, staying=[stays])
@@ -142,11 +142,11 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
 
     monkeypatch.setattr(probe, "probe_capabilities", lambda *dummy: NEW)
     monkeypatch.setattr(planning, "read_unit_properties", lambda dummy: {})
-    monkeypatch.setattr(instances, "plan_beside", stop)
+    monkeypatch.setattr(instances, "plan_with_others", stop)
     for name, purge in (("new", False), ("new", True), ("old", False)):
         with pytest.raises(BadRequest, match="enough"):
             one = {**COMMON, "model": model, "name": name}
-            instances.knobs_of(LlamaEngine(), host, [one], instances.Purge(purge), str(tmp_path))
+            instances.build_knobs(LlamaEngine(), host, [one], instances.Purge(purge), str(tmp_path))
     assert asked == [["old"], [], []]
 
 
@@ -155,11 +155,11 @@ def test_the_process_of_a_draft_gives_its_memory_back_too(tmp_path: Path) -> Non
     tree = services.Service(tmp_path).tree
     folder = "/sys/fs/cgroup/system.slice"
     tree.put(f"{folder}/llama-chat.service/cgroup.procs", "100")
-    alone = list(planning.held_by(Host(tree.fs), "chat"))
+    alone = list(planning.list_held_memory(Host(tree.fs), "chat"))
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
     tree.put(f"{folder}/llama-chat-rpc.service/cgroup.procs", "200")
-    both = list(planning.held_by(Host(tree.fs), "chat"))
+    both = list(planning.list_held_memory(Host(tree.fs), "chat"))
     assert both[: len(alone)] == alone and both[len(alone) :] == [({1: 512 * 4096}, {(1, 2048): 0})]
 
 
@@ -180,7 +180,7 @@ def test_the_process_of_a_draft_takes_memory_of_its_own_nodes(host: Host, model:
     )
     assert one.rpc is not None and (one.placement.nodes, one.rpc.placement.nodes) == ((0,), (1,))
     free = FreeMemory(dict.fromkeys(range(4), 200 * GB))
-    planning._reserve(free, one)
+    planning._reserve_memory_of(free, one)
     assert free.available == {
         0: 200 * GB - one.need.total,
         1: 200 * GB - one.rpc.need.total,

@@ -57,18 +57,18 @@ def test_a_start_that_fails_late_is_counted(size: int, options: dict[str, Any]) 
 
 @pytest.mark.parametrize(("size", "expected"), [(10**8, 302), (8 * GB, 460), (70 * GB, 1700), (670 * GB, 13700)])
 def test_a_large_model_has_more_time(size: int, expected: int) -> None:
-    assert timing.start_timeout(sized(size)) == expected
-    assert timing.start_timeout(sized(size, start_timeout=90)) == 90
+    assert timing.compute_start_timeout(sized(size)) == expected
+    assert timing.compute_start_timeout(sized(size, start_timeout=90)) == 90
     text = unit_texts.unit_files(sized(size), [])["/etc/systemd/system/llama-chat.service"]
     assert f" --timeout {expected}" in lines(text, "ExecStartPost")[0]
     assert seconds(text, "TimeoutStartSec") == expected + 30
 
 
 def test_an_interval_that_is_too_short_is_told() -> None:
-    assert timing.remarks(sized(GB)) == []
-    (remark,) = timing.remarks(sized(670 * GB, restart_limit_seconds=300))
+    assert timing.list_start_remarks(sized(GB)) == []
+    (remark,) = timing.list_start_remarks(sized(670 * GB, restart_limit_seconds=300))
     assert remark.startswith("restart_limit_seconds 300: 5 starts that fail late take up to 69135 s, so a server that")
-    assert timing.remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
+    assert timing.list_start_remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_an_interval_that_is_too_short_is_told() -> None:
 def test_a_slow_disk_has_more_time(speed: float | None, rate: int) -> None:
     """At least twice as much as it takes, down to what no model is on."""
     one = sized(40 * GB)
-    one.rate = timing.rate(speed)
+    one.rate = timing.choose_read_rate(speed)
     assert one.rate == rate * 10**6
-    assert timing.start_timeout(one) == 300 + 40_000 // rate
+    assert timing.compute_start_timeout(one) == 300 + 40_000 // rate
     slow = "The files of chat come at less than 100 MB/s, so that a start may take"
-    assert [text[: len(slow)] for text in timing.remarks(one)] == ([slow] if rate < 50 else [])
+    assert [text[: len(slow)] for text in timing.list_start_remarks(one)] == ([slow] if rate < 50 else [])
     text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
-    assert timing.rate_of(text) == one.rate
-    assert timing.rate_of(None) == timing.rate(None)
+    assert timing.parse_read_rate(text) == one.rate
+    assert timing.parse_read_rate(None) == timing.choose_read_rate(None)

@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask_instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
     MAIN,
     NOTHING,
@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Instances]
 
 def asked(here: Instances, **changes: Any) -> Any:
     options: dict[str, Any] = {"name": None, "prompt": "What is a node?", "tokens": 8, "limit": 5.0, **changes}
-    return ask(Host(here.service.tree.fs), clock=here.service, **options)
+    return ask_instance(Host(here.service.tree.fs), clock=here.service, **options)
 
 
 def test_an_answer_comes_with_the_items_of_its_instance(here: Instances) -> None:
@@ -47,7 +47,12 @@ def test_an_answer_comes_with_the_items_of_its_instance(here: Instances) -> None
     assert {item.name: item.verdict for item in answer.items} == RIGHT
     (question,) = here.questions
     # The stand-in knows no template.
-    assert question.body() == {**trials.REQUEST, "prompt": "What is a node?", "n_predict": 8, "ignore_eos": False}
+    assert question.to_completion_request() == {
+        **trials.COMPLETION_OPTIONS,
+        "prompt": "What is a node?",
+        "n_predict": 8,
+        "ignore_eos": False,
+    }
     assert question.limit == 5.0
     assert answer.items[-1].sentence == "12.5 tokens per second, with 64."
 
@@ -117,6 +122,6 @@ def test_which_instance_is_asked(here: Instances) -> None:
     here.planned(task="embedding")
     with pytest.raises(BadRequest, match="chat is for the task embedding, and makes no text"):
         asked(here, name="chat")
-    here.unit(MAIN, f"{INSTANCE_HEAD}\n{SECTION}{{\n")
+    here.unit(MAIN, f"{INSTANCE_HEAD}\n{PLAN_MARK}{{\n")
     with pytest.raises(BadRequest, match="carries no plan"):
         asked(here, name="chat")

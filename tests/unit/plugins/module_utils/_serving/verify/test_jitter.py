@@ -24,7 +24,7 @@ def item(root: Path, isolated: str = "", tickless: str = "(null)", **seen: Any) 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "isolated").write_text(f"{isolated}\n")
     (folder / "nohz_full").write_text(f"{tickless}\n")
-    found = jitter.item(KernelFS(str(root)), "chat", "4-5", {"noise": {**QUIET, **seen}})
+    found = jitter.build_jitter_item(KernelFS(str(root)), "chat", "4-5", {"noise": {**QUIET, **seen}})
     assert (found.name, found.title) == ("jitter/chat", "jitter of chat")
     return found.verdict, found.sentence
 
@@ -85,5 +85,5 @@ def test_what_was_not_seen_is_unknown_only_where_it_matters(tmp_path: Path) -> N
         item(tmp_path, isolated=isolated)
         fs = KernelFS(str(tmp_path))
         for proof, why in (("it does not serve.", "it does not serve."), ({"noise": None}, "no thread computed")):
-            found = jitter.item(fs, "chat", "4-5", proof)
+            found = jitter.build_jitter_item(fs, "chat", "4-5", proof)
             assert found.verdict == verdict and found.sentence.startswith(f"Not known: {why}")

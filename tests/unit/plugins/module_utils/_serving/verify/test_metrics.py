@@ -44,7 +44,7 @@ class Told(Instances):
         say(request, 200, "".join(f"data: {json.dumps(event)}\n\n" for event in events(1)).encode())
 
     def told(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        found = metrics.families(Host(self.service.tree.fs))
+        found = metrics.read_metric_samples(Host(self.service.tree.fs))
         assert render_metrics(found, metrics.HELP).count("# HELP") == len(found)
         return {name: [(dict(labels), value) for labels, value in samples] for name, samples in found.items()}
 
@@ -75,7 +75,7 @@ def test_what_a_host_tells_of_an_instance(here: Told) -> None:
         ("anonymous", "0"): "false",
         ("anonymous", "1"): "true",
     }
-    ((labels, seconds),) = found[metrics.FIRST]
+    ((labels, seconds),) = found[metrics.FIRST_TOKEN]
     assert labels == chat and 0 < seconds < 20
     (asked,) = here.asked
     assert (asked["n_predict"], asked["cache_prompt"], asked["stream"]) == (1, False, True)
@@ -83,32 +83,32 @@ def test_what_a_host_tells_of_an_instance(here: Told) -> None:
 
 def test_what_the_last_benchmark_said(here: Told) -> None:
     here.service.tree.put(
-        metrics.MEASURED, json.dumps({"chat": {"prose": 0.62, "code_edit": 0.4}, "gone": {"prose": 1}})
+        metrics.BENCHMARK_SHARES, json.dumps({"chat": {"prose": 0.62, "code_edit": 0.4}, "gone": {"prose": 1}})
     )
     assert here.told()[metrics.CEILING] == [
         ({"service": "chat", "kind": "code_edit"}, 0.4),
         ({"service": "chat", "kind": "prose"}, 0.62),
     ]
     for nonsense in ("no JSON", "[]", '{"chat": 1}'):
-        here.service.tree.put(metrics.MEASURED, nonsense)
+        here.service.tree.put(metrics.BENCHMARK_SHARES, nonsense)
         assert metrics.CEILING not in here.told()
 
 
 def test_one_that_works_is_not_asked(here: Told) -> None:
     here.busy = 1
-    assert metrics.FIRST not in here.told() and here.asked == []
+    assert metrics.FIRST_TOKEN not in here.told() and here.asked == []
 
 
 def test_one_that_makes_no_text_is_not_asked(here: Told) -> None:
     here.planned(task="embedding")
-    assert metrics.FIRST not in here.told() and here.asked == []
+    assert metrics.FIRST_TOKEN not in here.told() and here.asked == []
 
 
 def test_one_that_does_not_answer_has_no_time(here: Told) -> None:
     here.url = "http://127.0.0.1:1"
     here.planned()
     found = here.told()
-    assert metrics.FIRST not in found and found[metrics.SWITCHES]
+    assert metrics.FIRST_TOKEN not in found and found[metrics.SWITCHES]
 
 
 def test_where_no_thread_is_bound_all_of_them_count(here: Told) -> None:

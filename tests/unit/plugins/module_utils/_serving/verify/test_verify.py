@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import keys
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import SECTION
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
     MAIN,
@@ -59,13 +59,13 @@ UNTOLD = {"drafts": None, "drafted": None, "accepted": None}
     ],
 )
 def test_whether_it_speculates(seen: dict[str, Any], verdict: str, words: str) -> None:
-    item = verify.speculation("chat", plan(), trial(**seen))
+    item = verify.build_speculation_item("chat", plan(), trial(**seen))
     assert (item.name, item.verdict) == ("speculation/chat", verdict)
     assert re.search(words, item.sentence), item.sentence
 
 
 def test_who_was_not_told_to_speculate_is_not_asked() -> None:
-    assert verify.speculation("chat", plan(speculation=[]), trial()).verdict == "unasked"
+    assert verify.build_speculation_item("chat", plan(speculation=[]), trial()).verdict == "unasked"
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_who_was_not_told_to_speculate_is_not_asked() -> None:
     [
         ({}, "ok", "12.5 tokens per second, with 64 of a text that repeats itself."),
         (
-            {"whole": False, "tokens": 3},
+            {"is_complete": False, "tokens": 3},
             "ok",
             "12.5 tokens per second, with 3 of a text that repeats itself, cut off after 60 s.",
         ),
@@ -82,7 +82,7 @@ def test_who_was_not_told_to_speculate_is_not_asked() -> None:
     ],
 )
 def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) -> None:
-    item = verify.speed("chat", trial(**seen))
+    item = verify.build_speed_item("chat", trial(**seen))
     assert (item.verdict, item.sentence, item.found) == (verdict, sentence, "12.5" if verdict == "ok" else None)
 
 
@@ -107,7 +107,7 @@ def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) ->
 )
 def test_the_worst_verdict_counts(verdicts: dict[str, str], verdict: str, sentence: str) -> None:
     rows = [{"name": name, "verdict": word, "sentence": f"{name} is {word}."} for name, word in verdicts.items()]
-    item = verify.placement("chat", {"verdicts": rows}, "llama-chat.service")
+    item = verify.build_placement_item("chat", {"verdicts": rows}, "llama-chat.service")
     assert (item.name, item.verdict, item.sentence) == ("placement/chat", verdict, sentence)
 
 
@@ -181,7 +181,7 @@ def test_weights_that_are_not_mapped_lie_in_anonymous_memory(here: Instances) ->
 
 
 def test_a_busy_server_is_seen_at_work_all_the_same(here: Instances) -> None:
-    here.trial = trial(tokens=0, rate=None, others=2, reason="busy: 2 requests were in progress.", **UNTOLD)
+    here.trial = trial(tokens=0, rate=None, other_requests=2, reason="busy: 2 requests were in progress.", **UNTOLD)
     here.planned()
     here.service.in_window = [lambda: here.service.thread(100, "0-3", 0, worked=2)]
     items, dummy = here.check()
@@ -301,7 +301,7 @@ def test_a_program_or_a_model_that_was_replaced_is_wrong(here: Instances, tmp_pa
 
 def test_units_of_others_are_passed_over_and_torn_ones_are_not(here: Instances) -> None:
     here.unit("llama-other.service", "[Service]\nExecStart=/bin/true\n")
-    here.unit("llama-torn.service", f"{INSTANCE_HEAD}\n{SECTION}{{")
+    here.unit("llama-torn.service", f"{INSTANCE_HEAD}\n{PLAN_MARK}{{")
     here.unit("llama-torn-rpc.service", INSTANCE_HEAD)
     here.unit("ollama.service", INSTANCE_HEAD)
     items, facts = here.check()

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the BMC claims of BIOS settings, compared with what the kernel shows, in one table.
+"""BIOS settings as the BMC claims them and as the kernel shows them, in one table.
 
-Where the kernel shows a setting, it decides, and a BMC that claims another value is wrong. Where the kernel shows
-nothing, the value of the BMC stays a claim.
+Where the kernel shows a setting, the kernel decides, and a BMC that claims another value is wrong. Where the kernel
+does not show the setting, the value of the BMC stays a claim.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: Options of epyc_bmc_bios whose setting has another name here, and values that are translated, by setting.
+#: Option of epyc_bmc_bios -> the name of its setting in this package, where they differ.
 OPTION_TO_SETTING = {"df_c_states": "df_cstates"}
+#: Setting -> value of the option of epyc_bmc_bios -> value of the setting in this package, where they differ.
 VALUE_TRANSLATIONS = {"memory_encryption": {"on": "tsme"}}
 TABLE_HEAD = ("setting", "wanted", "BMC active", "BMC pending", "kernel", "verdict")
 
@@ -54,7 +55,7 @@ def parse_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
 
 
 def judge_with_claims(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[Item]:
-    """Return the items with verdicts that regard the claims, and one more item for each claim without an item."""
+    """Return the items with new verdicts in view of the claims, and a further item for each claim without an item."""
     known = {item.name for item in items}
     more = [
         Item(claim.name, claim.title, UNKNOWN, f"It should be {claim.wanted}; no kernel file shows it.", claim.wanted)
@@ -69,11 +70,8 @@ def _judge_item(item: Item, claim: Claim) -> Item:
     if item.expected is None or verdict == PENDING:
         pass
     elif item.found == item.expected:
-        claim_message = (
-            f"{claim_message} The kernel has it all the same."
-            if claim.active not in (item.expected, None)
-            else claim_message
-        )
+        if claim.active not in (item.expected, None):
+            claim_message = f"{claim_message} The kernel has it all the same."
     elif claim.pending == item.expected:
         verdict = PENDING
     elif claim.active is None:
@@ -82,8 +80,8 @@ def _judge_item(item: Item, claim: Claim) -> Item:
         verdict = CLAIMED if claim.active == item.expected else WRONG
     elif claim.active == item.expected:
         claim_message = (
-            f"The BMC says {claim.active}, and the kernel shows {item.found}: the firmware tells what it did not do. "
-            "Switch the machine off and on; some need another setting changed with it."
+            f"The BMC says {claim.active}, and the kernel shows {item.found}: the firmware reports a value that it has "
+            "not applied. Switch the machine off and on; some machines need another setting changed with this one."
         )
     return Item(item.name, item.title, verdict, f"{item.sentence} {claim_message}", item.expected, item.found)
 
@@ -106,7 +104,7 @@ def build_rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[
 
 
 def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a table for people of the rows that are expected or that the BMC has a value of."""
+    """Return a table for people of the rows with an expected value or a value of the BMC."""
     verdict_words = {PENDING: "waits for a reboot", OK: OK}
     lines = [TABLE_HEAD] + [
         (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .setting import KernelView, Reading
 
 CPUS = "/sys/devices/system/cpu"
-#: The only idle driver that has the states of the firmware.
+#: The only idle driver that uses the idle states of the firmware.
 DRIVER = "acpi_idle"
 #: Boot parameters that hide states of the firmware.
 LIMITING_PARAMETERS = ("processor.max_cstate=", "processor.nocst", "cpuidle.off=", "idle=")

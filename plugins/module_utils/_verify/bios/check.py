@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compare what the kernel shows of each BIOS setting with what is expected of it.
+"""Compare the value that the kernel shows of each BIOS setting with the expected value.
 
-An expected setting that the kernel does not show is "unknown", and the sentence says where in the BIOS it is.
+An expected setting that the kernel does not show is "unknown". Its sentence says where in the BIOS the setting is.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def check_bios_settings(
     later_values: Mapping[str, str] | None = None,
     only: Collection[str] = tuple(SETTINGS),
 ) -> list[Item]:
-    """Return an item for each setting that is in ``only``; ``expected`` has the expected values by setting.
+    """Return an item for each setting in ``only``; ``expected`` maps settings to expected values.
 
-    ``later_values`` has values that a later task of the same run sets in the kernel in place of the BIOS.
+    ``later_values`` maps settings to values that a later task of the same run sets in the kernel in place of the BIOS.
     """
     vendor, later = detect_vendor(view), later_values or {}
     return [
@@ -53,7 +53,7 @@ def expected_values(options: Mapping[str, object]) -> dict[str, str]:
 
 
 def detect_vendor(view: KernelView) -> str:
-    """Return the vendor of this machine, "" for one that has AMI's setup."""
+    """Return the vendor of this machine, "" for a machine with AMI's setup."""
     text = view.fs.read_if_present("/sys/class/dmi/id/sys_vendor") or ""
     return next((name for word, name in VENDORS.items() if word.lower() in text.lower()), "")
 
@@ -83,14 +83,14 @@ def _cost_message(setting: Setting, found: str) -> str:
 
 
 def _location_message(setting: Setting, vendor: str) -> str:
-    """Return a sentence that says where in the BIOS a setting is changed, with the vendor's names of its attributes."""
+    """Return a sentence on where in the BIOS a setting is changed, with the vendor's names of its attributes."""
     if setting.remedy:
         return setting.remedy
+    if not vendor:
+        return f"In the BIOS it is usually under AMD CBS, {setting.menu}."
     *names, last = setting.attribute_names.get(vendor, "").split(" ")
     if names:
         return f"In the BIOS of this {vendor} these are the attributes {', '.join(names)} and {last}."
     if last:
         return f"In the BIOS of this {vendor} it is the attribute {last}."
-    if vendor:
-        return f"In the BIOS of this {vendor} we know no attribute for it; AMI's setup has it under {setting.menu}."
-    return f"In the BIOS it is usually under AMD CBS, {setting.menu}."
+    return f"In the BIOS of this {vendor} we know no attribute for it; AMI's setup has it under {setting.menu}."

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 CPUS = "/sys/devices/system/cpu"
 ALL = "all"
-#: Boot parameters that hide CPUs. CPUs beyond maxcpus are not hidden but only offline.
+#: Boot parameters that hide CPUs. The parameter maxcpus hides none: CPUs beyond its number are offline.
 LIMITING_PARAMETERS = ("nr_cpus=", "possible_cpus=")
 
 
 def read_cores(view: KernelView) -> Reading:
-    """Return whether as many cores are present as the name of the CPU says, and so all of its CCDs."""
+    """Return "all" if as many cores are present as the name of the CPU says, else a text such as "88 of 96"."""
     top = view.top
     named = re.search(r"\b(\d+)-Core\b", top.model)
     if not named:
@@ -29,7 +29,7 @@ def read_cores(view: KernelView) -> Reading:
     if word := view.find_boot_parameter(*LIMITING_PARAMETERS):
         return None, f"the kernel was started with {word}"
     if sum(len(core) for core in top.present_cores) != len(top.online) + len(top.offline):
-        return None, "which core a CPU that is offline belongs to cannot be told"
+        return None, "CPUs are offline, and the kernel does not show their cores"
     present, promised = len(top.present_cores), int(named.group(1)) * len(top.sockets)
     how = f"{present} of {promised} cores, on {len(top.ccds)} CCDs with {len(top.domains)} L3 domains"
     return ALL if present == promised else f"{present} of {promised}", how

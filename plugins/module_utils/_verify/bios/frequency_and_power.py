@@ -29,9 +29,9 @@ def read_boost(view: KernelView) -> Reading:
     value = view.fs.read_if_present(path)
     if value is None:
         return None, f"there is no {path}, and the CPU flag cpb only says that boost is possible"
-    return (ON if value == "1" else OFF), f"{path} is {value}" + (
-        "" if value == "1" else ", which a program may have set"
-    )
+    if value == "1":
+        return ON, f"{path} is 1"
+    return OFF, f"{path} is {value}, which a program may have set"
 
 
 def read_cppc(view: KernelView) -> Reading:

@@ -4,9 +4,9 @@
 
 """The IOMMU, and the encryption of memory.
 
+The Linux kernel removes the CPU flag sme where the BIOS does not allow SME (arch/x86/kernel/cpu/amd.c).
 Source: Documentation/ABI/testing/sysfs-class-iommu and sysfs-driver-ccp, and Documentation/arch/x86
-(amd-memory-encryption.rst) of the Linux kernel, which removes the flag sme where the BIOS does not allow SME
-(arch/x86/kernel/cpu/amd.c).
+(amd-memory-encryption.rst) of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -36,21 +36,17 @@ def read_iommu(view: KernelView) -> Reading:
 
 
 def read_memory_encryption(view: KernelView) -> Reading:
-    """Return which encryption of memory is active: "tsme" of the BIOS alone, "sme" of the kernel, or "off"."""
+    """Return the active encryption of memory: "tsme" by the BIOS alone, "sme" by the kernel, or "off"."""
     fs, flags = view.fs, view.top.flags
     files = [f"{SECURITY_PROCESSORS}/{name}/tsme_status" for name in fs.list_names(SECURITY_PROCESSORS)]
-    statuses = {
-        path: value for path, value in ((path, fs.read_if_present(path)) for path in files) if value is not None
-    }
+    statuses = {path: value for path in files for value in [fs.read_if_present(path)] if value is not None}
     for path, value in statuses.items():
         if value == "1":
             return TSME, f"{path} is 1"
-    allowed = [flag for flag in ("sme", "sev", "sev_es", "sev_snp") if flag in flags]
-    flags_message = (
-        f"flags {', '.join(allowed)}" if allowed else "no flag sme, so the BIOS does not allow the kernel to use it"
-    )
+    allowed = ", ".join(flag for flag in ("sme", "sev", "sev_es", "sev_snp") if flag in flags)
+    flags_message = f"flags {allowed}" if allowed else "no flag sme, so the BIOS does not allow the kernel to use SME"
     if "sme" in flags and view.find_boot_parameter("mem_encrypt=on"):
         return SME, f"the kernel was started with mem_encrypt=on; {flags_message}"
     if not statuses:
-        return None, f"no device of {SECURITY_PROCESSORS} has tsme_status, which tells of TSME; of SME: {flags_message}"
+        return None, f"no device of {SECURITY_PROCESSORS} has tsme_status, which shows TSME; of SME: {flags_message}"
     return OFF, f"{next(iter(statuses))} is 0; {flags_message}"

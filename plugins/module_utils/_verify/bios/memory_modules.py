@@ -4,8 +4,8 @@
 
 """Memory modules: channels without a module, modules slower than they could be, and modules of different sizes.
 
-The firmware names slots, not channels. On many boards the name of a slot has the channel in it; where it has not, the
-number of modules still shows that there are too few.
+The firmware names slots, not channels. On many boards the name of a slot contains its channel. Elsewhere only the
+number of modules can show that channels are empty.
 Source: DMTF DSP0134 for the fields; the names from dumps of servers of each vendor.
 """
 
@@ -34,26 +34,27 @@ CHANNELS = (
     (25, 0xA0, 0xAF, 12, 4800),
     (26, 0x00, 0x1F, 12, 6000),
 )
-#: EPYC 8004 has family and model of the EPYC 9004 and half of its channels: first digit of the SKU, and channels.
+#: First digit of the SKU, and channels, of the EPYC 8004: it has the family and model of the EPYC 9004 and half of its
+#: channels.
 SMALL_SOCKET = ("8", 6)
-#: Patterns of the channel of a slot: in the name of its bank (P0_Node0_Channel0_Dimm0, P0 CHANNEL A), or in its own
-#: name (DIMM_P0_A0, P1-DIMMA1, DIMMA1).
+#: Patterns of the channel in the bank name of a slot (P0_Node0_Channel0_Dimm0, P0 CHANNEL A), and in the name of a slot
+#: (DIMM_P0_A0, P1-DIMMA1, DIMMA1).
 BY_BANK = re.compile(r"(.*CHANNEL[ _]?[0-9A-Z]+)", re.IGNORECASE)
 BY_NAME = re.compile(r"(.*DIMM_?(?:P\d_)?[A-Z])\d", re.IGNORECASE)
-#: Names of Dell: a letter for the socket and a number that counts through the channels once or twice.
+#: Slot names of Dell: a letter for the socket, and a number that counts the channels of the socket once or twice.
 BY_NUMBER = re.compile(r"([A-H])(\d+)")
 SHARE_WORDS = {12: "a twelfth", 8: "an eighth", 6: "a sixth"}
 #: The largest number of slots on one channel.
 MAX_SLOTS_PER_CHANNEL = 2
-#: The number of slots that a sentence names.
+#: The largest number of empty slots that a sentence names.
 MAX_NAMED = 4
 
 
 def read_memory_channels(view: KernelView) -> Reading:
-    """Return whether each memory channel has a module."""
+    """Return "all" if each memory channel has a module, else a text such as "11 of 12"."""
     limits = _find_memory_limits(view.top)
     if limits is None or view.memory_slots.missing_reason:
-        return None, view.memory_slots.missing_reason or "how many memory channels this CPU has is not in our table"
+        return None, view.memory_slots.missing_reason or "the number of memory channels of this CPU is not in our table"
     per_socket, total = limits[0], limits[0] * len(view.top.sockets)
     slots, modules = view.memory_slots.slots, view.memory_slots.filled_slots
     names = _find_slot_channels(slots, per_socket, len(view.top.sockets))
@@ -61,34 +62,32 @@ def read_memory_channels(view: KernelView) -> Reading:
         used = {name for name, slot in zip(names, slots) if slot.has_module}
         empty = [slot.name or slot.bank for name, slot in zip(names, slots) if name not in used]
         filled = len(used)
-    elif len(modules) >= total and len(modules) < len(slots):
-        how = f"{len(modules)} modules in {len(slots)} slots, whose names do not say which of the {total} channels"
-        return None, how
+    elif total <= len(modules) < len(slots):
+        return None, f"{len(modules)} modules in {len(slots)} slots, whose names do not say which of {total} channels"
     else:
         empty = [slot.name or slot.bank for slot in slots if not slot.has_module]
         filled = min(len(modules), total)
     slowest = min((slot.configured or slot.rated for slot in modules), default=0) or limits[1]
     if filled == total:
-        return (
-            ALL,
-            f"{len(modules)} modules on {total} channels: {_format_bandwidth(total, slowest)} GB/s at {slowest} MT/s",
-        )
+        bandwidth = _format_bandwidth(total, slowest)
+        return ALL, f"{len(modules)} modules on {total} channels: {bandwidth} GB/s at {slowest} MT/s"
     how = (
         f"no module on {'' if names else 'at least '}{total - filled} of {total} channels, each of which is "
         f"{SHARE_WORDS[per_socket]} of the bandwidth of its socket: {_format_bandwidth(filled, slowest)} of "
         f"{_format_bandwidth(total, slowest)} GB/s are left at {slowest} MT/s"
     )
-    return f"{filled} of {total}", how + (f"; empty slots: {_format_slot_names(empty)}" if empty else "")
+    more = f" and {len(empty) - MAX_NAMED} more" if len(empty) > MAX_NAMED else ""
+    return f"{filled} of {total}", how + (f"; empty slots: {', '.join(empty[:MAX_NAMED])}{more}" if empty else "")
 
 
 def read_memory_speed(view: KernelView) -> Reading:
-    """Return whether all modules run as fast as they and the CPU can."""
+    """Return "rated" if all modules run at the highest speed of module and CPU, else the lowest speed in MT/s."""
     limits = _find_memory_limits(view.top)
     if limits is None or view.memory_slots.missing_reason:
-        return None, view.memory_slots.missing_reason or "how fast this CPU's memory may be is not in our table"
+        return None, view.memory_slots.missing_reason or "the highest memory speed of this CPU is not in our table"
     modules = view.memory_slots.filled_slots
     if not all(slot.configured and slot.rated for slot in modules):
-        return None, "the firmware does not tell the speed of every module"
+        return None, "the firmware does not give the speed of every module"
     slowest = min(modules, key=lambda slot: slot.configured / min(slot.rated, limits[1]))
     best = min(slowest.rated, limits[1])
     how = f"modules for {slowest.rated} MT/s run at {slowest.configured} MT/s, and the CPU takes {limits[1]} MT/s"
@@ -99,12 +98,12 @@ def read_memory_speed(view: KernelView) -> Reading:
 
 
 def read_module_sizes(view: KernelView) -> Reading:
-    """Return whether all modules have the same size."""
+    """Return "equal" if all modules have the same size, else "mixed"."""
     if view.memory_slots.missing_reason:
         return None, view.memory_slots.missing_reason
     modules = view.memory_slots.filled_slots
     if any(slot.mib is None for slot in modules):
-        return None, "the firmware does not tell the size of every module"
+        return None, "the firmware does not give the size of every module"
     count: dict[int, int] = {}
     for slot in modules:
         count[slot.mib or 0] = count.get(slot.mib or 0, 0) + 1
@@ -122,7 +121,7 @@ def _find_memory_limits(top: Topology) -> tuple[int, int] | None:
 
 
 def _find_slot_channels(slots: Sequence[Slot], per_socket: int, sockets: int) -> list[str]:
-    """Return the channel of each slot, nothing where the names do not have it."""
+    """Return the channel of each slot; empty where the names of the slots do not contain their channels."""
     for pattern, texts in ((BY_BANK, [slot.bank for slot in slots]), (BY_NAME, [slot.name for slot in slots])):
         matches = [pattern.match(text) for text in texts]
         names = [match.group(1) for match in matches if match]
@@ -136,10 +135,10 @@ def _find_slot_channels(slots: Sequence[Slot], per_socket: int, sockets: int) ->
 
 
 def _can_be_channels(name_count: int, slot_count: int, per_socket: int, sockets: int) -> bool:
-    """Return whether that many names can be those of channels: enough for the slots, and not more than there are.
+    """Return whether a number of different names fits the channels of a board: enough for the slots, and not too many.
 
-    A board may have fewer channels than its CPU. With two sockets, fewer names may also be names that both sockets use,
-    so there has to be one for each channel.
+    A board may have fewer channels than its CPU. With two sockets, too few names could also mean that both sockets use
+    the same names, so on such boards each channel must have its own name.
     """
     return slot_count <= name_count * MAX_SLOTS_PER_CHANNEL and (
         name_count <= per_socket if sockets == 1 else name_count == per_socket * sockets
@@ -147,10 +146,5 @@ def _can_be_channels(name_count: int, slot_count: int, per_socket: int, sockets:
 
 
 def _format_bandwidth(channel_count: int, mts: int) -> str:
-    """Return the bandwidth of so many channels of 8 bytes in GB/s."""
+    """Return the bandwidth in GB/s of a number of channels, each of 8 bytes."""
     return f"{channel_count * mts * 8 / 1000:.1f}"
-
-
-def _format_slot_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(names[:MAX_NAMED]) + more

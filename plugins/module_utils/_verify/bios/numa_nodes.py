@@ -12,12 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .setting import KernelView, Reading
 
-#: How many nodes the BIOS can make of a socket; NPS0 makes one node of two sockets.
+#: The numbers of nodes that the BIOS can make of a socket; NPS0 makes a single node of two sockets.
 NPS = (1, 2, 4)
 
 
 def read_nps(view: KernelView) -> Reading:
-    """Return the number of NUMA nodes per socket, as NPS1."""
+    """Return the number of NUMA nodes per socket, such as "NPS1"."""
     top = view.top
     if word := view.find_boot_parameter("numa=off", "numa=fake"):
         return None, f"the kernel was started with {word}"

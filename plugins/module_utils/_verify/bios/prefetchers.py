@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The prefetchers as the firmware has set them, whatever was written to their register since.
+"""The prefetchers as the firmware has set them at boot, in the bits of their register.
 
-Where this collection has changed a bit, its original is in the ledger and counts.
+For a bit that this collection has changed, the original in the ledger counts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_prefetchers(view: KernelView) -> Reading:
     try:
         originals = view.ledger.load_originals() if view.ledger else {}
     except TuningError as error:
-        return None, f"what the register held before it was written is lost: {error}"
+        return None, f"the original value of the register is lost: {error}"
     dummy, bits = NAMED["prefetch_control"]
     states, touched = set(), False
     for cpu in [domain.cpus[0] for domain in top.l3] or top.online[:1]:
@@ -44,7 +44,7 @@ def read_prefetchers(view: KernelView) -> Reading:
             if (original or str(word >> bit & 1)) == "1":
                 off.append(name)
         states.add(tuple(off))
-    source = f"register {PREFETCH_CONTROL:#x}" + (", with what it held before this collection wrote it" * touched)
+    source = f"register {PREFETCH_CONTROL:#x}" + (", with its values from before this collection wrote it" * touched)
     if len(states) > 1:
         return "mixed", f"{source} differs between L3 domains"
     (off_everywhere,) = states

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._knobs.protocol.ledger import Ledger
 
-    #: The value in force, None where the kernel does not show it, and the source of the value or why it is not known.
+    #: The value in force with its source, or None with the reason why the value is unknown.
     Reading = tuple[Optional[str], str]
 
 ON, OFF = "on", "off"
 
 
 class KernelView:
-    """What BIOS settings are read from: kernel files, topology, and a ledger with the originals of registers."""
+    """The sources of BIOS settings: kernel files, topology, and a ledger with the originals of registers."""
 
     def __init__(self, fs: KernelFS, top: Topology, ledger: Ledger | None = None) -> None:
         self.fs = fs
@@ -35,26 +35,24 @@ class KernelView:
 
     @property
     def memory_slots(self) -> smbios.MemorySlots:
-        """The slots for memory modules, read once."""
+        """The slots for memory modules, read at the first use."""
         if self._memory_slots is None:
             self._memory_slots = smbios.read_memory_slots(self.fs)
         return self._memory_slots
 
     def find_boot_parameter(self, *prefixes: str) -> str:
-        """Return the first boot parameter that begins with one of the prefixes, an empty text where there is none."""
+        """Return the first boot parameter that begins with one of the prefixes; "" where no parameter does."""
         words = cmdline.split_words(self.fs.read("/proc/cmdline"))
         return next((word for word in words if word.startswith(prefixes)), "")
 
 
 class Setting:
-    """One BIOS setting: how to read it, what a wrong value costs, and where it is changed.
+    """A BIOS setting: the function that reads its value, the cost of a wrong value, and its place in the setup.
 
-    ``costs`` maps a wrong value to what it costs; "" stands for any other value. ``menu`` is the place in AMI's setup,
-    ``attribute_names`` has the attributes by vendor, with spaces between them. ``remedy`` replaces both for what no
-    BIOS setting can mend. ``value_format`` formats the value of an option that is no switch.
+    ``costs`` maps a wrong value to a sentence on its cost; "" stands for any other value. ``menu`` is the place in
+    AMI's setup, ``attribute_names`` has the attributes by vendor, separated by spaces. ``remedy`` replaces both for a
+    fault that no BIOS setting can mend. ``value_format`` formats the value of an option that is no switch.
     """
-
-    __slots__ = ("attribute_names", "costs", "menu", "read", "remedy", "title", "value_format")
 
     def __init__(
         self,

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of BIOS settings: how each is read, what a wrong value costs, and where it is changed.
+"""The table of BIOS settings: the function that reads a setting, the cost of a wrong value, and its place in the setup.
 
-Attribute names are those of the vendors' Redfish services, without the suffixes that Supermicro's change with the
-board; the menus are those of AMI's setup, which most other boards have.
-Source: the attribute names from dumps of each vendor's servers; each file of this package names those of what it reads.
+Attribute names are those of the vendors' Redfish services, for Supermicro without the suffix that differs by board.
+Menus are those of AMI's setup, which most other boards have.
+Source: dumps of servers of each vendor for the attribute names.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SETTINGS = {
         "NUMA nodes per socket",
         numa_nodes.read_nps,
         {
-            "": "With too few nodes no thread can be kept on the memory channels next to it; with too many, a process "
-            "that is bound to one has only its share of the bandwidth."
+            "": "With too few nodes no thread can be kept on the memory channels next to it; with too many nodes, a "
+            "process that is bound to a node has only its share of the bandwidth."
         },
         "DF Common Options, NUMA nodes per socket",
         {
@@ -52,8 +52,8 @@ SETTINGS = {
         "cores",
         cores.read_cores,
         {
-            "": "A core that is off takes its share of the computing with it, and a CCD that is off its L3 and its "
-            "link to the memory as well."
+            "": "Every core that is off lowers the speed of computing; a CCD that is off also takes away its L3 and "
+            "its link to the memory."
         },
         "CPU Common Options, CCD control and core control",
         {
@@ -78,32 +78,29 @@ SETTINGS = {
         "memory channels",
         memory_modules.read_memory_channels,
         {
-            "": "Tokens per second fall with the bandwidth, and the memory controller cannot interleave evenly over "
-            "some numbers of channels, which costs more."
+            "": "Tokens per second fall with the bandwidth. The memory controller cannot interleave evenly over some "
+            "numbers of channels, which costs further bandwidth."
         },
-        remedy="No BIOS setting mends it: put a module into each empty slot, or have one that was not found replaced.",
+        remedy="No BIOS setting mends it: put a module into each empty slot, or replace a module that was not found.",
     ),
     "memory_speed": Setting(
         "memory speed",
         memory_modules.read_memory_speed,
-        {
-            "": "Bandwidth, and tokens per second with it, fall as the speed does. Two modules on a channel may be the "
-            "reason too."
-        },
+        {"": "Bandwidth and tokens per second fall with the speed. Two modules on a channel may be the reason too."},
         "UMC Common Options, memory target speed",
         {"Dell": "MemFrequency", "HPE": "MaxMemBusFreqMHz", "Lenovo": "Memory_MemorySpeed"},
     ),
     "memory_sizes": Setting(
         "sizes of memory modules",
         memory_modules.read_module_sizes,
-        {"": "What the larger modules have more lies on fewer channels, and is slower than the rest of the memory."},
+        {"": "Memory that only the larger modules have lies on fewer channels, and is slower than the other memory."},
         remedy="No BIOS setting mends it: use modules of one size.",
     ),
     "memory_encryption": Setting(
         "memory encryption",
         iommu_and_encryption.read_memory_encryption,
         {
-            OFF: "What is in memory can then be read from the modules.",
+            OFF: "The contents of memory can then be read from the modules.",
             "": "Every access to memory then passes through the encryption, which adds to its latency.",
         },
         "UMC Common Options, DDR Security, TSME",
@@ -180,8 +177,8 @@ SETTINGS = {
         "determinism",
         read_nothing,
         {
-            "": "Performance determinism holds every CPU of a SKU to the same speed, power determinism lets each one "
-            "use all the power it is allowed."
+            "": "Performance determinism holds every CPU of a SKU to the same speed, power determinism lets each CPU "
+            "use all its allowed power."
         },
         "NBIO Common Options, SMU Common Options, determinism control",
         {
@@ -195,8 +192,8 @@ SETTINGS = {
         "core C-states",
         c_states.read_c_states,
         {
-            ON: "A core that has nothing to do for a moment may sleep so deeply that it comes back late.",
-            "": "Idle cores then take power that the busy ones could use for boost.",
+            ON: "A core that is idle for a moment may sleep so deeply that it wakes up late.",
+            "": "Idle cores then take power that busy cores could use for boost.",
         },
         "CPU Common Options, global C-state control",
         {
@@ -209,7 +206,7 @@ SETTINGS = {
     "df_cstates": Setting(
         "DF C-states",
         read_nothing,
-        {"": "An idle data fabric goes to sleep where they are on, and the first accesses after that wait for it."},
+        {"": "With DF C-states, an idle data fabric goes to sleep, and the next accesses to memory wait for it."},
         "NBIO Common Options, SMU Common Options, DF C-states",
         {
             "Dell": "DfCState",

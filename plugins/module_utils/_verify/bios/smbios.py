@@ -22,21 +22,19 @@ if TYPE_CHECKING:
 
 TABLE_FILE = "/sys/firmware/dmi/tables/DMI"
 ARRAY, DEVICE, END = 16, 17, 127
-#: The use of an array that is memory of the system, not of a graphics card or flash.
+#: The value of the field for the use of an array: memory of the system, not of a graphics card or flash.
 SYSTEM_MEMORY = 3
-#: Values of the field for the size: the size is in another field; the size is unknown.
+#: Special values of the field for the size: the size is in the field for large sizes; the size is unknown.
 EXTENDED, UNKNOWN_SIZE = 0x7FFF, 0xFFFF
-#: The kernel returns one page of the file at a time; a larger table is not read to its end.
+#: The kernel returns a page of the file at a time. Of a table above the maximum, only the beginning is read.
 PAGE_BYTES, MAX_TABLE_BYTES = 4096, 1 << 20
 
 
 class Slot:
     """A slot for a memory module. ``mib`` is the size of the module, 0 in an empty slot, None for an unknown size.
 
-    ``rated`` is the highest speed of the module and ``configured`` the present one, in MT/s; 0 is unknown.
+    ``rated`` is the highest speed of the module and ``configured`` its present speed, in MT/s; 0 is unknown.
     """
-
-    __slots__ = ("bank", "configured", "mib", "name", "rated")
 
     def __init__(self, name: str, bank: str, mib: int | None, rated: int, configured: int) -> None:
         self.name = name
@@ -47,14 +45,12 @@ class Slot:
 
     @property
     def has_module(self) -> bool:
-        """Return whether there is a module in the slot."""
+        """Return whether the slot has a module."""
         return self.mib != 0
 
 
 class MemorySlots:
-    """All slots of a host; where none are known, ``missing_reason`` says why."""
-
-    __slots__ = ("missing_reason", "slots")
+    """All slots of a host; ``missing_reason`` says why no slots are known, and is "" otherwise."""
 
     def __init__(self, slots: list[Slot], missing_reason: str = "") -> None:
         self.slots = slots
@@ -89,7 +85,7 @@ def parse_memory_slots(data: bytes) -> list[Slot]:
             arrays[_parse_number(raw, 2, 2)] = _parse_number(raw, 5, 1)
         elif kind == DEVICE:
             devices.append((raw, texts))
-    # A slot of an array that is not described counts as memory of the system.
+    # Slots whose array has no description count as memory of the system.
     return [
         _parse_slot(raw, texts)
         for raw, texts in devices
@@ -123,14 +119,8 @@ def _read_table(fs: KernelFS) -> bytes:
 
 
 def _parse_slot(raw: bytes, texts: list[str]) -> Slot:
-    rated = _parse_speed(raw, 0x15, 0x54)
-    return Slot(
-        _parse_text(raw, 0x10, texts),
-        _parse_text(raw, 0x11, texts),
-        _parse_size_mib(raw),
-        rated,
-        _parse_speed(raw, 0x20, 0x58),
-    )
+    name, bank = _parse_text(raw, 0x10, texts), _parse_text(raw, 0x11, texts)
+    return Slot(name, bank, _parse_size_mib(raw), _parse_speed(raw, 0x15, 0x54), _parse_speed(raw, 0x20, 0x58))
 
 
 def _parse_size_mib(raw: bytes) -> int | None:
@@ -154,5 +144,5 @@ def _parse_text(raw: bytes, at: int, texts: list[str]) -> str:
 
 
 def _parse_number(raw: bytes, at: int, size: int) -> int:
-    """Return a field as a number, 0 where an older version of the structure does not have the field."""
+    """Return a field as a number, 0 for a field that an older version of the structure does not have."""
     return int.from_bytes(raw[at : at + size], "little")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Devices that VFIO passes to a guest or a program through the IOMMU, and that are lost without it.
+"""Devices that VFIO passes to a guest or a program, and that need the IOMMU.
 
 Source: Documentation/driver-api/vfio.rst and Documentation/ABI/testing/sysfs-kernel-iommu_groups of the Linux kernel.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 DRIVERS = "/sys/bus/pci/drivers"
-#: Has a node for each group of devices that a driver of VFIO has.
+#: The folder with a device node for each group of devices that a VFIO driver has.
 VFIO_NODES = "/dev/vfio"
 ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 def list_vfio_devices(fs: KernelFS) -> list[str]:
     """Return a text for each device of a VFIO driver, and for each group in use whose devices are not PCI devices.
 
-    Without an IOMMU the list is empty: devices of VFIO's mode without IOMMU lose nothing.
+    Without an IOMMU the list is empty, because VFIO devices that work without an IOMMU cannot lose it.
     """
     if not fs.list_names(IOMMUS):
         return []

@@ -51,7 +51,7 @@ def test_verdicts_of_both(verdict: str, expected: Word, found: Word, active: Wor
 
 def test_a_bmc_that_says_what_the_kernel_does_not_show_is_named_with_it() -> None:
     said = judged("wrong", "NPS4", "NPS1", "4").sentence
-    assert "The BMC says NPS4, and the kernel shows NPS1: the firmware tells what it did not do." in said
+    assert "The BMC says NPS4, and the kernel shows NPS1: the firmware reports a value that it" in said
 
 
 def test_what_waits_and_what_the_kernel_made_is_said() -> None:

@@ -69,9 +69,9 @@ def test_a_missing_module_costs_a_twelfth(tmp_path: Path) -> None:
     assert item.sentence == (
         "It is 11 of 12 (no module on 1 of 12 channels, each of which is a twelfth of the bandwidth of its socket: "
         "422.4 of 460.8 GB/s are left at 4800 MT/s; empty slots: DIMM_P0_L0) and should be all. Tokens per second fall "
-        "with the bandwidth, and the memory controller cannot interleave evenly over some numbers of channels, "
-        "which costs more. No BIOS setting mends it: put a module into each empty slot, or have one that was not found "
-        "replaced."
+        "with the bandwidth. The memory controller cannot interleave evenly over some numbers of channels, which costs "
+        "further bandwidth. No BIOS setting mends it: put a module into each empty slot, or replace a module that was "
+        "not found."
     )
 
 

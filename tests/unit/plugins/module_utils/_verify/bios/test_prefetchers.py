@@ -61,10 +61,10 @@ def test_what_was_written_since_does_not_count(registers_of: hosts.Host) -> None
     assert registers_of.fs.read_words("/dev/cpu/0/msr", [PREFETCH_CONTROL]) == [0b101111]
     item = judged(registers_of, prefetchers="on")["prefetchers"]
     assert item.verdict == "ok"
-    assert "with what it held before this collection wrote it" in item.sentence
+    assert "with its values from before this collection wrote it" in item.sentence
     for path in map(ledger_of(registers_of).store.file_path, FILES):
         Path(path).write_text("{")
-    assert "what the register held before it was written is lost" in judged(registers_of)["prefetchers"].sentence
+    assert "the original value of the register is lost" in judged(registers_of)["prefetchers"].sentence
 
 
 def test_a_register_that_cannot_be_read_is_unknown(host: hosts.Host) -> None:

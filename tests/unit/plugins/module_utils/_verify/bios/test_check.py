@@ -32,8 +32,9 @@ def test_a_wrong_setting_says_what_it_costs_and_where_to_change_it(host: hosts.H
     assert item.verdict == "wrong"
     assert item.sentence == (
         "It is NPS4 (4 NUMA nodes with CPUs, 1 socket, 16 L3 domains) and should be NPS1. With too few nodes no thread "
-        "can be kept on the memory channels next to it; with too many nodes, a process that is bound to a node has only "
-        "its share of the bandwidth. In the BIOS it is usually under AMD CBS, DF Common Options, NUMA nodes per socket."
+        "can be kept on the memory channels next to it; with too many nodes, a process that is bound to a node has "
+        "only its share of the bandwidth. In the BIOS it is usually under AMD CBS, DF Common Options, NUMA nodes per "
+        "socket."
     )
 
 

@@ -33,7 +33,7 @@ INVENTORY = {
     "all": {"vars": NOWHERE, "hosts": {"one": {}, "two": {}}, "children": {"epyc_gateway": {"hosts": {"two": {}}}}}
 }
 #: Looks whose ``changed`` a later task reads, as what would change.
-READ_LATER = {"Ask whether units will change", "Ask whether the worker will change"}
+READ_LATER = {"Plan the part of the host in an instance of vLLM", "Ask whether the worker will change"}
 
 #: Under which words plays and blocks have their tasks.
 INNER = ("pre_tasks", "tasks", "post_tasks", "block", "rescue", "always")

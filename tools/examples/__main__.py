@@ -6,9 +6,9 @@
 
     python -m tools.examples [PAGE ...]
 
-Reads the blocks of the documents and the EXAMPLES of the modules, or of the pages given. Tasks and plays go through the
-syntax check of one ansible-playbook, and their options through the specifications of the modules; variables
-through those of the roles; commands through the parsers of the programs. Prints what is wrong and ends with 1.
+Examples are the code blocks of the documents, or of the pages given, and the EXAMPLES of the modules. ansible-playbook
+checks the syntax of tasks and plays. Options of tasks are compared with the specifications of the modules, variables with
+those of the roles, and commands with the argument parsers of the programs. Wrong examples are printed; exit code 1.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_line
-from tools.examples.specs import PLUGINS, ROOT, Wrong, check_task, check_variables, read_source
+from tools.examples.specs import PLUGINS, ROOT, WrongExample, check_task, check_variables, read_source
 from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
-#: Languages of blocks. Of ini and text only names of metrics and of the environment are looked at; a test runs Python.
+#: Languages of code blocks. Blocks of ini and text are searched only for unknown metrics and environment variables;
+#: a test runs the blocks of Python.
 LANGUAGES = {"yaml", "bash", "ini", "text", "python"}
-#: Keys of files of Prometheus and Grafana, which have nothing of ours but names of metrics.
-OF_OTHERS = {"rule_files", "apiVersion", "route", "repair_token"}
+#: A key of each file of Prometheus, Alertmanager or Grafana; such a file has no variables of the collection.
+FOREIGN_KEYS = {"rule_files", "apiVersion", "route", "repair_token"}
 
 
 class Block(NamedTuple):
-    """A block of text to check, with its language and its place."""
+    """A code block to check: its file and line, its language and its text."""
 
-    where: str
+    place: str
     language: str
     text: str
 
 
-def blocks_of(page: Path) -> Iterator[Block]:
+def list_page_blocks(page: Path) -> Iterator[Block]:
     """Yield the code blocks of a page; an indented block has no language and cannot be checked."""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type in ("fence", "code_block"):
@@ -52,7 +53,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
             yield Block(f"{name}:{line}", token.info.strip(), token.content)
 
 
-def examples_of_modules() -> Iterator[Block]:
+def list_module_examples() -> Iterator[Block]:
     """Yield the EXAMPLES of every module."""
     for path in sorted(ROOT.glob("plugins/modules/*.py")):
         text = import_module(f"{PLUGINS}.modules.{path.stem}").EXAMPLES
@@ -60,38 +61,38 @@ def examples_of_modules() -> Iterator[Block]:
 
 
 def check_block(block: Block) -> tuple[str, str]:
-    """Check a block, and raise Wrong; return kind and text of what ansible-playbook has to check, too."""
+    """Check a block, or raise WrongExample; return kind and text of the file that ansible-playbook also has to check."""
     if block.language not in LANGUAGES:
-        raise Wrong(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
+        raise WrongExample(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
     check_names(block.text)
     if block.language == "bash":
         for line in block.text.replace("\\\n", " ").splitlines():
             check_line(line)
     if block.language == "python":
-        compile(block.text, block.where, "exec")
+        compile(block.text, block.place, "exec")
     if block.language != "yaml":
         return "", ""
     try:
         data = yaml.safe_load(block.text)
     except yaml.YAMLError as error:
-        raise Wrong(f"is no YAML: {error}") from None
+        raise WrongExample(f"is no YAML: {error}") from None
     if isinstance(data, list):
         play = "hosts" in data[0] or "ansible.builtin.import_playbook" in data[0]
-        plays = data if play else [{"name": block.where, "hosts": "localhost", "gather_facts": False, "tasks": data}]
-        for task in tasks_of(plays):
+        plays = data if play else [{"name": block.place, "hosts": "localhost", "gather_facts": False, "tasks": data}]
+        for task in list_tasks(plays):
             check_task(task)
         return "playbook", yaml.safe_dump(plays, sort_keys=False)
     if "all" in data:
         return "inventory", block.text
     if "images" in data:
         check_environment(data)
-    elif not OF_OTHERS & data.keys():
+    elif not FOREIGN_KEYS & data.keys():
         check_variables(data)
     return "", ""
 
 
 def check_names(text: str) -> None:
-    """Compare names of metrics and of variables of the environment with the sources."""
+    """Raise WrongExample for a metric or an environment variable that the sources of the collection do not have."""
     modules = (
         import_module(f"{PLUGINS}.module_utils.{name}")
         for name in ("_drift.metrics", "_drift.repair", "_serving.verify.metrics", "_verify.host_metrics")
@@ -102,15 +103,15 @@ def check_names(text: str) -> None:
     }
     for name in re.findall(r"\b(?:sovereign_epyc|SOVEREIGN_EPYC)_\w+", text):
         if name not in known and name != "sovereign_epyc_drift":
-            raise Wrong(f"there is nothing called {name}")
+            raise WrongExample(f"there is nothing called {name}")
 
 
-def tasks_of(plays: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the tasks of plays, those in blocks too."""
+def list_tasks(plays: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield all tasks of plays, also those inside of blocks."""
     for play in plays:
         for key in ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always"):
             yield from play.get(key, [])
-            yield from tasks_of(play.get(key, []))
+            yield from list_tasks(play.get(key, []))
         for role in play.get("roles", []):
             if isinstance(role, dict) and role.get("vars"):
                 check_variables(role["vars"])
@@ -124,11 +125,11 @@ def check_environment(data: Mapping[str, Any]) -> None:
     try:
         validate_schema(data)
     except DefinitionError as error:
-        raise Wrong(f"ansible-builder says: {error}") from None
+        raise WrongExample(f"ansible-builder says: {error}") from None
 
 
-def syntax_check(files: Mapping[str, Sequence[str]]) -> str:
-    """Run the syntax check of one ansible-playbook over all examples; return its output if it refuses one."""
+def check_syntax(files: Mapping[str, Sequence[str]]) -> str:
+    """Check the syntax of all examples in one run of ansible-playbook; return its output where it refuses an example."""
     inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
     command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
     done = run_command(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")
@@ -137,26 +138,26 @@ def syntax_check(files: Mapping[str, Sequence[str]]) -> str:
 
 def main(pages: Sequence[str]) -> int:
     paths = [Path(page) for page in pages] or sorted(path for pattern in PAGES for path in ROOT.glob(pattern))
-    blocks = [block for path in paths for block in blocks_of(path)]
+    blocks = [block for path in paths for block in list_page_blocks(path)]
     if not pages:
-        blocks += examples_of_modules()
-    found: list[str] = []
+        blocks += list_module_examples()
+    messages: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         files: dict[str, list[str]] = {}
         for block in blocks:
             try:
                 kind, text = check_block(block)
-            except Wrong as wrong:
-                found.append(f"{block.where}: {wrong}")
+            except WrongExample as wrong:
+                messages.append(f"{block.place}: {wrong}")
                 continue
             if kind:
-                path = Path(folder, re.sub(r"[/:]", "-", block.where) + ".yml")
+                path = Path(folder, re.sub(r"[/:]", "-", block.place) + ".yml")
                 path.write_text(text, encoding="utf-8")
                 files.setdefault(kind, []).append(str(path))
         if files.get("playbook"):
-            found += filter(None, [syntax_check(files)])
-    print("\n".join(found) or f"{len(blocks)} examples are right")
-    return bool(found)
+            messages += filter(None, [check_syntax(files)])
+    print("\n".join(messages) or f"{len(blocks)} examples are right")
+    return bool(messages)
 
 
 if __name__ == "__main__":

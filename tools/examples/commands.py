@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Commands of examples, checked by the parsers of the programs and against the files that they name."""
+"""Checks the commands of examples by the parsers of the programs, and that each file that a command names exists."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tools.examples.specs import OURS, PLUGINS, ROOT, Wrong, check_variables, read_source
+import yaml
+
+from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_variables, read_source
 
 #: Programs whose arguments are not checked.
 PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
-#: A copy of the example inventory that the pages have the reader make, and where a host keeps its clone.
+#: The inventory that the documents tell the reader to make, and the example inventory that it is a copy of.
 COPY = ("inventories/mine", "inventories/example")
-#: A file of variables that the pages ask the reader to write.
+#: The name of files of variables that the documents tell the reader to write.
 MINE = "mine.yml"
+#: The folder of the clone on a host that tunes itself.
 CLONE = "/srv/sovereign-epyc/"
 #: The command that puts the tools of `make setup` into PATH.
 ACTIVATE = ".venv/bin/activate"
 
 
 def check_line(line: str) -> None:
-    """Check the commands of a line of a shell."""
+    """Check each command of a line for a shell; commands are separated by ``&&``."""
     words: list[str] = []
     for word in [*shlex.split(line, comments=True), "&&"]:
         if word != "&&":
@@ -49,27 +52,27 @@ def check_command(words: Sequence[str]) -> None:
     if program == "tools/run.sh":
         return check_tool(arguments)
     if program not in PROGRAMS:
-        raise Wrong(f"'{program}' is a program that nobody checks; teach tools/examples/commands.py")
+        raise WrongExample(f"'{program}' is a program that nobody checks; teach tools/examples/commands.py")
     try:
         PROGRAMS[program](arguments)
     except SystemExit:
-        raise Wrong(f"{shlex.join(words)}: {program} does not take that") from None
+        raise WrongExample(f"{shlex.join(words)}: {program} does not take that") from None
 
 
 def check_tool(arguments: Sequence[str]) -> None:
     if not any(Path(folder, arguments[0]).is_file() for folder in os.environ["PATH"].split(os.pathsep)):
-        raise Wrong(f"there is no tool {arguments[0]}")
+        raise WrongExample(f"there is no tool {arguments[0]}")
     if arguments[0] in PROGRAMS:
         check_command(arguments)
 
 
 def check_activate(arguments: Sequence[str]) -> None:
     if list(arguments) != [ACTIVATE]:
-        raise Wrong(f"there is no file of the setup {shlex.join(arguments)}; {ACTIVATE} is one")
+        raise WrongExample(f"there is no file of the setup {shlex.join(arguments)}; {ACTIVATE} is one")
 
 
 def parse_ansible_options(program: str, arguments: Sequence[str]) -> Any:
-    """Return the options that a program of Ansible finds in its arguments."""
+    """Return the options as the argument parser of a program of Ansible parses them."""
     name = {"ansible": "adhoc"}.get(program, program.partition("-")[2])
     cli = getattr(import_module(f"ansible.cli.{name}"), {"adhoc": "AdHoc"}.get(name, name.capitalize()) + "CLI")
     parser = cli([program, *arguments])
@@ -80,23 +83,23 @@ def parse_ansible_options(program: str, arguments: Sequence[str]) -> Any:
 def check_ansible(arguments: Sequence[str]) -> None:
     module = parse_ansible_options("ansible", arguments).module_name
     if module.startswith(OURS) and not (ROOT / f"plugins/modules/{module[len(OURS) :]}.py").is_file():
-        raise Wrong(f"there is no module {module}")
+        raise WrongExample(f"there is no module {module}")
 
 
-def ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook") -> None:
+def check_ansible_playbook(arguments: Sequence[str], program: str = "ansible-playbook") -> None:
     options = parse_ansible_options(program, arguments)
     for book in options.args:
         path = f"playbooks/{book[len(OURS) :]}.yml" if book.startswith(OURS) else book
         if not (ROOT / path).is_file():
-            raise Wrong(f"there is no playbook {book}")
-        layers = re.search(r"epyc_site_layers: \[(.*)\]", read_source("playbooks/site.yml"))
-        strange = set(",".join(options.tags or []).split(",")) - {""} - set(layers[1].split(", ") if layers else [])
-        if strange and "site" in path:
-            raise Wrong(f"site.yml has no layer {', '.join(sorted(strange))}")
+            raise WrongExample(f"there is no playbook {book}")
+        layers = yaml.safe_load(read_source("playbooks/site.yml"))[0]["vars"]["epyc_site_layers"]
+        unknown = set(",".join(options.tags or []).split(",")) - {"", *layers}
+        if unknown and "site" in path:
+            raise WrongExample(f"site.yml has no layer {', '.join(sorted(unknown))}")
     for inventory in options.inventory or []:
-        # With a comma it is a list of hosts.
+        # An inventory with a comma is a list of hosts and no file.
         if "," not in inventory and not (ROOT / inventory.removeprefix(CLONE).replace(*COPY)).exists():
-            raise Wrong(f"there is no inventory {inventory}")
+            raise WrongExample(f"there is no inventory {inventory}")
     for text in options.extra_vars:
         if text.startswith("@"):
             if Path(text[1:]).name != MINE:
@@ -110,18 +113,18 @@ def check_make(arguments: Sequence[str]) -> None:
         name = word.partition("=")[0]
         pattern = rf"^{name} \??:?=" if "=" in word else rf"^{name}:"
         if not re.search(pattern, read_source("Makefile"), re.MULTILINE):
-            raise Wrong(f"the Makefile knows no {name}")
+            raise WrongExample(f"the Makefile knows no {name}")
 
 
-def sovereign_epyc(arguments: Sequence[str]) -> None:
+def check_host_tool(arguments: Sequence[str]) -> None:
     cli = import_module(f"{PLUGINS}.module_utils._cli")
     words = [word for word in arguments if word != "--json"]
     if words[:1] == ["bench"]:
         command_line = import_module(f"{PLUGINS}.module_utils._bench.command_line")
         try:
-            command_line._parser().parse_args(words[1:])
+            command_line._build_parser().parse_args(words[1:])
         except command_line.BadRequest as error:
-            raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}': {error}") from None
+            raise WrongExample(f"sovereign-epyc does not take '{shlex.join(arguments)}': {error}") from None
         return
     if words[:1] == ["check"] and words[1:2] == [cli.TEXTFILE]:
         words = words[:1]
@@ -130,14 +133,14 @@ def sovereign_epyc(arguments: Sequence[str]) -> None:
         try:
             layers.require_layers(words[1].split(","))
         except layers.BadRequest as error:
-            raise Wrong(str(error)) from None
+            raise WrongExample(str(error)) from None
         return
     if words in (["--help"], ["--version"]):
         return
     if words == ["history", "--forget"]:
         words = words[:1]
     if len(words) != 1 or not re.search(rf"^  {words[0]} ", cli.USAGE, re.MULTILINE):
-        raise Wrong(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
+        raise WrongExample(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
 
 
 def check_vepyc(arguments: Sequence[str]) -> None:
@@ -147,12 +150,12 @@ def check_vepyc(arguments: Sequence[str]) -> None:
 PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {
     ".": check_activate,
     "ansible": check_ansible,
-    "ansible-playbook": ansible_playbook,
-    "ansible-pull": lambda arguments: ansible_playbook(arguments, "ansible-pull"),
+    "ansible-playbook": check_ansible_playbook,
+    "ansible-pull": lambda arguments: check_ansible_playbook(arguments, "ansible-pull"),
     "ansible-doc": lambda arguments: parse_ansible_options("ansible-doc", arguments),
     "ansible-galaxy": lambda arguments: parse_ansible_options("ansible-galaxy", arguments),
     "ansible-inventory": lambda arguments: parse_ansible_options("ansible-inventory", arguments),
     "make": check_make,
-    "sovereign-epyc": sovereign_epyc,
+    "sovereign-epyc": check_host_tool,
     "lab/bin/vepyc": check_vepyc,
 }

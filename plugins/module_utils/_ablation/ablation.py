@@ -62,8 +62,6 @@ class AblationRequest:
     With ``reboots``, boot parameters have arms too, which _ablation/boot_rounds.py measures.
     """
 
-    __slots__ = ("minutes", "only", "reboots", "rounds", "seed")
-
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name, of which any may be missing; BadRequest for an invalid one."""
         self.minutes, self.seed = parse_time_and_seed(raw)

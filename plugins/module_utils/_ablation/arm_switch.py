@@ -47,8 +47,6 @@ class InstanceVariant:
     on other nodes than planned.
     """
 
-    __slots__ = ("anywhere", "arguments", "lines", "plan", "unset")
-
     def __init__(
         self,
         lines: str | None,

@@ -35,8 +35,6 @@ POLICIES = ("local", *(policy for policy in MEMORY_POLICIES if policy != "local"
 class SearchSpace:
     """The values to try of each option (``values``), and the present value of each (``default``)."""
 
-    __slots__ = ("default", "values")
-
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
         self.default: dict[str, Any] = {}

@@ -49,8 +49,6 @@ class TuningRequest:
     ``intent`` is what the instance was planned with, None for the stored intent of the host.
     """
 
-    __slots__ = ("instance", "intent", "minutes", "only", "seed")
-
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name; BadRequest for an invalid one."""
         self.instance: dict[str, Any] = dict(raw["instance"])

@@ -40,8 +40,6 @@ SAMPLE_PLACE_KEYS = ("round", "arm", "start")
 class Server:
     """A server: its URL, its API key, its API, the seconds that one answer may take, and the clock that measures."""
 
-    __slots__ = ("api", "clock", "key", "limit", "url")
-
     def __init__(
         self, url: str, key: str | None = None, limit: float = ANSWER_TIMEOUT, clock: Any = time, api: Api = LLAMA
     ) -> None:
@@ -59,8 +57,6 @@ class Answer:
     arrived, and when the answer was whole. ``timings`` has token counts (``_n``) and milliseconds (``_ms``), from
     the server where it sends them, else from the client.
     """
-
-    __slots__ = ("begun", "chunks", "ended", "prompt", "text", "timings")
 
     def __init__(
         self,

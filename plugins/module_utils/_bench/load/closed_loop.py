@@ -40,8 +40,6 @@ class BusyWindow:
     and ``concurrency`` is the mean number of pending requests. ``begin`` and ``end`` are seconds of the clock.
     """
 
-    __slots__ = ("answers", "begin", "concurrency", "end", "streams", "tokens")
-
     def __init__(self, by_stream: Sequence[Sequence[Answer]]) -> None:
         """Compute the window from the answers of each stream; TuningError where too few requests were pending."""
         self.streams = len(by_stream)

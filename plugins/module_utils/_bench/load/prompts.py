@@ -37,8 +37,6 @@ LARGEST_FILE = 64 << 20
 class Prompt:
     """A text that the model continues, the kind of the text, and the number of tokens to generate."""
 
-    __slots__ = ("kind", "text", "tokens")
-
     def __init__(self, kind: str, text: str, tokens: int = DEFAULT_TOKENS) -> None:
         self.kind = kind
         self.text = text

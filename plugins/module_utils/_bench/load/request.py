@@ -48,8 +48,6 @@ class MeasuringRequest:
     a single one, None for as many as the instance has slots. ``answer_timeout`` is in seconds.
     """
 
-    __slots__ = ("answer_timeout", "instance", "output", "prompts", "rounds", "streams")
-
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name, of which any may be missing; BadRequest for an invalid one."""
         self.instance: str | None = raw.get("instance")

@@ -37,8 +37,6 @@ class Bandwidth:
     ``measured`` is False for a data-sheet figure. ``reasons`` are the sentences why a better source was not used.
     """
 
-    __slots__ = ("cpus", "gbps", "measured", "nodes", "reasons", "source")
-
     def __init__(
         self, cpus: Sequence[int], nodes: Sequence[int], gbps: float | None, source: str, reasons: Sequence[str] = ()
     ) -> None:

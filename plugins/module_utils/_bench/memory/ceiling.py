@@ -32,8 +32,6 @@ class Ceiling:
     sentences on how to read them.
     """
 
-    __slots__ = ("bytes", "gbps", "measured", "memory_ms", "predicted_ms", "problem", "remarks", "step_ms")
-
     def __init__(self, traffic: StepTraffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
         self.bytes = traffic.total_bytes
         self.gbps = bandwidth.gbps

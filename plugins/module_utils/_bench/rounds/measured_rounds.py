@@ -38,18 +38,6 @@ class Round:
     ``settings_digests`` maps an arm to the digests of the settings that were read back.
     """
 
-    __slots__ = (
-        "discard_reason",
-        "levels",
-        "number",
-        "phase",
-        "planned_arms",
-        "settings_digests",
-        "speculating_arms",
-        "texts",
-        "unit",
-    )
-
     def __init__(self, planned: Mapping[str, Any]) -> None:
         self.number: int = planned["round"]
         self.phase: str = planned["phase"]

@@ -51,8 +51,6 @@ class Repetition:
     units there is no verdict.
     """
 
-    __slots__ = ("least", "mirrored", "name", "requests", "restart_every")
-
     def __init__(self, name: str, requests: int, restart_every: int, least: int, mirrored: bool = False) -> None:
         self.name = name
         self.requests = requests

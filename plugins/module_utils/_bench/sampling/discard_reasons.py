@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 class DiscardLimits:
     """The largest shares, of 1, with which a round counts; ``nodes`` are the planned nodes, None for any node."""
 
-    __slots__ = ("misplaced", "nodes", "others", "steal")
-
     def __init__(
         self,
         nodes: Collection[int] | None = None,

@@ -29,8 +29,6 @@ MIXTURE_WIDTH = 1.0
 class Interval:
     """The mean of ``count`` log ratios, and the range that contains the true mean; all are natural logarithms."""
 
-    __slots__ = ("count", "high", "low", "mean")
-
     def __init__(self, mean: float, half: float, count: int) -> None:
         self.mean = mean
         self.low = mean - half

@@ -44,21 +44,6 @@ class MeasuredInstance:
     to read the results.
     """
 
-    __slots__ = (
-        "arguments",
-        "build",
-        "files",
-        "mapped",
-        "name",
-        "plan",
-        "process",
-        "programs",
-        "remarks",
-        "server",
-        "slots",
-        "units",
-    )
-
     def __init__(
         self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str], process: int
     ) -> None:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 class MeasuredVllm(measured_instance.MeasuredInstance):
     """A running instance of vLLM."""
 
-    __slots__ = ()
-
     def detect_server(self) -> None:
         """Set the fields that depend on the engine, here vLLM."""
         details = self.plan["details"]

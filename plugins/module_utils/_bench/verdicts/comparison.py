@@ -28,8 +28,6 @@ class DecisionRule:
     ``zone`` is a logarithm, and ``least`` the smallest number of values.
     """
 
-    __slots__ = ("alpha", "least", "zone")
-
     def __init__(self, alpha: float, zone: float, least: int) -> None:
         self.alpha = alpha
         self.zone = zone
@@ -38,8 +36,6 @@ class DecisionRule:
 
 class Comparison:
     """A metric compared between two arms: number of values, the interval where there is one, and the verdict word."""
-
-    __slots__ = ("count", "interval", "key", "word")
 
     def __init__(self, key: Key, values: Sequence[float], rule: DecisionRule) -> None:
         self.key = key

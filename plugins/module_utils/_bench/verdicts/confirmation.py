@@ -32,8 +32,6 @@ class Confirmation:
     round. The three pairs share the probability of a false claim.
     """
 
-    __slots__ = ("by_metric", "confirmed", "kept_over_stock", "other_pairs", "winner")
-
     def __init__(self, document: Mapping[str, Any], those: Sequence[Round]) -> None:
         fresh = [measured for measured in those if measured.phase == schedule.CONFIRMATION]
         plan = document["plan"]

@@ -40,8 +40,6 @@ STEP_KEY, PER_STEP_KEY = (measured_rounds.STEPS, "", 1), (measured_rounds.PER_ST
 class Verdict:
     """The verdict on one setting: its word, the reason where it needs one, and the comparisons behind it."""
 
-    __slots__ = ("guards", "knob", "needs_rounds", "primary", "reason", "unit", "word")
-
     def __init__(self, knob: str, unit: str, word: str, reason: str = "") -> None:
         self.knob = knob
         self.unit = unit
@@ -55,8 +53,6 @@ class Verdict:
 
 class Judgement:
     """The result of an ablation: verdicts in the order of the plan, rounds, and why the run proves nothing, if so."""
-
-    __slots__ = ("confirmation", "faults", "rounds", "stock", "twins", "verdicts")
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Judge a document that ``validate_document`` has returned."""

@@ -33,8 +33,6 @@ HOLDS_FOR = ("sku", "microcode", "bios", "kernel", "engine_build", "model_sha256
 class CandidateResult:
     """One candidate: its arm, its predicted and measured ratios to the default, and the number of rounds."""
 
-    __slots__ = ("arm", "count", "measured", "predicted", "rejected")
-
     def __init__(self, arm: Mapping[str, Any], values: list[float], predicted: float | None, rejected: str) -> None:
         self.arm = arm
         self.count = len(values)

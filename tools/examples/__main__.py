@@ -7,8 +7,8 @@
     python -m tools.examples [PAGE ...]
 
 Examples are the code blocks of the documents, or of the pages given, and the EXAMPLES of the modules. ansible-playbook
-checks the syntax of tasks and plays. Options of tasks are compared with the specifications of the modules, variables with
-those of the roles, and commands with the argument parsers of the programs. Wrong examples are printed; exit code 1.
+checks the syntax of tasks and plays. Options of tasks are compared with the specifications of the modules, variables
+with those of the roles, and commands with the argument parsers of the programs. Prints wrong examples; exit code 1.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def list_module_examples() -> Iterator[Block]:
 
 
 def check_block(block: Block) -> tuple[str, str]:
-    """Check a block, or raise WrongExample; return kind and text of the file that ansible-playbook also has to check."""
+    """Check a block, or raise WrongExample; return kind and text of a file that ansible-playbook checks too."""
     if block.language not in LANGUAGES:
         raise WrongExample(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
     check_names(block.text)
@@ -129,7 +129,7 @@ def check_environment(data: Mapping[str, Any]) -> None:
 
 
 def check_syntax(files: Mapping[str, Sequence[str]]) -> str:
-    """Check the syntax of all examples in one run of ansible-playbook; return its output where it refuses an example."""
+    """Check all examples by one run of ansible-playbook; return its output where it refuses an example."""
     inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
     command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
     done = run_command(*command, ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="true")

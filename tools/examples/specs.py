@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The specifications of modules and of variables of roles and playbooks, which tasks of examples are checked against."""
+"""Checks tasks and variables of examples by the specifications of modules, roles and playbooks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 
 ROOT = Path(__file__).parents[2]

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An ablation: measures which settings of a host and options of an instance pay, by removing one at a time.
+"""Runs an ablation: removes one setting or option at a time, and measures which of them make an instance faster.
 
-Knobs that take effect at once share a server, which starts anew every few rounds; those that take effect at a start get
-a start for each value. Rounds continue until each knob is decided, or the time is over. Then the settings without the
-knobs that do not pay are compared with stock and tuned in new rounds. However the run ends, the host has its stored
-settings afterwards.
+Arms whose setting takes effect at once share a server, which restarts every few rounds. An arm whose setting takes
+effect at a start has a start of its own. Rounds continue until each setting has a verdict, or the time is over. Then
+the arm ``kept``, without the settings that do not pay, is compared with ``stock`` and ``tuned`` in new rounds. At the
+end of the run the host has its stored settings again, even after an error.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ if TYPE_CHECKING:
 
 #: Default of the largest number of rounds of a class.
 ROUNDS = schedule.MAX_ROUNDS
-#: Requests are doubled, up to this many times the first number, if the log ratios of anchor and twin over at least this
-#: many rounds have a larger standard deviation than this.
-SCATTER_ROUNDS, MAX_SCATTER, MAX_LENGTHENING = 3, 0.01, 8
-#: Addresses whose writes taint the kernel, so that such a knob is removed unless it pays.
+#: The log ratios of tuned to its twin are noise. Their standard deviation over at least this many rounds doubles the
+#: requests of each arm where it is above this limit, up to this many times the first number of requests.
+NOISE_ROUNDS, MAX_NOISE, MAX_LENGTHENING = 3, 0.01, 8
+#: A write to such an address taints the kernel, so a setting with such an address is removed unless it pays.
 TAINTING_PREFIX = "msr:"
 
 
 class AblationRequest:
-    """Options of an ablation beside those of a benchmark: limits, the seed of all orders, and ``only`` some knobs.
+    """Options of an ablation beside those of every measurement; ``only`` are the names of settings to test.
 
     With ``reboots``, boot parameters have arms too, which _ablation/boot_rounds.py measures.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        """Read options by name, of which any may be missing; BadRequest for an invalid one."""
+        """Read options by name, of which any may be missing; BadRequest for an invalid option."""
         self.minutes, self.seed = parse_time_and_seed(raw)
         self.rounds = ROUNDS if raw.get("rounds") is None else int(raw["rounds"])
         self.only: list[str] | None = raw.get("knobs")
@@ -72,141 +72,140 @@ class AblationRequest:
 
 
 def run_ablation(
-    host: Host, asked: MeasuringRequest, wanted: AblationRequest, tell: Callable[[str], None], clock: Any = time
+    host: Host,
+    request: MeasuringRequest,
+    options: AblationRequest,
+    report_step: Callable[[str], None],
+    clock: Any = time,
 ) -> tuple[str, dict[str, Any]]:
-    """Measure the effect of each knob; return the path of the document, and the document.
+    """Measure the effect of each removable setting; return the path of the run document, and the document.
 
-    ``tell`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
-    completed: then everything is restored too, and the samples until then are in the file.
+    ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
+    completed: then the settings are restored too, and the file has the samples until then.
     """
     with progress.exclusive_run():
-        target = find_instance(host, asked.instance, asked.answer_timeout, clock)
-        found, untested = _find_knobs(host, target, wanted)
-        plan = {"untested": untested, "budget_s": 60 * wanted.minutes}
-        run = Run(host, target, asked, _build_arms(found), wanted.seed, **plan)
-        run.continues_after_boot = any(knob["class"] == schedule.REBOOT for knob in found)
+        target = find_instance(host, request.instance, request.answer_timeout, clock)
+        settings, untested = _list_removable(host, target, options)
+        plan = {"untested": untested, "budget_s": 60 * options.minutes}
+        run = Run(host, target, request, _build_arms(settings), options.seed, **plan)
+        run.continues_after_boot = any(setting["class"] == schedule.REBOOT for setting in settings)
 
-        def work(runner: RoundRunner) -> None:
-            tell("it tries each setting once")
-            rejected = _try_each_knob(runner.switch, found)
-            runner.plan.update(arms=_build_arms(found, rejected), rejected=rejected)
-            _Ablation(runner, wanted.rounds).run_rounds()
+        def measure(runner: RoundRunner) -> None:
+            report_step("it tries each setting once")
+            rejected = _try_removals(runner.switch, settings)
+            runner.plan.update(arms=_build_arms(settings, rejected), rejected=rejected)
+            _AblationRounds(runner, options.rounds).run()
 
         variants = removable_options.make_variant_builder(target, host)
-        return conduct_run(run, asked, wanted.minutes, variants, work, tell, clock)
+        return conduct_run(run, request, options.minutes, variants, measure, report_step, clock)
 
 
-def describe_ablation(host: Host, asked: MeasuringRequest, wanted: AblationRequest) -> tuple[str, str]:
+def describe_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be measured; raises as run_ablation."""
-    target = find_instance(host, asked.instance, asked.answer_timeout)
-    found, untested = _find_knobs(host, target, wanted)
+    target = find_instance(host, request.instance, request.answer_timeout)
+    settings, untested = _list_removable(host, target, options)
     parts = []
     for unit in schedule.REPETITIONS:
-        names = [knob["name"] for knob in found if knob["class"] == unit]
+        names = [setting["name"] for setting in settings if setting["class"] == unit]
         if names:
             parts.append(f"{unit}: {', '.join(names)}")
     text = f"{target.name} would be measured without each of these in turn, and started anew again and again; "
     text += "; ".join(parts)
     if untested:
-        text += f". Not tested: {', '.join(f'{name} ({why})' for name, why in sorted(untested.items()))}"
+        text += f". Not tested: {', '.join(f'{name} ({reason})' for name, reason in sorted(untested.items()))}"
     return target.name, f"{text}."
 
 
-def _find_knobs(
-    host: Host, target: MeasuredInstance, wanted: AblationRequest
+def _list_removable(
+    host: Host, target: MeasuredInstance, options: AblationRequest
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the removable knobs for build_ablation_arms, and why other knobs are not tested."""
-    found, untested = removable_settings.list_removable_settings(
-        host, Store(host.fs.root, read_only=True), wanted.reboots
-    )
-    found += removable_options.list_removable_options(target, host)
-    if wanted.only is None:
-        return found, untested
-    names = [knob["name"] for knob in found]
-    for name in wanted.only:
+    """Return the removable settings and options for build_ablation_arms, and by name why others are not tested."""
+    store = Store(host.fs.root, read_only=True)
+    removable, untested = removable_settings.list_removable_settings(host, store, options.reboots)
+    removable += removable_options.list_removable_options(target, host)
+    if options.only is None:
+        return removable, untested
+    names = [setting["name"] for setting in removable]
+    for name in options.only:
         if name not in names:
-            why = untested.get(name, f"here are {', '.join(names) or 'none'}")
-            raise BadRequest(f"knobs: {name} cannot be left out on this host: {why}.")
-    return [knob for knob in found if knob["name"] in wanted.only], {}
+            reason = untested.get(name, f"here are {', '.join(names) or 'none'}")
+            raise BadRequest(f"knobs: {name} cannot be left out on this host: {reason}.")
+    return [setting for setting in removable if setting["name"] in options.only], {}
 
 
-def _build_arms(found: Sequence[Mapping[str, Any]], rejected: Collection[str] = ()) -> list[dict[str, Any]]:
+def _build_arms(settings: Sequence[Mapping[str, Any]], rejected: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return the arms of the run.
 
-    Stock has the boot parameters too, because it starts without a boot, unless boot parameters alone are removed.
+    Stock keeps the boot parameters because it starts without a boot, unless the run removes nothing but boot
+    parameters.
     """
-    booted = [knob["name"] for knob in found if knob["class"] == schedule.REBOOT]
-    return schedule.build_ablation_arms(found, [*rejected, *(booted if len(booted) < len(found) else ())])
+    booted = [setting["name"] for setting in settings if setting["class"] == schedule.REBOOT]
+    return schedule.build_ablation_arms(settings, [*rejected, *(booted if len(booted) < len(settings) else ())])
 
 
-def _try_each_knob(switch: ArmSwitch, found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Remove each knob of the host once; return by name why some cannot be removed. Stock has these, too."""
+def _try_removals(switch: ArmSwitch, settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Remove each setting of the host once; return by name why some settings cannot be removed."""
     rejected = {}
-    for knob in found:
+    for setting in settings:
         try:
-            if knob["settings"] and knob["class"] != schedule.REBOOT:
-                switch.live(knob)
+            if setting["settings"] and setting["class"] != schedule.REBOOT:
+                switch.apply_settings(setting)
         except RestoreFailed:
             raise
         except TuningError as error:
-            rejected[knob["name"]] = format_error_line(error)
+            rejected[setting["name"]] = format_error_line(error)
     return rejected
 
 
-class _Ablation:
-    """The order of an ablation: rounds of each class until all is decided, then the confirmation."""
+class _AblationRounds:
+    """The rounds of an ablation: those of each class until every setting has a verdict, then the confirmation."""
 
-    def __init__(self, runner: RoundRunner, most: int) -> None:
+    def __init__(self, runner: RoundRunner, max_rounds: int) -> None:
         self.runner = runner
         self.plan = runner.plan
-        self._most = most
-        #: Number of rounds of a class when its requests were last doubled.
-        self._sized: dict[str, int] = {}
+        self._max_rounds = max_rounds
+        #: Class -> the number of its rounds when its requests were last doubled.
+        self._rounds_at_doubling: dict[str, int] = {}
 
-    def run_rounds(self) -> None:
-        """Measure rounds of each class until all knobs are decided, then the confirmation."""
+    def run(self) -> None:
+        """Measure all rounds."""
         for unit in (schedule.LIVE, schedule.RESTART):
-            still = self._undecided_knobs(unit)
-            while still:
-                self._measure_round(unit, schedule.ABLATION, schedule.arms_of_round(self.plan["arms"], unit, still))
-                still = self._undecided_knobs(unit)
+            while undecided := self._undecided_settings(unit):
+                names = schedule.arms_of_round(self.plan["arms"], unit, undecided)
+                self._measure_round(unit, schedule.ABLATION, names)
         self._confirm_kept_settings()
 
     def _judge_run(self) -> Judgement:
         return Judgement(self.runner.run.document)
 
-    def _undecided_knobs(self, unit: str) -> list[str]:
-        """Return the knobs of a class that need another round; none where no other round may begin."""
-        those = [
-            planned
-            for planned in self.plan["order"]
-            if (planned["class"], planned["phase"]) == (unit, schedule.ABLATION)
-        ]
-        if len(those) >= self._most or self.runner.time_share_spent() > SEARCH_TIME_SHARE:
+    def _undecided_settings(self, unit: str) -> list[str]:
+        """Return the settings of a class that need another round; none where no other round may begin."""
+        phase = (unit, schedule.ABLATION)
+        planned = sum((planned["class"], planned["phase"]) == phase for planned in self.plan["order"])
+        if planned >= self._max_rounds or self.runner.time_share_spent() > SEARCH_TIME_SHARE:
             return []
         judgement = self._judge_run()
-        made = [
-            measured for measured in judgement.rounds if (measured.unit, measured.phase) == (unit, schedule.ABLATION)
-        ]
-        self._double_requests_if_noisy(unit, made)
-        void = [measured.discard_reason for measured in made]
-        hopeless = len(void) >= MAX_DISCARDED_IN_A_ROW and (all(void[-MAX_DISCARDED_IN_A_ROW:]) or judgement.faults)
-        return [] if hopeless else judgement.undecided_settings(unit)
+        rounds = [measured for measured in judgement.rounds if (measured.unit, measured.phase) == phase]
+        self._double_requests_if_noisy(unit, rounds)
+        if measured_rounds.should_give_up(rounds) or (len(rounds) >= MAX_DISCARDED_IN_A_ROW and judgement.faults):
+            return []
+        return judgement.undecided_settings(unit)
 
-    def _double_requests_if_noisy(self, unit: str, made: Sequence[Round]) -> None:
-        """Double the requests of each arm, where anchor and twin differ too much by chance.
+    def _double_requests_if_noisy(self, unit: str, rounds: Sequence[Round]) -> None:
+        """Double the requests of each arm where tuned and its twin differ too much by chance.
 
-        The unit of repetition is a round, so a longer round weighs no more than those before; it only scatters
-        less.
+        A round counts once however long it is, so longer rounds do not outweigh the rounds before; they only have less
+        noise.
         """
-        last = measured_rounds.log_ratios(made[self._sized.get(unit, 0) :], schedule.AGAIN, measured_rounds.ONE_STREAM)
+        recent = rounds[self._rounds_at_doubling.get(unit, 0) :]
+        noise = measured_rounds.log_ratios(recent, schedule.AGAIN, measured_rounds.ONE_STREAM)
         most = MAX_LENGTHENING * schedule.REPETITIONS[unit].requests
-        if len(last) >= SCATTER_ROUNDS and stdev(last) > MAX_SCATTER and self.runner.requests[unit] < most:
+        if len(noise) >= NOISE_ROUNDS and stdev(noise) > MAX_NOISE and self.runner.requests[unit] < most:
             self.runner.requests[unit] *= 2
-            self._sized[unit] = len(made)
+            self._rounds_at_doubling[unit] = len(rounds)
 
     def _confirm_kept_settings(self) -> None:
-        """Compare the kept settings in new rounds, if any knob has a verdict."""
+        """Compare the kept settings with stock and tuned in new rounds, if any setting was measured."""
         judgement = self._judge_run()
         if judgement.faults or not any(verdict.word in TESTED_WORDS for verdict in judgement.verdicts):
             return
@@ -221,17 +220,13 @@ class _Ablation:
         if removed:
             self.plan["arms"].append(schedule.build_kept_arm(removed, unit))
             names.append(schedule.KEPT)
-        good = tried = 0
-        while (
-            good < schedule.CONFIRMATION_ROUNDS
-            and tried < 3 * schedule.CONFIRMATION_ROUNDS
-            and self.runner.time_share_spent() < 1
-        ):
+        for tries in range(1, 3 * schedule.CONFIRMATION_ROUNDS + 1):
+            if self.runner.time_share_spent() >= 1:
+                return
             self._measure_round(unit, schedule.CONFIRMATION, names)
-            tried += 1
-            fresh = [measured for measured in self._judge_run().rounds if measured.phase == schedule.CONFIRMATION]
-            good = sum(not measured.discard_reason for measured in fresh)
-            if tried >= MAX_DISCARDED_IN_A_ROW and not good:
+            rounds = [measured for measured in self._judge_run().rounds if measured.phase == schedule.CONFIRMATION]
+            counting = sum(not measured.discard_reason for measured in rounds)
+            if counting >= schedule.CONFIRMATION_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
                 return
 
     def _measure_round(self, unit: str, phase: str, names: Sequence[str]) -> None:
@@ -239,22 +234,21 @@ class _Ablation:
         self.runner.run.save()
 
     def _reject_ineffective_speculation(self, samples: Collection[Sample]) -> None:
-        """Reject the arm without speculation if it drafts, or if nothing is drafted with speculation."""
-        name = f"{schedule.WITHOUT}{removable_options.SPECULATION}"
-        guessed = {
+        """Reject the arm without speculation where it drafts tokens, or where tuned drafts no tokens."""
+        speculation = removable_options.SPECULATION
+        name = schedule.removal_arm_name(speculation)
+        drafted = {
             arm: sum(sample["drafted"] for sample in samples if sample["arm"] == arm) for arm in (name, schedule.TUNED)
         }
         if not any(sample["arm"] == name for sample in samples):
             return
-        if guessed[name]:
-            self.runner.reject(removable_options.SPECULATION, f"{guessed[name]} tokens were guessed without it")
-        elif not guessed[schedule.TUNED]:
-            self.runner.reject(
-                removable_options.SPECULATION, "nothing is guessed with it in these prompts, so nothing is left out"
-            )
+        if drafted[name]:
+            self.runner.reject(speculation, f"{drafted[name]} tokens were guessed without it")
+        elif not drafted[schedule.TUNED]:
+            self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
 
 
 def _should_remove(word: str, arm: Mapping[str, Any]) -> bool:
-    """Return whether the confirmation removes a knob: one that hurts, or that taints the kernel without a gain."""
+    """Return whether ``kept`` lacks a setting: one that hurts, or one that taints the kernel without a gain."""
     taints = any(address.startswith(TAINTING_PREFIX) for address in arm["settings"])
     return word == HURTS or (taints and word in (NOTHING, UNDECIDED))

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Brings host and instance from one arm to the next, and verifies by read-back that they have it.
+"""Switches a host and its instance from one arm to the next.
 
-The settings that an arm removes get the originals of the ledger, which keeps them; all other settings have their stored
-values. Each write is read back, and the process and the arguments of the server are checked after each start.
+A setting that an arm removes gets its original of the ledger; all other settings have their stored values. The ledger
+does not change. Each write is read back, and process and arguments of the server are checked after each start.
 """
 
 from __future__ import annotations
@@ -40,22 +40,23 @@ SMT = "sysfs:smt/control"
 
 
 class InstanceVariant:
-    """How an arm runs the instance: ``lines`` of a drop-in, None for the unit as it is, and its results.
+    """How an arm runs the instance.
 
-    ``arguments`` are those of the process, the program first, ``unset`` the environment variables that it must not
-    have, and ``plan`` is another plan of the instance, where it has one. ``anywhere`` says that the memory may be
-    on other nodes than planned.
+    ``drop_in`` is the text of a drop-in for the unit, None for the unit as it is. ``arguments`` are the arguments of
+    the process, the program first. ``unset`` are environment variables that the process must not have. With
+    ``anywhere`` the memory may be on other nodes than planned. ``plan`` replaces the plan of the unit, None for no
+    change.
     """
 
     def __init__(
         self,
-        lines: str | None,
+        drop_in: str | None,
         arguments: Sequence[str],
         unset: Iterable[str] = (),
         anywhere: bool = False,
         plan: Mapping[str, Any] | None = None,
     ) -> None:
-        self.lines = lines
+        self.drop_in = drop_in
         self.arguments = list(arguments)
         self.unset = list(unset)
         self.anywhere = anywhere
@@ -63,7 +64,7 @@ class InstanceVariant:
 
 
 class HeldOriginal(RestoringKnob):
-    """Writes originals as an undo does, but leaves them in the ledger, because the stored values return later."""
+    """Writes originals as an undo does, but keeps them in the ledger, because the stored values return later."""
 
     def require_writable_record(self) -> None:
         """Require nothing: the ledger does not change, so that a host with a full disk can be measured."""
@@ -73,7 +74,7 @@ class HeldOriginal(RestoringKnob):
 
 
 class ArmSwitch:
-    """The present state of the host: ``target`` is the running instance, ``variant`` how it was started."""
+    """Switches a host between arms; ``target`` is the running instance, and ``variant`` is how it was started."""
 
     def __init__(
         self,
@@ -81,113 +82,119 @@ class ArmSwitch:
         fs: KernelFS,
         target: MeasuredInstance,
         tuned: Settings,
-        variants: Callable[[Mapping[str, Any]], InstanceVariant],
-        limit: float,
+        build_variant: Callable[[Mapping[str, Any]], InstanceVariant],
+        answer_timeout: float,
         clock: Any,
     ) -> None:
-        """Begin with all settings at their stored values, ``tuned``; ``variants`` makes the variant for an arm."""
+        """Begin with all stored settings, ``tuned``; ``build_variant`` returns the variant of an arm."""
         self.store = store
         self.fs = fs
         self.target = target
         self.tuned = tuned
         self.starts = 0
-        #: The digest of all settings of the present arm as read back.
-        self.proven = digest_settings(tuned)
+        #: The digest of all settings, as they were read back after the last switch.
+        self.settings_digest = digest_settings(tuned)
         self.variant = InstanceVariant(None, target.arguments)
-        self._variants = variants
-        self._limit = limit
+        self._build_variant = build_variant
+        self._answer_timeout = answer_timeout
         self._clock = clock
-        self._held: Settings = {}
+        self._written_originals: Settings = {}
 
     def host(self) -> Host:
-        """Return this host as it is now."""
+        """Return the host with its stored requests and its present topology."""
         return Host(self.fs, load_stored_requests(self.store)[0], stored=True)
 
-    def digest(self) -> str:
-        """Return a digest of all settings as they are now."""
+    def read_settings_digest(self) -> str:
+        """Read all settings of the host, and return their digest."""
         return digest_settings(fingerprint.read_settings(self.host()))
 
-    def live(self, arm: Mapping[str, Any]) -> None:
-        """Apply the settings of an arm; TuningError where one does not take effect, or another one changes with it."""
-        wanted = dict(arm["settings"])
-        self._restore_stored_values(wanted)
-        if wanted:
-            self._held = wanted
-            write_originals(self.store, self.host(), wanted)
-        self._read_back_settings(wanted)
+    def apply_settings(self, arm: Mapping[str, Any]) -> None:
+        """Apply the settings of an arm; TuningError where a setting does not take effect or changes another setting."""
+        originals = dict(arm["settings"])
+        self._restore_stored_values(originals)
+        if originals:
+            self._written_originals = originals
+            write_originals(self.store, self.host(), originals)
+        self._read_back_settings(originals)
 
-    def start(self, arm: Mapping[str, Any]) -> None:
-        """Start the instance as an arm has it, with its model read anew; TuningError where that fails."""
+    def start_instance(self, arm: Mapping[str, Any]) -> None:
+        """Restart the instance in the variant of an arm, with its model read from disk; TuningError if that fails."""
         unit, before = self.target.units[0], self.target.process
         command.run_command(["systemctl", "stop", unit])
-        self.live(arm)
-        # The settings may change which CPUs are online, so the variant is built after them.
-        variant = self._variants(arm)
-        trial.override_unit(unit, variant.lines)
+        self.apply_settings(arm)
+        # The settings may change which CPUs are online, and the variant depends on the online CPUs.
+        variant = self._build_variant(arm)
+        trial.override_unit(unit, variant.drop_in)
         for file in self.target.plan["mapped"]:
-            # Pages in the cache would stay on the nodes of the arm before.
+            # Cached pages of the file would stay on the nodes that the previous arm read them to.
             cache.evict_file(file)
         trial.restart_unit(unit)
         self.starts += 1
-        self.target = find_instance(self.host(), self.target.name, self._limit, self._clock, variant.plan)
+        self.target = find_instance(self.host(), self.target.name, self._answer_timeout, self._clock, variant.plan)
         self.variant = variant
-        left = set(variant.unset).intersection(variable_names(self.fs, self.target.process))
+        remaining = set(variant.unset).intersection(list_environment_variables(self.fs, self.target.process))
         if self.target.process == before:
             raise TuningError(f"{unit} did not start anew: process {before} still serves.")
-        if self.target.arguments != variant.arguments or left:
+        if self.target.arguments != variant.arguments or remaining:
             raise TuningError(f"{unit} was started with other arguments than this arm has.")
 
-    def _restore_stored_values(self, wanted: Settings) -> None:
-        """Restore the stored values of what the last arm removed, unless this arm removes the same."""
-        if not self._held or self._held == wanted:
+    def _restore_stored_values(self, originals: Settings) -> None:
+        """Restore the settings that the last arm removed, unless this arm removes the same settings."""
+        if not self._written_originals or self._written_originals == originals:
             return
-        work = StoredApplication(self.fs, self.store, only={address.partition(":")[0] for address in self._held})
-        work.apply_requests()
-        if work.failures:
-            raise RestoreFailed(f"The stored settings could not be put back: {' '.join(work.failures)}")
-        self._held = {}
+        application = StoredApplication(self.fs, self.store, only=_knob_names(self._written_originals))
+        application.apply_requests()
+        if application.failures:
+            raise RestoreFailed(f"The stored settings could not be put back: {' '.join(application.failures)}")
+        self._written_originals = {}
 
-    def _read_back_settings(self, wanted: Settings) -> None:
-        """Read all settings back; TuningError where a setting of another knob has changed.
+    def _read_back_settings(self, originals: Settings) -> None:
+        """Read all settings back; TuningError where a setting has changed whose knob has no setting in ``originals``.
 
-        Other settings of the same knob may change with it, as all masks do with the mount of resctrl.
+        Settings of one knob may depend on each other: all masks depend on the mount of resctrl.
         """
-        found = fingerprint.read_settings(self.host())
-        self.proven = digest_settings(found)
-        if SMT in wanted:
-            return  # Which CPUs there are decides on which settings there are.
-        prefixes = {address.partition(":")[0] for address in wanted}
+        settings = fingerprint.read_settings(self.host())
+        self.settings_digest = digest_settings(settings)
+        if SMT in originals:
+            return  # SMT decides which CPUs are online, and an offline CPU has no settings.
+        knobs = _knob_names(originals)
         for address, value in self.tuned.items():
-            if address.partition(":")[0] not in prefixes and found.get(address) != value:
-                raise TuningError(f"{address} is {found.get(address)} in this arm, and was {value}.")
+            if address.partition(":")[0] not in knobs and settings.get(address) != value:
+                raise TuningError(f"{address} is {settings.get(address)} in this arm, and was {value}.")
 
 
-def write_originals(store: Store, host: Host, wanted: Settings) -> None:
-    """Write originals, in the order of an undo; TuningError where one does not take effect, or is unreachable."""
+def _knob_names(settings: Settings) -> set[str]:
+    return {address.partition(":")[0] for address in settings}
+
+
+def write_originals(store: Store, host: Host, originals: Settings) -> None:
+    """Write originals in the order of an undo; TuningError where an original has no effect or is unreachable."""
     ledger = Ledger(store, host.fs)
     for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
-        mine = {address for address in wanted if address.partition(":")[0] == name}
-        if mine:
-            knobs = [HeldOriginal(knob, ledger, only=mine) for knob in reversed(KNOBS[name].build_knobs(host, {}))]
+        addresses = {address for address in originals if address.partition(":")[0] == name}
+        if addresses:
+            knobs = [HeldOriginal(knob, ledger, only=addresses) for knob in reversed(KNOBS[name].build_knobs(host, {}))]
             converge_knobs(knobs, ledger)
-            unreached = [sentence for knob in knobs for sentence in knob.unreachable]
-            if unreached:
-                raise TuningError(" ".join(unreached))
+            unreachable = [sentence for knob in knobs for sentence in knob.unreachable]
+            if unreachable:
+                raise TuningError(" ".join(unreachable))
 
 
 def render_service_drop_in(lines: Iterable[str]) -> str:
-    """Return the text of a drop-in with these lines for the service."""
-    return "\n".join(["# Of a trial that is under way; it goes when that ends.", "[Service]", *lines, ""])
+    """Return the text of a drop-in with these lines in its section [Service]."""
+    return "\n".join(
+        ["# Written for a trial that is under way, and removed at the end of the trial.", "[Service]", *lines, ""]
+    )
 
 
-def variable_names(fs: KernelFS, process: int) -> list[str]:
+def list_environment_variables(fs: KernelFS, process: int) -> list[str]:
     """Return the names of the environment variables of a process."""
     text = fs.read(f"/proc/{process}/environ")
     return [line.partition("=")[0] for line in text.split("\0") if line]
 
 
 def digest_settings(settings: Settings) -> str:
-    """Return the digest of settings that samples record."""
+    """Return the SHA-256 of settings, which samples record."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of an instance that an ablation can remove, each as a list of words.
+"""The options of an instance that an ablation can remove; each option is a list of words.
 
-The words are flags of the server, environment variables followed by an equals sign, and settings of the unit in the
-same form. Options that decide on the model, on the clients or on limits are never removed.
+A word is a flag of the server, an environment variable with an equals sign (``OMP_PROC_BIND=``), or a setting of the
+unit with an equals sign (``NUMAPolicy=``). Options for the model, the clients or limits are never removed.
 
 Source: tools/server/README.md of llama.cpp, systemd.exec(5), systemd.resource-control(5).
 """
@@ -16,7 +16,7 @@ from .._io import textfile
 from .._io.paths import UNIT_FOLDER
 from .._knobs.catalogue import RESTART
 from .._notation.unit_syntax import format_command_line
-from .arm_switch import InstanceVariant, render_service_drop_in, variable_names
+from .arm_switch import InstanceVariant, list_environment_variables, render_service_drop_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._bench.target.measured_instance import MeasuredInstance
     from .._host.host import Host
 
-#: Name of an option -> the beginnings of its flags.
+#: Name of an option -> the flags of the option, or their beginnings.
 FLAGS: dict[str, tuple[str, ...]] = {
     "threads": ("--threads",),
     "batch threads": ("--threads-batch",),
@@ -39,11 +39,12 @@ FLAGS: dict[str, tuple[str, ...]] = {
     "repacking": ("--repack", "--no-repack"),
     "NUMA mode": ("--numa",),
 }
-#: Flags that match exactly, and are not the beginning of other flags.
+#: Flags in FLAGS that match only themselves: longer flags with the same beginning belong to other options.
 EXACT_FLAGS = ("--threads", "--threads-batch", "--repack")
+#: The name of the option for environment variables of OpenMP, and the beginnings of their names.
 OPENMP, VARIABLES = "OpenMP environment", ("OMP_", "GOMP_", "KMP_")
-#: Name of an option -> settings of the unit, each with the lines of a drop-in that reset it.
-UNIT: dict[str, dict[str, tuple[str, ...]]] = {
+#: Name of an option -> settings of the unit -> the lines of a drop-in that reset the setting.
+UNIT_SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "memory policy": {"NUMAPolicy=": ("NUMAPolicy=default", "NUMAMask=")},
     "CPU set": {"AllowedCPUs=": ("AllowedCPUs={online}",), "CPUAffinity=": ("CPUAffinity=",)},
 }
@@ -51,70 +52,73 @@ SPECULATION = "speculation"
 
 
 def list_removable_options(target: MeasuredInstance, host: Host) -> list[dict[str, Any]]:
-    """Return the options that an instance was given, as knobs for build_ablation_arms."""
-    said: dict[str, list[str]] = {}
+    """Return the options that a running instance has, in the format of build_ablation_arms."""
+    options: dict[str, list[str]] = {}
     for words in _split_options(target.arguments[1:]):
         name = next((name for name, begins in FLAGS.items() if _flag_matches(words[0], begins)), None)
         if name is not None:
-            said.setdefault(name, []).append(words[0])
-    variables = sorted(name for name in variable_names(host.fs, target.process) if name.startswith(VARIABLES))
+            options.setdefault(name, []).append(words[0])
+    variables = sorted(
+        name for name in list_environment_variables(host.fs, target.process) if name.startswith(VARIABLES)
+    )
     if variables:
-        said[OPENMP] = [f"{name}=" for name in variables]
-    lines = (
-        textfile.read_text(textfile.path_in_tree(host.fs.root, f"{UNIT_FOLDER}/{target.units[0]}")) or ""
-    ).splitlines()
-    for name, settings in UNIT.items():
-        there = [setting for setting in settings if any(line.startswith(setting) and line != setting for line in lines)]
-        if there:
-            said[name] = there
-    return [{"name": name, "class": RESTART, "settings": {}, "arguments": words} for name, words in said.items()]
+        options[OPENMP] = [f"{name}=" for name in variables]
+    unit_file = textfile.path_in_tree(host.fs.root, f"{UNIT_FOLDER}/{target.units[0]}")
+    lines = (textfile.read_text(unit_file) or "").splitlines()
+    for name, settings in UNIT_SETTINGS.items():
+        present = [word for word in settings if any(line.startswith(word) and line != word for line in lines)]
+        if present:
+            options[name] = present
+    return [{"name": name, "class": RESTART, "settings": {}, "arguments": words} for name, words in options.items()]
 
 
-def remove_flags(arguments: Sequence[str], left_out: Collection[str]) -> list[str]:
-    """Return the arguments of a server, the program first, without some flags and their values."""
-    kept = [word for words in _split_options(arguments[1:]) if words[0] not in left_out for word in words]
-    return [arguments[0], *kept]
+def remove_flags(arguments: Sequence[str], flags: Collection[str]) -> list[str]:
+    """Return the arguments of a server, the program first, without these flags and their values."""
+    return [arguments[0], *(word for words in _split_options(arguments[1:]) if words[0] not in flags for word in words)]
 
 
 def make_variant_builder(target: MeasuredInstance, host: Host) -> Callable[[Mapping[str, Any]], InstanceVariant]:
-    """Return the function that makes the variant of an instance for an arm."""
+    """Return a function that builds the variant of an instance for an arm."""
     arguments, fs = target.arguments, host.fs
 
-    def variant(arm: Mapping[str, Any]) -> InstanceVariant:
-        gone = arm["arguments"]
-        lines = render_drop_in(arguments, gone, fs.read("/sys/devices/system/cpu/online"))
+    def build_variant(arm: Mapping[str, Any]) -> InstanceVariant:
+        removed = arm["arguments"]
         return InstanceVariant(
-            lines,
-            remove_flags(arguments, gone),
-            [word[:-1] for word in gone if word.startswith(VARIABLES)],
-            may_move_memory(gone),
+            render_drop_in(arguments, removed, fs.read("/sys/devices/system/cpu/online")),
+            remove_flags(arguments, removed),
+            _list_variables(removed),
+            may_move_memory(removed),
         )
 
-    return variant
+    return build_variant
 
 
-def render_drop_in(arguments: Sequence[str], left_out: Collection[str], online: str) -> str | None:
-    """Return the text of the drop-in that removes words from a unit; None where none are removed."""
-    if not left_out:
+def render_drop_in(arguments: Sequence[str], removed: Collection[str], online: str) -> str | None:
+    """Return the text of a drop-in that removes words from a unit, None for no word; ``online`` are the online CPUs."""
+    if not removed:
         return None
-    words = remove_flags(arguments, left_out)
+    words = remove_flags(arguments, removed)
     lines = ["ExecStart=", f"ExecStart={format_command_line(words[0], words[1:])}"]
-    for settings in UNIT.values():
-        for name, instead in settings.items():
-            lines += [line.format(online=online) for line in instead if name in left_out]
-    names = [word[:-1] for word in left_out if word.startswith(VARIABLES)]
-    lines += [f"UnsetEnvironment={' '.join(names)}"] if names else []
+    for settings in UNIT_SETTINGS.values():
+        for name, reset_lines in settings.items():
+            lines += [line.format(online=online) for line in reset_lines if name in removed]
+    variables = _list_variables(removed)
+    lines += [f"UnsetEnvironment={' '.join(variables)}"] if variables else []
     return render_service_drop_in(lines)
 
 
-def may_move_memory(left_out: Iterable[str]) -> bool:
-    """Return whether the memory of an instance may be on other nodes than planned without these words."""
-    anywhere = {"--numa", *(setting for settings in UNIT.values() for setting in settings)}
-    return any(word in anywhere for word in left_out)
+def may_move_memory(removed: Iterable[str]) -> bool:
+    """Return whether the memory of an instance may be on other nodes than planned after the removal of words."""
+    placing_words = {"--numa", *(word for settings in UNIT_SETTINGS.values() for word in settings)}
+    return any(word in placing_words for word in removed)
+
+
+def _list_variables(words: Iterable[str]) -> list[str]:
+    return [word[:-1] for word in words if word.startswith(VARIABLES)]
 
 
 def _split_options(words: Sequence[str]) -> Iterator[list[str]]:
-    """Yield each flag with its values; a negative number is a value."""
+    """Yield each flag with its values as a list; a negative number is a value and no flag."""
     option: list[str] = []
     for word in words:
         if word.startswith("-") and not word[1:2].isdigit() and option:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The settings of a host that an ablation can remove: those whose value is not the original."""
+"""The settings of a host that an ablation can remove: all settings whose value differs from the original."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ NEEDS_REBOOT = "it needs a reboot"
 def list_removable_settings(
     host: Host, store: Store, reboots: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the knobs for build_ablation_arms, and by name why other knobs are not tested.
+    """Return the removable settings for build_ablation_arms, and by name why other settings are not tested.
 
-    With ``reboots``, each boot parameter is a knob too. BadRequest where the host has drifted from its stored
-    requests: then nobody would know what was measured.
+    With ``reboots``, boot parameters are removable too. BadRequest where the host has drifted from its stored requests,
+    because the run would not measure the stored settings then.
     """
     originals = Ledger(store, host.fs).load_originals()
-    knobs: dict[str, dict[str, Any]] = {}
+    removable: dict[str, dict[str, Any]] = {}
     untested: dict[str, str] = {}
     for verdict in judge_requests(host, store, load_stored_requests(store)[1]):
         row = find_row(verdict.address)
         if not verdict.is_clean and not waits_for_reboot(verdict) and verdict.supported:
-            what = verdict.reason or f"it is {verdict.found}, and should be {verdict.wanted}"
-            raise BadRequest(f"This host is not as it was configured: {verdict.address}: {what}. Run site.yml first.")
+            reason = verdict.reason or f"it is {verdict.found}, and should be {verdict.wanted}"
+            raise BadRequest(f"This host is not as it was configured: {verdict.address}: {reason}. Run site.yml first.")
         if row is None or not is_single_setting(verdict.address) or verdict.address not in originals:
             continue
         original = originals[verdict.address]
@@ -47,7 +47,7 @@ def list_removable_settings(
             continue
         rest = verdict.address.partition(":")[2]
         when = row.takes_effect(rest)
-        # Each boot parameter is a knob by itself, because all of them together need as many boots as one.
+        # Each boot parameter has an arm of its own, because a boot without one takes as long as a boot without all.
         name = rest if row.needs_reboot else row.ablation_name(rest)
         if when == REBOOT and not (reboots and row.needs_reboot):
             untested[name] = NEEDS_REBOOT
@@ -57,8 +57,8 @@ def list_removable_settings(
                 f"{verdict.address} waits for a reboot, and the tuned state is not there to compare with: run "
                 "reboot.yml first."
             )
-        knob = knobs.setdefault(name, {"name": name, "class": when, "settings": {}, "arguments": []})
-        knob["settings"][verdict.address] = original
-        # If one setting of a knob needs a start, the whole knob does.
-        knob["class"] = max(knob["class"], when, key=list(schedule.REPETITIONS).index)
-    return list(knobs.values()), untested
+        setting = removable.setdefault(name, {"name": name, "class": when, "settings": {}, "arguments": []})
+        setting["settings"][verdict.address] = original
+        # Addresses with one name are removed together, so the address with the most expensive class decides.
+        setting["class"] = max(setting["class"], when, key=list(schedule.REPETITIONS).index)
+    return list(removable.values()), untested

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Restores the stored settings after a trial, however the program that measures ends; ready before its first change.
+"""Guards a trial: restores the stored settings when the measuring program ends, also when it crashes or is killed.
 
-A transient unit waits until that program has ended, and then calls ``sovereign-epyc settle``.
+The guard is a transient unit that waits until the program has ended, and then calls ``sovereign-epyc settle``.
 
 Source: systemd-run(1), systemd.service(5) (ExecStopPost).
 """
@@ -28,7 +28,7 @@ UNIT = "sovereign-epyc-trial.service"
 
 
 def start_guard(store: Store, fs: KernelFS, unit: str) -> None:
-    """Start the guard of a trial by this process, before any change; ``unit`` is what it may restart.
+    """Start the guard of this process, before any change; the trial may restart ``unit``.
 
     BadRequest where another trial is under way, or the host tool is missing.
     """
@@ -58,10 +58,10 @@ def refuse_second_trial(store: Store) -> None:
 
 
 def write_trial_journal(store: Store, fs: KernelFS, unit: str) -> None:
-    """Write the journal of a trial by this process to disk.
+    """Write the journal of the trial of this process, whose instance is ``unit``, to disk.
 
-    The journal is valid in this boot only: in the next one the boot service restores the stored settings, and
-    removes it.
+    The journal is valid in this boot only: in the next boot the boot service restores the stored settings and removes
+    the journal.
     """
     process = os.getpid()
     with store.hold_lock():

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures the rounds of a run that changes host and instance from arm to arm, and restores everything at its end.
+"""Measures rounds of an ablation or a tuning: switches the host from arm to arm, and restores it at the end of the run.
 
-The caller decides on the next round: an ablation removes settings, a tuning tries other options.
+The caller decides which arms the next round has.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .arm_switch import ArmSwitch, RestoreFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from .._bench.load.answer import Sample
@@ -33,45 +33,45 @@ if TYPE_CHECKING:
     from .._bench.run import Run
     from .arm_switch import InstanceVariant
 
-#: The share of the minutes in which rounds of the search may begin; the rest is for the confirmation.
+#: The share of the minutes in which rounds of the search may begin; the confirmation has the rest of the minutes.
 SEARCH_TIME_SHARE = 0.75
 
 
 class RoundRunner:
-    """Measures rounds of arms. ``minutes`` limits the whole run, ``tell`` is called with a line on each step."""
+    """Measures rounds; ``minutes`` limits the whole run, and ``report_step`` is called with a line on each step."""
 
     def __init__(
         self,
         run: Run,
         switch: ArmSwitch,
-        asked: MeasuringRequest,
+        request: MeasuringRequest,
         minutes: float,
-        tell: Callable[[str], None],
+        report_step: Callable[[str], None],
         clock: Any,
     ) -> None:
         self.run = run
         self.plan: dict[str, Any] = run.document["plan"]
         self.switch = switch
-        self.asked = asked
-        self.tell = tell
+        self.request = request
+        self.report_step = report_step
         self._seconds = 60 * minutes
         self._clock = clock
         self._begun = clock.monotonic()
-        #: Class of a knob -> how often an arm is sent all prompts in a round.
+        #: Class -> how often an arm is sent all prompts in a round.
         self.requests = {unit: rule.requests for unit, rule in schedule.REPETITIONS.items()}
         #: The name of the arm that the server was started for, None before the first start.
-        self._server: str | None = None
-        #: Why the token rate was not stable after the warm-up; an empty text where it was.
-        self._warmth = ""
+        self._started_arm: str | None = None
+        #: Why the token rate was not stable after the warm-up, an empty text for a stable rate.
+        self._unstable_reason = ""
 
     def time_share_spent(self) -> float:
-        """Return the share of the run's time that has passed."""
+        """Return the share of ``minutes`` that has passed since the start of the run; above 1 after its end."""
         return float(self._clock.monotonic() - self._begun) / self._seconds
 
     def measure_round(self, unit: str, phase: str, names: Sequence[str]) -> list[Sample]:
-        """Measure one round, each arm once in the order of the plan; return its samples.
+        """Plan and measure one round with each of these arms once; return its samples.
 
-        An arm that fails is rejected. TuningError where it is an arm that others are compared with.
+        An arm that fails is rejected. TuningError for the failure of an arm that other arms are compared with.
         """
         order = self.plan["order"]
         nth = 1 + sum((planned["class"], planned["phase"]) == (unit, phase) for planned in order)
@@ -79,18 +79,18 @@ class RoundRunner:
         order.append(row)
         arms = {arm["name"]: arm for arm in self.plan["arms"]}
         shared = schedule.REPETITIONS[unit].restart_every > 0
-        made: list[Sample] = []
-        if shared and (row["restart"] or self._server != schedule.TUNED):
+        samples: list[Sample] = []
+        if shared and (row["restart"] or self._started_arm != schedule.TUNED):
             self._start_instance(arms[schedule.TUNED])
         for name in row["arms"]:
-            self.tell(f"{phase}, round {row['round']}: {name}")
+            self.report_step(f"{phase}, round {row['round']}: {name}")
             arm = arms[name]
             try:
                 if shared:
-                    self.switch.live(arm)
+                    self.switch.apply_settings(arm)
                 else:
                     self._start_instance(arm)
-                made += self._measure_arm(row, arm)
+                samples += self._measure_arm(row, arm)
             except RestoreFailed:
                 raise
             except TuningError as error:
@@ -98,66 +98,65 @@ class RoundRunner:
                 if not subject:
                     raise TuningError(f"{name} cannot be measured: {error}") from None
                 self.reject(subject, format_error_line(error))
-        self.run.document["samples"] += made
-        return made
+        self.run.document["samples"] += samples
+        return samples
 
-    def reject(self, subject: str, why: str) -> None:
-        """Record why a knob or a candidate cannot be measured; a reason that is there already stays."""
-        self.plan["rejected"].setdefault(subject, why)
+    def reject(self, subject: str, reason: str) -> None:
+        """Record why a setting or a candidate cannot be measured; an earlier reason is not replaced."""
+        self.plan["rejected"].setdefault(subject, reason)
 
     def _start_instance(self, arm: Mapping[str, Any]) -> None:
-        self._server = None
-        self.switch.start(arm)
-        self._server = arm["name"]
-        self._warmth = self._make_meter().warm_up()
+        self._started_arm = None
+        self.switch.start_instance(arm)
+        self._started_arm = arm["name"]
+        self._unstable_reason = self._make_meter().warm_up()
 
     def _make_meter(self) -> Meter:
         switch = self.switch
-        return Meter(switch.host(), switch.target, self.asked, self._clock, switch.variant.anywhere)
+        return Meter(switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere)
 
     def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
-        where = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
-        requests = self.requests[row["class"]]
-        samples, dummy = self._make_meter().measure(where, requests, self.switch.proven, self.switch.digest)
-        if self._warmth:
-            for sample in samples:
-                sample["void"] = " ".join(filter(None, [sample["void"], self._warmth]))
+        place = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
+        samples, dummy = self._make_meter().measure(
+            place, self.requests[row["class"]], self.switch.settings_digest, self.switch.read_settings_digest
+        )
+        discard_samples(samples, self._unstable_reason)
         return samples
 
 
 def conduct_run(
     run: Run,
-    asked: MeasuringRequest,
+    request: MeasuringRequest,
     minutes: float,
-    variants: Callable[[Mapping[str, Any]], InstanceVariant],
-    work: Callable[[RoundRunner], None],
-    tell: Callable[[str], None],
+    build_variant: Callable[[Mapping[str, Any]], InstanceVariant],
+    measure: Callable[[RoundRunner], None],
+    report_step: Callable[[str], None],
     clock: Any = time,
 ) -> tuple[str, dict[str, Any]]:
-    """Have ``work`` measure rounds, then restore everything; return the path of the document, and the document.
+    """Call ``measure`` for all rounds, then restore the host; return the path of the document, and the document.
 
-    ``variants`` makes the variant of the instance for an arm. TuningError where the run cannot be completed: then
-    everything is restored too, and the samples until then are in the file.
+    ``build_variant`` returns the variant of the instance for an arm. TuningError where the run cannot be completed:
+    then the host is restored too, and the file has the samples until then.
     """
     host, target = run.host, run.target
-    run.prepare(tell)
+    run.prepare(report_step)
     store, fs = Store(host.fs.root), KernelFS(host.fs.root)
-    switch = ArmSwitch(store, fs, target, run.settings, variants, asked.answer_timeout, clock)
+    switch = ArmSwitch(store, fs, target, run.settings, build_variant, request.answer_timeout, clock)
     restore_guard.start_guard(store, fs, target.units[0])
     failure = None
     try:
-        work(RoundRunner(run, switch, asked, minutes, tell, clock))
+        measure(RoundRunner(run, switch, request, minutes, report_step, clock))
     except TuningError as error:
         failure, run.continues_after_boot = error, False
         run.document["remarks"].append(f"It ended early: {format_error_line(error)}")
     finally:
-        tell("it puts all back")
-        left = apply_stored.end_trial_and_apply_stored(store, fs).failures
-    run.target = find_instance(host, target.name, asked.answer_timeout, clock)
-    run.end(restored=not left and run.target.arguments == target.arguments)
-    if left:
+        report_step("it puts all back")
+        failures = apply_stored.end_trial_and_apply_stored(store, fs).failures
+    run.target = find_instance(host, target.name, request.answer_timeout, clock)
+    run.end(restored=not failures and run.target.arguments == target.arguments)
+    if failures:
         raise TuningError(
-            f"Not all stored settings could be put back: {' '.join(left)} 'sovereign-epyc settle' tries it again. "
+            f"Not all stored settings could be put back: {' '.join(failures)} 'sovereign-epyc settle' tries it again. "
             f"What was measured is in {run.path}."
         )
     if failure:
@@ -165,10 +164,16 @@ def conduct_run(
     return run.path, run.document
 
 
-def parse_time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
-    """Return the minutes of a run, and the seed of all orders, a random one where none is given.
+def discard_samples(samples: Iterable[Sample], reason: str) -> None:
+    """Add a reason, where it is not empty, to the reasons why these samples are discarded."""
+    for sample in samples:
+        sample["void"] = " ".join(filter(None, [sample["void"], reason])) or None
 
-    ``raw`` are options by name. BadRequest for an invalid one.
+
+def parse_time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
+    """Return the minutes of a run, and the seed that decides the order of arms: a random seed where no seed is given.
+
+    ``raw`` are options by name. BadRequest for an invalid option.
     """
     minutes = MINUTES if raw.get("minutes") is None else float(raw["minutes"])
     seed = int.from_bytes(os.urandom(4), "big") if raw.get("seed") is None else int(raw["seed"])
@@ -176,13 +181,13 @@ def parse_time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
     return minutes, seed
 
 
-def validate_minimums(given: Mapping[str, tuple[float, float]]) -> None:
-    """Raise BadRequest for the first option that is below its minimum, or unreasonably large."""
-    for name, (value, least) in given.items():
+def validate_minimums(options: Mapping[str, tuple[float, float]]) -> None:
+    """Raise BadRequest for an option below its minimum or above 2**32; ``options`` has value and minimum by name."""
+    for name, (value, least) in options.items():
         if not least <= value <= 2**32:
             raise BadRequest(f"{name}: {value:g} is out of range; give at least {least:g}.")
 
 
 def format_error_line(error: object) -> str:
-    """Return an error as one line."""
+    """Return the message of an error without line breaks."""
     return " ".join(str(error).split())

@@ -57,16 +57,16 @@ class Simulated:
         self.target, self.starts = target, 0
         return self
 
-    def live(self, arm: Mapping[str, Any]) -> None:
-        """Have an arm."""
+    def apply_settings(self, arm: Mapping[str, Any]) -> None:
+        """Make an arm the present one, or raise its error in ``broken``."""
         self.arm = arm
         self.steps.append(("live", arm["name"]))
         if arm["name"] in self.broken:
             raise self.broken[arm["name"]]
 
-    def start(self, arm: Mapping[str, Any]) -> None:
-        """Start with an arm."""
-        self.live(arm)
+    def start_instance(self, arm: Mapping[str, Any]) -> None:
+        """Make an arm the present one by a start."""
+        self.apply_settings(arm)
         self.steps[-1] = ("start", arm["name"])
         self.starts += 1
 
@@ -74,11 +74,11 @@ class Simulated:
         """Return nothing: the meter does not look."""
 
     @property
-    def proven(self) -> str:
+    def settings_digest(self) -> str:
         """The settings of the arm."""
-        return self.digest()
+        return self.read_settings_digest()
 
-    def digest(self) -> str:
+    def read_settings_digest(self) -> str:
         """Return the settings of the arm."""
         return json.dumps(self.arm["settings"])
 

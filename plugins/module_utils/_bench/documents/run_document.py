@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The document of a run: one JSON file with the plan, every raw sample, and the fingerprint of the host.
+"""The run document: one JSON file with the plan, every raw sample, and the fingerprint of the host.
 
-``DOCUMENT_SHAPE`` is its schema, and describes each field. Milliseconds, bytes as kB, shares from 0 to 1. A document
-has no verdicts: _bench/verdicts/setting_verdicts.py computes them from the samples, each time and anywhere.
+``DOCUMENT_SHAPE`` is its schema, and describes each field. Times are milliseconds, memory is in kB, shares are from 0
+to 1. A document has no verdicts: _bench/verdicts/setting_verdicts.py computes verdicts from the samples on any machine.
 
-A run only adds to its document. What is written stays as it is, so that nobody can drop unwelcome samples.
+A run only adds to its document and never changes written parts, so that nobody can drop unwelcome samples.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 CLASS = choice_of(*schedule.REPETITIONS)
-#: A result is valid for this fingerprint; on a host that differs in any field it must be measured again. Null is "not
+#: A result is valid for this fingerprint; a host that differs in any field must be measured again. Null means "not
 #: known".
 FINGERPRINT = {
     "sku": Nullable(TEXT),
@@ -39,16 +39,16 @@ FINGERPRINT = {
     "uptime_s": Nullable(AMOUNT),
     "engine_build": Nullable(TEXT),
     "engine_sha256": Nullable(TEXT),
-    #: Digest of names, sizes and the first MiB of the model's files, because reading all of them would take minutes.
+    #: Digest of names, sizes and the first MiB of the model's files; reading whole files would take minutes.
     "model_sha256": Nullable(TEXT),
     "arguments": [TEXT],
     "settings": {ANY: Nullable(TEXT)},
     "prompts_sha256": Nullable(TEXT),
 }
-#: ``class`` is null for the anchor and its twin, which belong to every class. ``settings`` are the values that differ
-#: from those of the anchor. ``arguments`` are the words that the instance is started without: flags, and variables and
-#: settings of its unit, followed by an equals sign. ``options`` are the options of module llama_server that a candidate
-#: changes.
+#: ``class`` is null for the anchor and its twin, which belong to every class. ``without`` is the name of the setting
+#: that the arm removes. ``settings`` are the settings that differ from the anchor. ``arguments`` are the words that the
+#: instance is started without: flags, and variables and settings of its unit with an equals sign. ``options`` are the
+#: options of module llama_server that a candidate changes.
 ARM = {
     "name": NAME,
     "class": Nullable(CLASS),
@@ -68,20 +68,20 @@ PLAN = {
     "arms": [ARM],
     #: Each round is added here before it is measured.
     "order": [ROUND],
-    #: Probability of any false claim in the whole run; the knobs share it.
+    #: Probability of any false claim in the whole run; all settings share it.
     "alpha": SHARE,
     #: A change of less than this share counts as no effect.
     "zone": SHARE,
     "budget_s": Nullable(AMOUNT),
     #: Candidate -> predicted tokens per second of whole requests, the geometric mean over all kinds.
     "predicted": {ANY: NUMBER},
-    #: Knob -> why it is not tested, such as that it needs a reboot.
+    #: Setting -> why it is not tested, such as that it needs a reboot.
     "untested": {ANY: TEXT},
-    #: Knob or candidate -> why its arm was rejected.
+    #: Setting or candidate -> why its arm was rejected.
     "rejected": {ANY: TEXT},
 }
-#: Activity of the host during a sample, recorded without knowledge of the arm. ``others`` is the CPU time of other
-#: programs as a share of the service's, ``steal`` that of the hypervisor as a share of all.
+#: Activity of the host during a sample. ``others`` is the CPU time of other programs as a share of the CPU time of the
+#: service. ``steal`` is the CPU time that the hypervisor gave to other guests, as a share of the time with work.
 WITNESS = {
     "others": Nullable(AMOUNT),
     "steal": Nullable(AMOUNT),
@@ -92,10 +92,10 @@ WITNESS = {
     "settings_sha256": Nullable(TEXT),
     ANY: object,
 }
-#: With one stream ``predicted_ms`` is the generation time of ``predicted_n`` tokens; with more it is the time in which
-#: all streams had a pending request, and ``predicted_n`` counts the tokens of all streams in it. ``start`` is the
-#: number of the server's start, ``void`` the reason why the sample is discarded. A sample has at least two tokens,
-#: because a single token has no time per token.
+#: With one stream ``predicted_ms`` is the generation time of ``predicted_n`` tokens. With several streams it is the
+#: time in which all streams had a pending request, and ``predicted_n`` counts the tokens of all streams in that time.
+#: ``start`` is the number of the server's start, and ``void`` the reason why the sample is discarded. A sample has at
+#: least two tokens, because a single token has no time per token.
 SAMPLE = {
     "round": COUNT,
     "arm": NAME,
@@ -122,8 +122,8 @@ BANDWIDTH = {
     "gbps": Nullable(AMOUNT),
     "source": choice_of("likwid-bench", "reader", "paper", "nothing"),
 }
-#: The bytes that a single-stream step reads, by kind of memory, with ``context`` tokens before it and ``guessed``
-#: drafted tokens.
+#: The bytes that a step with one stream reads, by kind of memory. ``context`` is the number of tokens before the step,
+#: and ``guessed`` is the number of drafted tokens in the step.
 STEP = {"kind": NAME, "context": WHOLE, "guessed": AMOUNT, "parts": {ANY: AMOUNT}}
 DOCUMENT_SHAPE = {
     "schema": WHOLE,
@@ -139,7 +139,7 @@ DOCUMENT_SHAPE = {
     #: Bytes of the L3 caches of the instance's CPUs.
     "cache": WHOLE,
     "steps": [STEP],
-    #: Sentences that a reader of the results has to know.
+    #: Sentences on how to read the results.
     "remarks": [TEXT],
     #: Whether all settings at the end equal those at the beginning; null before the end.
     "restored": Nullable(bool),
@@ -161,14 +161,8 @@ def new_document(
     **plan: Any,
 ) -> dict[str, Any]:
     """Return the document of a run without samples; ``plan`` overrides the default values of the plan."""
-    usual: dict[str, Any] = {
-        "alpha": 0.05,
-        "zone": 0.01,
-        "budget_s": None,
-        "predicted": {},
-        "untested": {},
-        "rejected": {},
-    }
+    defaults: dict[str, Any] = {"alpha": 0.05, "zone": 0.01, "budget_s": None}
+    defaults.update({"predicted": {}, "untested": {}, "rejected": {}})
     return {
         "schema": SCHEMA,
         "id": identity,
@@ -177,7 +171,7 @@ def new_document(
         "ended": None,
         "seed": seed,
         "fingerprint": dict(fingerprint),
-        "plan": {"arms": arms, "order": [], **usual, **plan},
+        "plan": {"arms": arms, "order": [], **defaults, **plan},
         "samples": [],
         "bandwidth": [],
         "cache": cache,
@@ -188,45 +182,45 @@ def new_document(
 
 
 def validate_document(document: Any) -> dict[str, Any]:
-    """Return a document that has the schema and does not contradict itself; BadRequest with the first fault."""
+    """Return the document; BadRequest, with the first fault, where it does not fit the schema or contradicts itself."""
     if isinstance(document, dict) and document.get("schema", SCHEMA) != SCHEMA:
         raise BadRequest(
             f"the schema is {document['schema']!r}, and this version of the collection reads {SCHEMA} only; use the "
             "version that made the run"
         )
-    wrong = misfit_message(document, DOCUMENT_SHAPE) or _contradiction_message(document)
-    if wrong:
-        raise BadRequest(f"{wrong}; take the file as the run wrote it")
-    whole: dict[str, Any] = document
-    return whole
+    message = misfit_message(document, DOCUMENT_SHAPE) or _contradiction_message(document)
+    if message:
+        raise BadRequest(f"{message}; take the file as the run wrote it")
+    valid: dict[str, Any] = document
+    return valid
 
 
 def _contradiction_message(document: Mapping[str, Any]) -> str:
-    """Return where parts of a document contradict each other, an empty text where none do."""
+    """Return the message for parts of a document that contradict each other, an empty text where no parts do."""
     plan = document["plan"]
     names = [arm["name"] for arm in plan["arms"]]
-    alone = schedule.RUNNING in names
-    if alone and len(names) > 1:
+    is_benchmark = schedule.RUNNING in names
+    if is_benchmark and len(names) > 1:
         return f"plan.arms has {schedule.RUNNING}, which is the only arm of a benchmark, and others"
     needed = (schedule.DEFAULT,) if schedule.DEFAULT in names else (schedule.STOCK, schedule.TUNED)
-    for name in () if alone else (*needed, schedule.AGAIN):
+    for name in () if is_benchmark else (*needed, schedule.AGAIN):
         if name not in names:
             return f"plan.arms has no {name}, without which nothing can be compared"
-    knobs = [arm["without"] for arm in plan["arms"] if arm["without"] is not None]
-    for words, listed in (("arm", names), ("setting", knobs)):
+    removed = [arm["without"] for arm in plan["arms"] if arm["without"] is not None]
+    for noun, listed in (("arm", names), ("setting", removed)):
         twice = [name for name in listed if listed.count(name) > 1]
         if twice:
-            return f"plan.arms has the {words} {twice[0]} twice"
+            return f"plan.arms has the {noun} {twice[0]} twice"
     for arm in plan["arms"]:
         if (arm["class"] is None) != (arm["name"] in (*schedule.ANCHORS, schedule.AGAIN)):
             return f"plan.arms gives {arm['name']} the class {arm['class']}"
-        # A verdict needs the class of the arm that leaves a setting out, and an anchor has none.
-        if arm["without"] != _setting_left_out(arm["name"]):
+        # An arm under a wrong name would be reported as another setting.
+        if not _has_fitting_name(arm):
             return f"plan.arms says that the arm {arm['name']} leaves out {arm['without']}"
-    for usual in (arm["options"] for arm in plan["arms"] if arm["name"] == schedule.DEFAULT):
-        strange = [(arm["name"], option) for arm in plan["arms"] for option in arm["options"] if option not in usual]
-        if strange:
-            return f"plan.arms gives {strange[0][0]} the option {strange[0][1]}, which the default has not"
+    for default in (arm["options"] for arm in plan["arms"] if arm["name"] == schedule.DEFAULT):
+        unknown = [(arm["name"], option) for arm in plan["arms"] for option in arm["options"] if option not in default]
+        if unknown:
+            return f"plan.arms gives {unknown[0][0]} the option {unknown[0][1]}, which the default has not"
     for at, planned in enumerate(plan["order"]):
         if planned["round"] != at + 1:
             return f"plan.order[{at}].round is {planned['round']} and should be {at + 1}"
@@ -241,8 +235,10 @@ def _contradiction_message(document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _setting_left_out(name: str) -> str | None:
-    return name[len(schedule.WITHOUT) :] if name.startswith(schedule.WITHOUT) else None
+def _has_fitting_name(arm: Mapping[str, Any]) -> bool:
+    if arm["without"] is not None:
+        return bool(arm["name"] == schedule.removal_arm_name(arm["without"]))
+    return arm["name"] in schedule.FIXED_ARMS or schedule.is_candidate(arm)
 
 
 def load_document(path: str) -> dict[str, Any]:
@@ -273,19 +269,19 @@ def save_document(path: str, document: Mapping[str, Any]) -> None:
 
 def _changed_part(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return the first part of a document that was changed and not only extended; an empty text for none."""
-    for key, was in before.items():
+    for key, old in before.items():
         if key == "plan":
-            parts = was.items()
-            bad = [part for part, old in parts if not _keeps_value(part in GROWING_PLAN, old, after["plan"][part])]
-            if bad:
-                return f"plan.{bad[0]}"
-        elif not (key in SET_ONCE and was is None) and not _keeps_value(key in GROWING, was, after[key]):
+            parts = old.items()
+            changed = [part for part, value in parts if not _is_extended(part in GROWING_PLAN, value, after[key][part])]
+            if changed:
+                return f"plan.{changed[0]}"
+        elif not (key in SET_ONCE and old is None) and not _is_extended(key in GROWING, old, after[key]):
             return key
     return ""
 
 
-def _keeps_value(grows: bool, was: Any, now: Any) -> bool:
-    """Return whether a part has its earlier value; one that ``grows`` may have more at its end."""
-    if grows and isinstance(was, dict):
-        return all(key in now and now[key] == value for key, value in was.items())
-    return bool(now[: len(was)] == was if grows else now == was)
+def _is_extended(may_grow: bool, old: Any, new: Any) -> bool:
+    """Return whether a part of a document has its old value, or old entries and more entries where it ``may_grow``."""
+    if may_grow and isinstance(old, dict):
+        return all(key in new and new[key] == value for key, value in old.items())
+    return bool(new[: len(old)] == old if may_grow else new == old)

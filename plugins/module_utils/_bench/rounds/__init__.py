@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Arms and the order of their rounds, what each arm reached in a round, and why rounds are discarded."""
+"""Arms and rounds of a run: their plan, the levels of each arm in each round, and why rounds are discarded."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Beyond which limits a round is discarded, and after how many discarded rounds a run gives up."""
+"""Limits beyond which a round is discarded, and the number of discarded rounds after which a run gives up."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import math
 MAX_OTHER_CPU_SHARE = 0.02
 #: CPU time that the hypervisor gave to other guests, as a share of the time in which this guest had work.
 MAX_STEAL_SHARE = 0.005
-#: Memory of the service on other nodes than planned, as a share of all of it.
+#: Memory of the service on other nodes than planned, as a share of all memory of the service.
 MAX_MISPLACED_SHARE = 0.01
 #: Change of the anchor from one round to the next, as a natural logarithm: a drift of the machine is slower than this.
 MAX_ANCHOR_JUMP = math.log(1.1)
-#: After this many discarded rounds in a row a run gives up, because what disturbs it does not end.
+#: After this many discarded rounds in a row a run gives up, because the disturbance does not end.
 MAX_DISCARDED_IN_A_ROW = 10

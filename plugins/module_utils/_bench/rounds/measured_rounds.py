@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The samples of a document as rounds: what each arm reached in each round, and why a round is discarded.
+"""Groups the samples of a run document by rounds: the levels of each arm, and why a round is discarded.
 
-A round is discarded as a whole, with all its arms. The rules look at the activity of the host, at starts and at the
-anchor, and never at the result of an arm, so that they cannot discard unwelcome results.
+A round is discarded with all its arms. The rules look at the activity of the host, at starts of the server and at the
+anchor, and never at the result of another arm, so that no rule can discard unwelcome results.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import math
 
 from ..statistics.confidence_interval import mean
 from . import schedule
-from .limits import MAX_ANCHOR_JUMP, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
+from .limits import MAX_ANCHOR_JUMP, MAX_DISCARDED_IN_A_ROW, MAX_OTHER_CPU_SHARE, MAX_STEAL_SHARE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    #: A metric, the prompt kind or an empty text for all kinds, and the streams.
+    #: A metric, a kind of prompts (empty for all kinds), and the number of streams.
     Key = tuple[str, str, int]
     Levels = dict[str, dict[Key, float]]
 
@@ -30,12 +30,12 @@ ONE_STREAM, WHOLE_REQUEST = (DECODE, "", 1), (REQUEST, "", 1)
 
 
 class Round:
-    """One round: its plan, what each arm reached, and why it is discarded, an empty text where it counts.
+    """A measured round; ``discard_reason`` is empty for a round that counts.
 
-    ``levels`` maps arm and metric to a natural logarithm of tokens or steps per millisecond or of tokens per step,
-    so that larger is better; for a whole request it is the tokens of its answer over all of its time. ``texts``
-    maps arm and kind to digests of single-stream texts, ``speculating_arms`` has the arms that drafted tokens, and
-    ``settings_digests`` maps an arm to the digests of the settings that were read back.
+    ``levels`` maps arm and metric to the natural logarithm of tokens or steps per millisecond or of tokens per step, so
+    that larger is better. The metric of a whole request is the tokens of the answer per millisecond of the whole
+    request. ``texts`` maps arm and kind to digests of the generated texts with one stream. ``speculating_arms`` are the
+    arms that drafted tokens. ``settings_digests`` maps each arm to the digests of the settings that were read back.
     """
 
     def __init__(self, planned: Mapping[str, Any]) -> None:
@@ -52,29 +52,36 @@ class Round:
 
 def rounds_of_document(document: Mapping[str, Any]) -> list[Round]:
     """Return the rounds of a validated document that have samples, in their order."""
-    members: dict[int, list[Mapping[str, Any]]] = {}
+    samples_by_round: dict[int, list[Mapping[str, Any]]] = {}
     for sample in document["samples"]:
-        members.setdefault(sample["round"], []).append(sample)
+        samples_by_round.setdefault(sample["round"], []).append(sample)
     cells = {(sample["kind"], sample["streams"]) for sample in document["samples"]}
     rounds = []
     started: dict[int, tuple[int, str]] = {}
     for planned in document["plan"]["order"]:
-        if planned["round"] in members:
-            samples = members[planned["round"]]
-            one = Round(planned)
-            _add_samples(one, samples)
-            one.discard_reason = (
+        if planned["round"] in samples_by_round:
+            samples = samples_by_round[planned["round"]]
+            measured = Round(planned)
+            _add_samples(measured, samples)
+            measured.discard_reason = (
                 _disturbance_reason(samples)
-                or _missing_samples_reason(one, samples, cells)
-                or _start_sharing_reason(one, samples, started)
+                or _missing_samples_reason(measured, samples, cells)
+                or _start_sharing_reason(measured, samples, started)
             )
-            rounds.append(one)
+            rounds.append(measured)
     _discard_anchor_jumps(rounds, schedule.anchor_name(document["plan"]["arms"]))
     return rounds
 
 
-def _add_samples(one: Round, samples: Iterable[Mapping[str, Any]]) -> None:
-    """Add up the requests of each arm, kind and number of streams: together they are one value of the round."""
+def should_give_up(rounds: Sequence[Round]) -> bool:
+    """Return whether a run gives up because its last rounds were all discarded."""
+    return len(rounds) >= MAX_DISCARDED_IN_A_ROW and all(
+        measured.discard_reason for measured in rounds[-MAX_DISCARDED_IN_A_ROW:]
+    )
+
+
+def _add_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
+    """Compute levels and digests of a round; requests of an arm with equal kind and streams are one value."""
     sums: dict[str, dict[tuple[str, int], list[float]]] = {}
     for sample in samples:
         arm, cell = sample["arm"], (sample["kind"], sample["streams"])
@@ -82,27 +89,27 @@ def _add_samples(one: Round, samples: Iterable[Mapping[str, Any]]) -> None:
         for at, name in enumerate(("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "accepted")):
             total[at] += sample[name]
         if sample["drafted"]:
-            one.speculating_arms.add(arm)
+            measured.speculating_arms.add(arm)
         if sample["streams"] == 1:
-            one.texts.setdefault((arm, sample["kind"]), set()).add(sample["text_sha256"])
+            measured.texts.setdefault((arm, sample["kind"]), set()).add(sample["text_sha256"])
         if sample["witness"]["settings_sha256"] is not None:
-            one.settings_digests.setdefault(arm, set()).add(sample["witness"]["settings_sha256"])
-    one.levels = {arm: _compute_levels(cells) for arm, cells in sums.items()}
+            measured.settings_digests.setdefault(arm, set()).add(sample["witness"]["settings_sha256"])
+    measured.levels = {arm: _compute_levels(cells) for arm, cells in sums.items()}
 
 
 def _compute_levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
-    """Return each metric of an arm in a round, for each kind and as the geometric mean over all kinds."""
+    """Return the levels of an arm in a round, for each kind and as the mean over all kinds."""
     levels: dict[Key, float] = {}
     parts: dict[tuple[str, int], list[float]] = {}
     for (kind, streams), (prompt_n, prompt_ms, predicted_n, predicted_ms, accepted) in sorted(cells.items()):
-        found = {DECODE: math.log(predicted_n / predicted_ms)}
+        of_cell = {DECODE: math.log(predicted_n / predicted_ms)}
         if streams == 1:
             steps = predicted_n - accepted
-            found.update({STEPS: math.log(steps / predicted_ms), PER_STEP: math.log(predicted_n / steps)})
-            found[REQUEST] = math.log(predicted_n / (prompt_ms + predicted_ms))
+            of_cell.update({STEPS: math.log(steps / predicted_ms), PER_STEP: math.log(predicted_n / steps)})
+            of_cell[REQUEST] = math.log(predicted_n / (prompt_ms + predicted_ms))
             if prompt_n and prompt_ms:
-                found[PREFILL] = math.log(prompt_n / prompt_ms)
-        for metric, level in found.items():
+                of_cell[PREFILL] = math.log(prompt_n / prompt_ms)
+        for metric, level in of_cell.items():
             levels[metric, kind, streams] = level
             parts.setdefault((metric, streams), []).append(level)
     for (metric, streams), values in parts.items():
@@ -111,7 +118,7 @@ def _compute_levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Ke
 
 
 def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
-    """Return how the host was disturbed in a round; limits are compared with the recorded shares again."""
+    """Return how the host was disturbed in a round; recorded shares are compared with the limits of this version."""
     for sample in samples:
         if sample["void"]:
             return str(sample["void"])
@@ -125,23 +132,28 @@ def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
-def _missing_samples_reason(one: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
-    """Return which sample an incomplete round lacks; its arms would not be comparable."""
-    there = {(sample["arm"], sample["kind"], sample["streams"]) for sample in samples}
-    for arm in one.planned_arms:
+def _missing_samples_reason(measured: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
+    """Return which sample an incomplete round lacks; the arms of such a round are not comparable."""
+    present = {(sample["arm"], sample["kind"], sample["streams"]) for sample in samples}
+    for arm in measured.planned_arms:
         for kind, streams in sorted(cells):
-            if (arm, kind, streams) not in there:
+            if (arm, kind, streams) not in present:
                 return f"{arm} has no sample of {kind} with {streams} stream{'' if streams == 1 else 's'}"
     return ""
 
 
-def _start_sharing_reason(one: Round, samples: Iterable[Mapping[str, Any]], started: dict[int, tuple[int, str]]) -> str:
-    """Return where arms that need a start each shared one, or where arms of one start did not share it."""
-    shared = schedule.REPETITIONS[one.unit].restart_every > 0
+def _start_sharing_reason(
+    measured: Round, samples: Iterable[Mapping[str, Any]], started: dict[int, tuple[int, str]]
+) -> str:
+    """Return why starts of the server in a round are wrong: arms shared a start, or a shared server was restarted.
+
+    ``started`` maps each start to the first round and arm that used it, and gets the starts of this round.
+    """
+    shared = schedule.REPETITIONS[measured.unit].restart_every > 0
     if shared and len({sample["start"] for sample in samples}) > 1:
         return "the server was started again within the round"
     for sample in samples:
-        owner = (one.number, "" if shared else sample["arm"])
+        owner = (measured.number, "" if shared else sample["arm"])
         number, arm = started.setdefault(sample["start"], owner)
         if not shared and (number, arm) != owner:
             return f"{sample['arm']} was not started anew: start {sample['start']} is of round {number}"
@@ -149,8 +161,11 @@ def _start_sharing_reason(one: Round, samples: Iterable[Mapping[str, Any]], star
 
 
 def _discard_anchor_jumps(rounds: Iterable[Round], anchor: str) -> None:
-    """Discard rounds whose anchor differs from the last counting round, unless it stays at its new level."""
-    good: dict[tuple[str, str], float] = {}
+    """Discard a round whose anchor differs too much from both the last counting round and the round before.
+
+    So a new level of the anchor that stays is accepted in its second round.
+    """
+    last_counting: dict[tuple[str, str], float] = {}
     last: dict[tuple[str, str], float] = {}
     for measured in rounds:
         level = measured.levels.get(anchor, {}).get(ONE_STREAM)
@@ -160,17 +175,19 @@ def _discard_anchor_jumps(rounds: Iterable[Round], anchor: str) -> None:
         place = (measured.unit, measured.phase)
         if (
             not measured.discard_reason
-            and place in good
-            and all(abs(level - before[place]) > MAX_ANCHOR_JUMP for before in (good, last))
+            and place in last_counting
+            and all(abs(level - before[place]) > MAX_ANCHOR_JUMP for before in (last_counting, last))
         ):
-            measured.discard_reason = f"the anchor was {math.exp(level - good[place]):.2f} of that in the round before"
+            measured.discard_reason = (
+                f"the anchor was {math.exp(level - last_counting[place]):.2f} of that in the round before"
+            )
         last[place] = level
         if not measured.discard_reason:
-            good[place] = level
+            last_counting[place] = level
 
 
 def log_ratios(rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedule.TUNED) -> list[float]:
-    """Return the log ratio of the anchor to an arm in each counting round; above 0 the anchor is better."""
+    """Return the log ratio of an anchor to an arm in each counting round; above 0 the anchor is better."""
     values = []
     for measured in rounds:
         if not measured.discard_reason and arm in measured.levels and anchor in measured.levels:
@@ -181,16 +198,16 @@ def log_ratios(rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedu
 
 
 def guard_metrics(rounds: Iterable[Round], decode: str = DECODE) -> list[Key]:
-    """Return the metrics that a gain must not worsen, sorted: prefill, several streams, each kind of one stream.
+    """Return the sorted metrics that a gain must not worsen.
 
-    ``decode`` is the metric that decides.
+    These are prefill, and ``decode`` (the metric that decides) with several streams and for each kind with one stream.
     """
-    there = {
+    present = {
         key
         for measured in rounds
         if not measured.discard_reason
         for levels in measured.levels.values()
         for key in levels
     }
-    wanted = {(PREFILL, "", 1), *(key for key in there if key[0] == decode and (key[1] == "") != (key[2] == 1))}
-    return sorted(there & wanted)
+    guards = {(PREFILL, "", 1), *(key for key in present if key[0] == decode and (key[1] == "") != (key[2] == 1))}
+    return sorted(present & guards)

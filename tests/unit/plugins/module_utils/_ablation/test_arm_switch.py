@@ -114,39 +114,39 @@ def test_a_host_that_is_not_as_configured_is_refused(machine: Machine) -> None:
 
 
 def test_the_switch_applies_arms_and_restores_stored_values(machine: Machine) -> None:
-    before = machine.switch.digest()
-    machine.switch.live(WITHOUT_BALANCING)
-    assert machine.fs.read(BALANCING) == "1" and machine.switch.digest() != before
+    before = machine.switch.read_settings_digest()
+    machine.switch.apply_settings(WITHOUT_BALANCING)
+    assert machine.fs.read(BALANCING) == "1" and machine.switch.read_settings_digest() != before
     # The ledger still knows the original, for this arm again and for an undo.
     assert Ledger(machine.store, machine.fs).load_originals()["sysfs:numa_balancing"] == "1"
-    machine.switch.live(TUNED)
-    assert machine.fs.read(BALANCING) == "0" and machine.switch.digest() == before
+    machine.switch.apply_settings(TUNED)
+    assert machine.fs.read(BALANCING) == "0" and machine.switch.read_settings_digest() == before
 
 
 def test_a_write_without_effect_is_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
     with pytest.raises(TuningError, match="sysfs:numa_balancing: the write succeeded without effect"):
-        machine.switch.live(WITHOUT_BALANCING)
+        machine.switch.apply_settings(WITHOUT_BALANCING)
 
 
 def test_what_cannot_be_put_back_ends_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.switch.live(WITHOUT_BALANCING)
+    machine.switch.apply_settings(WITHOUT_BALANCING)
     monkeypatch.setattr(machine.fs, "write", lambda path, text: None)
     with pytest.raises(RestoreFailed, match="The stored settings could not be put back: sysfs/numa: "):
-        machine.switch.live(TUNED)
+        machine.switch.apply_settings(TUNED)
 
 
 def test_another_setting_that_changed_is_told(machine: Machine) -> None:
     machine.switch.tuned = {**machine.switch.tuned, "irq:default": "ff"}
     with pytest.raises(TuningError, match="irq:default is None in this arm, and was ff"):
-        machine.switch.live(WITHOUT_BALANCING)
+        machine.switch.apply_settings(WITHOUT_BALANCING)
 
 
 def test_a_start_has_other_arguments_and_the_model_is_read_anew(machine: Machine) -> None:
     arm = {"name": "without slots", "settings": {}, "arguments": ["--parallel"]}
     machine.starts(200, machine.words[:-2])
     machine.switch.target.process = 100
-    machine.switch.start(arm)
+    machine.switch.start_instance(arm)
     assert machine.told == ["stop llama-chat.service", "drop-in", "drop", "restart llama-chat.service"]
     assert machine.drop_in is not None and "--parallel" not in machine.drop_in
     assert (machine.switch.target.process, machine.switch.starts) == (200, 1)
@@ -154,17 +154,17 @@ def test_a_start_has_other_arguments_and_the_model_is_read_anew(machine: Machine
 
 def test_a_server_that_did_not_start_anew_is_refused(machine: Machine) -> None:
     with pytest.raises(TuningError, match="did not start anew: process 100 still serves"):
-        machine.switch.start(TUNED)
+        machine.switch.start_instance(TUNED)
 
 
 def test_a_server_with_other_arguments_is_refused(machine: Machine) -> None:
     machine.starts(200, [*machine.words, "--threads", "3"])
     with pytest.raises(TuningError, match="was started with other arguments than this arm has"):
-        machine.switch.start(TUNED)
+        machine.switch.start_instance(TUNED)
 
 
 def test_a_variable_that_is_still_there_is_refused(machine: Machine) -> None:
     machine.starts(200, machine.words)
     machine.put("/proc/200/environ", "PATH=/bin\0OMP_PROC_BIND=close")
     with pytest.raises(TuningError, match="was started with other arguments than this arm has"):
-        machine.switch.start({"name": "without OpenMP", "settings": {}, "arguments": ["OMP_PROC_BIND="]})
+        machine.switch.start_instance({"name": "without OpenMP", "settings": {}, "arguments": ["OMP_PROC_BIND="]})

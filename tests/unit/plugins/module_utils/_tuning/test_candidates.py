@@ -107,7 +107,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planned
 
 def test_a_candidate_is_what_the_planner_makes_of_its_options(planned: Planned) -> None:
     one = planned.candidates().variant({"threads": 4}, "candidate 1")
-    assert one.lines is not None and "ExecStart=4" in one.lines
+    assert one.drop_in is not None and "ExecStart=4" in one.drop_in
     assert one.arguments == [*planned.words, "--threads", "4"]
     assert one.plan is not None and one.plan["name"] == "chat"
 

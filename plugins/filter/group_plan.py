@@ -66,10 +66,10 @@ def group_plan(
     hosts: Sequence[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the plan; raises AnsibleFilterError, with a sentence, for what cannot be a group."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group_plan
 
     try:
-        return _group.plan(hosts, played, programs)
+        return _group_plan.plan_groups(hosts, played, programs)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

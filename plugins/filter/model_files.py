@@ -65,10 +65,10 @@ def model_files(
     models: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any], endpoint: str, folder: str
 ) -> list[dict[str, Any]]:
     """Return the models; raises AnsibleFilterError, with a sentence, for one that cannot be had."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
     try:
-        return _catalogue.model_files(models, catalogue, endpoint, folder)
+        return _model_catalogue.resolve_models(models, catalogue, endpoint, folder)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

@@ -63,10 +63,10 @@ def tuned_file(
     hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], together: bool = False
 ) -> dict[str, Any]:
     """Return the file; raises AnsibleFilterError for a result that must not be in it."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
     try:
-        return _tuned.tuned_file(hosts, kept, together)
+        return _tuned_options.render_tuned_file(hosts, kept, together)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

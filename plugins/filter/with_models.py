@@ -62,10 +62,10 @@ def with_models(
     instances: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the instances; raises AnsibleFilterError, with a sentence, for a model unknown or unfit."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
     try:
-        return _catalogue.with_models(instances, files, catalogue)
+        return _model_catalogue.insert_model_paths(instances, files, catalogue)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the instances; raises AnsibleFilterError for an entry without options."""
-    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+    from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
     try:
-        return _tuned.with_tuned(instances, tuned)
+        return _tuned_options.apply_tuned_options(instances, tuned)
     except BadRequest as error:
         raise AnsibleFilterError(str(error)) from None
 

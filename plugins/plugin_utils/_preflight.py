@@ -17,7 +17,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue, _tuned
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue, _tuned_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import read_argument_specs
 
@@ -135,7 +135,7 @@ class Preflight:
         """Add the model files to fetch and those that must be present; return all, or None where they were refused."""
         get = self.variables.get
         try:
-            files = _catalogue.model_files(
+            files = _model_catalogue.resolve_models(
                 get("epyc_llama_models", []),
                 get("epyc_llama_catalogue", {}),
                 str(get("epyc_llama_hub_endpoint", "")),
@@ -171,8 +171,8 @@ class Preflight:
         placed = []
         for given in require_tables(self.variables.get("epyc_llama_instances"), "epyc_llama_instances", "instances"):
             try:
-                (instance,) = _catalogue.with_models([given], files or [], own)
-                (instance,) = _tuned.with_tuned([instance], self.variables.get("epyc_llama_tuned", {}))
+                (instance,) = _model_catalogue.insert_model_paths([given], files or [], own)
+                (instance,) = _tuned_options.apply_tuned_options([instance], self.variables.get("epyc_llama_tuned", {}))
             except BadRequest as error:
                 if files is not None:
                     self.refusals.append(str(error))

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers i
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, NAME
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import FIELDS as VLLM_FIELDS
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import (
     require_list,
     require_table,
@@ -37,7 +37,7 @@ TEXT_OPTIONS = ("name", "alias", "model", "host", "task", "projector", "draft_mo
 
 def list_llama_instances(host: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the instances of llama-server of a host, with its tuned options in place of those of the inventory."""
-    return _tuned.with_tuned(host.get(LLAMA), host.get(TUNED), f"{host['inventory_hostname']}: ")
+    return _tuned_options.apply_tuned_options(host.get(LLAMA), host.get(TUNED), f"{host['inventory_hostname']}: ")
 
 
 def list_vllm_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:

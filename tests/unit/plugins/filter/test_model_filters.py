@@ -15,7 +15,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.sovereign.epyc.plugins.filter import model_files, with_models
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
-from ansible_collections.sovereign.epyc.plugins.plugin_utils import _catalogue
+from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
 FILES = model_files.FilterModule().filters()["model_files"]
 WITH = with_models.FilterModule().filters()["with_models"]
@@ -48,12 +48,12 @@ def placed(instance: dict[str, Any], *asked: dict[str, Any], own: dict[str, Any]
 
 def test_every_entry_says_where_its_checksums_come_from() -> None:
     """And is as entries of users have to be; a draft fits, and is small enough to gain something."""
-    entries = _catalogue.catalogue({})
-    assert len(entries) >= 12 and entries == _catalogue.catalogue(entries)
+    entries = _model_catalogue.load_catalogue({})
+    assert len(entries) >= 12 and entries == _model_catalogue.load_catalogue(entries)
     sums = [part["sha256"] for entry in entries.values() for part in entry["parts"]]
     assert len(set(sums)) == len(sums)
     for name, entry in entries.items():
-        assert re.fullmatch("[a-z0-9.-]+", name) and _catalogue.COMMIT.match(entry["revision"])
+        assert re.fullmatch("[a-z0-9.-]+", name) and _model_catalogue.COMMIT.match(entry["revision"])
         assert entry["licence"] and entry["source"] and all(part["size"] > 1 << 20 for part in entry["parts"])
         weight = sum(part["size"] for part in entry["parts"])
         for draft in entry.get("drafts", ()):
@@ -64,7 +64,7 @@ def test_every_entry_says_where_its_checksums_come_from() -> None:
 def test_the_table_of_the_documents_is_the_file() -> None:
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S+) \| (\S+) GiB \| (\d) \| (.*) \| (.*) \|$", page, re.MULTILINE)
-    entries = _catalogue.catalogue({})
+    entries = _model_catalogue.load_catalogue({})
     assert rows == [
         (
             name,
@@ -86,7 +86,7 @@ def test_the_table_of_the_documents_is_the_file() -> None:
 
 def test_a_name_is_a_checked_file_of_the_hub() -> None:
     first, second = files({"name": "gpt-oss-20b"}, {"name": "qwen2.5-7b-q4"}, endpoint=f"{HUB}/")
-    entry = _catalogue.catalogue({})["gpt-oss-20b"]
+    entry = _model_catalogue.load_catalogue({})["gpt-oss-20b"]
     assert first["path"] == "/srv/models/gpt-oss-20b-mxfp4.gguf" and first["hub"] is True
     assert first["url"] == f"{HUB}/ggml-org/gpt-oss-20b-GGUF/resolve/{entry['revision']}/gpt-oss-20b-mxfp4.gguf"
     assert first["checksum"] == [f"sha256:{entry['parts'][0]['sha256']}"] and first["size"] == [12109566560]
@@ -138,7 +138,7 @@ def test_what_has_no_name_in_the_catalogue() -> None:
             {},
             "needs as revision a commit",
         ),
-        ({"repository": "x", "file": "x.gguf", "checksum": SUM}, {}, "'x' is no repository; say ORG/NAME."),
+        ({"repository": "x", "file": "x.gguf", "checksum": SUM}, {}, "'x' is no repository; give ORG/NAME."),
         ({"repository": "org/x", "file": "../x.gguf", "checksum": SUM}, {}, "'../x.gguf' is no file of the repository"),
         ({"repository": "org/x", "file": "README.md", "checksum": SUM}, {}, "'README.md' is no file of the repository"),
         (
@@ -227,7 +227,9 @@ def test_several_models_by_their_names() -> None:
         "a": "/srv/models/House.gguf",
         "b": "/m/b.gguf",
     }
-    with pytest.raises(AnsibleFilterError, match="models: odd needs the chat template chatml, and what an instance"):
+    with pytest.raises(
+        AnsibleFilterError, match="models: odd needs the chat template chatml, and the template of an instance"
+    ):
         placed({"models": {"a": "odd"}}, {"name": "odd"}, own=own)
     with pytest.raises(AnsibleFilterError, match="Instance chat: models: there is no model gpt-oss; near are"):
         placed({"models": {"a": "gpt-oss"}}, own=own)

@@ -49,7 +49,7 @@ def test_tuned_options_win_over_those_of_their_instance() -> None:
 def test_an_entry_without_options_is_refused(entry: Any) -> None:
     for instances in ([{"name": "chat"}], []):
         with pytest.raises(
-            AnsibleFilterError, match=r"^epyc_llama_tuned: chat has no options\. Have it as tune\.yml wrote"
+            AnsibleFilterError, match=r"^epyc_llama_tuned: chat has no options\. Restore it as tune\.yml wrote"
         ):
             WITH(instances, {"chat": entry})
 

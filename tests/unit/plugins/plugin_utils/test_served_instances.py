@@ -13,11 +13,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import (
-    _catalogue,
-    _group,
+    _group_plan,
+    _model_catalogue,
     _monitoring,
     _served_instances,
-    _tuned,
+    _tuned_options,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
@@ -44,7 +44,9 @@ def _of_monitoring(**variables: Any) -> Any:
 
 
 def _of_group(**variables: Any) -> Any:
-    return _group.plan([{"inventory_hostname": "epyc-07", "epyc_group_address": "10.0.0.1", **variables}], ())
+    return _group_plan.plan_groups(
+        [{"inventory_hostname": "epyc-07", "epyc_group_address": "10.0.0.1", **variables}], ()
+    )
 
 
 FLEET = [_of_gateway, _of_monitoring, _of_group]
@@ -161,9 +163,11 @@ def test_settings_of_the_gateway_are_of_their_kind(setting: str, value: Any, wor
 
 def test_filters_on_one_host_name_the_variable() -> None:
     one = {"name": "a", "model": "/m", "port": 1}
-    assert refusal(_tuned.with_tuned, one, {}).startswith("epyc_llama_instances is a dictionary")
-    assert refusal(_catalogue.with_models, one, [], {}).startswith("epyc_llama_instances is a dictionary")
-    assert refusal(_catalogue.model_files, {"name": "a"}, {}, "https://h", "/m").startswith(
+    assert refusal(_tuned_options.apply_tuned_options, one, {}).startswith("epyc_llama_instances is a dictionary")
+    assert refusal(_model_catalogue.insert_model_paths, one, [], {}).startswith("epyc_llama_instances is a dictionary")
+    assert refusal(_model_catalogue.resolve_models, {"name": "a"}, {}, "https://h", "/m").startswith(
         "epyc_llama_models is a dict"
     )
-    assert refusal(_catalogue.model_files, [], ["a"], "https://h", "/m").startswith("epyc_llama_catalogue is a list")
+    assert refusal(_model_catalogue.resolve_models, [], ["a"], "https://h", "/m").startswith(
+        "epyc_llama_catalogue is a list"
+    )

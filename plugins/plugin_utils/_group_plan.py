@@ -105,7 +105,7 @@ def plan_groups(
 
 
 def _instance_of_member(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the instance as a host has it. A worker answers no clients, so it needs no key, and may have other CPUs."""
+    """Return the instance as a host has it. A worker answers no clients and needs no key; its CPUs may differ."""
     if host["inventory_hostname"] == group.head:
         return dict(group.instance)
     options = {key: value for key, value in group.instance.items() if key != "api_key_file"}

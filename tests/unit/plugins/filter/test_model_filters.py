@@ -228,7 +228,7 @@ def test_several_models_by_their_names() -> None:
         "b": "/m/b.gguf",
     }
     with pytest.raises(
-        AnsibleFilterError, match="models: odd needs the chat template chatml, and the template of an instance"
+        AnsibleFilterError, match="models: odd needs the chat template chatml, and the template"
     ):
         placed({"models": {"a": "odd"}}, {"name": "odd"}, own=own)
     with pytest.raises(AnsibleFilterError, match="Instance chat: models: there is no model gpt-oss; near are"):

@@ -227,9 +227,7 @@ def test_several_models_by_their_names() -> None:
         "a": "/srv/models/House.gguf",
         "b": "/m/b.gguf",
     }
-    with pytest.raises(
-        AnsibleFilterError, match="models: odd needs the chat template chatml, and the template"
-    ):
+    with pytest.raises(AnsibleFilterError, match="models: odd needs the chat template chatml, and the template"):
         placed({"models": {"a": "odd"}}, {"name": "odd"}, own=own)
     with pytest.raises(AnsibleFilterError, match="Instance chat: models: there is no model gpt-oss; near are"):
         placed({"models": {"a": "gpt-oss"}}, own=own)

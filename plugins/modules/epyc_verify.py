@@ -207,7 +207,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import (
     boot_service,
     checklist,
@@ -236,7 +236,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         services=params["services"],
     )
     items = expected.check_host(survey, boot_run)
-    more, services = verify.check_instances(survey.host) if params["services"] else ([], {})
+    more, services = instance_items.check_instances(survey.host) if params["services"] else ([], {})
     items += more
     boot = pending_reboot.read_boot(fs, survey.verdicts)
     counted = [words.settings_checked_message(survey.count_by_status())] if params["tuned"] else []

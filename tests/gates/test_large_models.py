@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.planner import plan_instance
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.timing import compute_start_timeout
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.start_limits import compute_start_timeout
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW, machine
 

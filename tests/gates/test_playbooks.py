@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _known_variables
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
@@ -67,7 +67,7 @@ def test_the_examples_of_several_instances_can_be_had(
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
         options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
-        services.append(planned.plan_with_others(LlamaEngine(), machine(sku), options, NEW, [], services))
+        services.append(shared_host.plan_with_others(LlamaEngine(), machine(sku), options, NEW, [], services))
     assert [service.expect["nodes"] for service in services] == nodes
 
 

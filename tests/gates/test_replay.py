@@ -26,7 +26,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel import threads
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.replay import install
@@ -53,9 +53,9 @@ class Replay:
         return round(told["predicted_ms"] / tokens, 6), round(told["prompt_ms"] / COUNTED, 6)
 
     def metrics(self) -> dict[str, float]:
-        status, text = http.send_get(self.server.url, "/metrics", 5)
+        status, text = server_http.send_get(self.server.url, "/metrics", 5)
         assert status == 200
-        return http.parse_metrics(text)
+        return server_http.parse_metrics(text)
 
 
 @pytest.fixture(scope="module")
@@ -209,10 +209,12 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         closed_loop.answer_in_parallel(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
-        assert http.parse_request_count(one.server.url, http.send_get(one.server.url, "/metrics", 5)[1]) == 0
-        slots = json.loads(http.send_get(one.server.url, "/slots", 5)[1])
+        assert (
+            server_http.parse_request_count(one.server.url, server_http.send_get(one.server.url, "/metrics", 5)[1]) == 0
+        )
+        slots = json.loads(server_http.send_get(one.server.url, "/slots", 5)[1])
         assert [slot["speculative"] for slot in slots] == [False, False]
-        assert json.loads(http.send_get(one.server.url, "/props", 5)[1])["build_info"].startswith("b11434-")
+        assert json.loads(server_http.send_get(one.server.url, "/props", 5)[1])["build_info"].startswith("b11434-")
         said = trial.post_json(
             one.server.url, "/completion", {"prompt": "a", "n_predict": 3}, one.server.clock.monotonic() + 5, None
         )

@@ -49,7 +49,7 @@ KNOWN = {
     ),
     "plugins/module_utils/_serving/hooks/cache.py": (2, "files of /proc"),
     "plugins/module_utils/_serving/hooks/stage.py": (1, "the time of a file by its descriptor"),
-    "plugins/module_utils/_serving/unit/check.py": (1, "a folder of its own in /tmp that only root can enter"),
+    "plugins/module_utils/_serving/unit/systemd_verify.py": (1, "a folder of its own in /tmp that only root can enter"),
 }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http as server_http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http
 from vepyc import paths
 from vepyc.container import ensure_container_root
 

@@ -24,9 +24,9 @@ from .._serving.options import speculation_kinds
 from .._serving.options.options import options_without_effect
 from .._serving.options.unit_names import instance_unit
 from .._serving.unit import instances
+from .._serving.unit.hardening import trial_lines
 from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_installed_units
 from .._serving.unit.instance import Instance, needs_restart
-from .._serving.unit.walls import trial_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.catalogue import EngineRow
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.trial import Question, Trial
 
 from .servers import say, serving
@@ -123,7 +123,7 @@ class Instances:
         return self.run(url, key, clock, "completion", question, model)
 
     def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-        items, facts = verify.check_instances(Host(self.service.tree.fs), self.service)
+        items, facts = instance_items.check_instances(Host(self.service.tree.fs), self.service)
         return {item.name: (item.verdict, item.sentence) for item in items}, facts
 
 
@@ -131,7 +131,7 @@ class Instances:
 def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     """A host whose one instance serves as long as the block lasts."""
     here = Instances(root)
-    patch.setattr(verify, "read_unit_properties", here.show)
+    patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(trials, "run_trial", here.run)
     patch.setattr(trials, "run_trial_with_usage", here.run_with_usage)
     with serving(lambda request: say(request, *here.health)) as server:

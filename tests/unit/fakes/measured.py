@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory impor
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.sampling import meter
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
 
 from . import ggufs
 from .instances import Instances
@@ -123,7 +123,7 @@ class Measured(Instances):
 def measured(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Measured]:
     """A host whose one instance can be measured as long as the block lasts."""
     here = Measured(root)
-    patch.setattr(verify, "read_unit_properties", here.show)
+    patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(run, "FOLDER", str(root / "benchmarks"))
     patch.setattr(benchmark.metrics, "BENCHMARK_SHARES", str(root / "measured.json"))
     patch.setattr(progress, "FILE", str(root / "run/benchmark"))

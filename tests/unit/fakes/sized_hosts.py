@@ -25,7 +25,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned, refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import refusals, shared_host
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import NEW
 
@@ -108,7 +108,7 @@ def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Instance
     refusals.require_distinct_names_and_ports(options)
     services: list[InstancePlan] = []
     for one in options:
-        services.append(planned.plan_with_others(LlamaEngine(), host, one, NEW, [], services))
+        services.append(shared_host.plan_with_others(LlamaEngine(), host, one, NEW, [], services))
     there = free_memory.read_free_memory(host, options[0], []).available
     for node, available in there.items():
         parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]

@@ -16,7 +16,7 @@ import time
 from contextlib import closing
 
 from ..._errors import TuningError
-from ..._serving.hooks import stream
+from ..._serving.hooks import event_stream
 from .completion_api import LLAMA
 
 TYPE_CHECKING = False
@@ -120,7 +120,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     begun = clock.monotonic()
     end = begun + server.limit
     try:
-        with closing(stream.stream_events(server.url, body, end, server.key, clock, api.path)) as events:
+        with closing(event_stream.stream_events(server.url, body, end, server.key, clock, api.path)) as events:
             for event in events:
                 now = clock.monotonic()
                 text = api.event_text(event)

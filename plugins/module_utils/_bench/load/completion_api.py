@@ -17,7 +17,7 @@ import uuid
 
 from ..._serving.catalogue import LLAMA as LLAMA_ROW
 from ..._serving.catalogue import VLLM as VLLM_ROW
-from ..._serving.hooks import stream
+from ..._serving.hooks import event_stream
 from ..._serving.verify.trial import Question
 
 TYPE_CHECKING = False
@@ -63,9 +63,9 @@ class LlamaCompletions:
 
     def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
         """Return token counts (``_n``) and milliseconds (``_ms``) of an answer from its final event."""
-        found = stream.select_numbers(final.get("timings"))
+        found = event_stream.select_numbers(final.get("timings"))
         # Builds without cache_n report the number of tokens of the whole prompt.
-        whole = stream.select_numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
+        whole = event_stream.select_numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
         return {"cache_n": whole - found.get("prompt_n", 0), **found}
 
     def missing_field_message(self, missing: str) -> str:
@@ -116,8 +116,8 @@ class VllmCompletions:
         There are no milliseconds where all text came in one piece.
         """
         usage = final["usage"]
-        cached = stream.select_numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
-        counted = stream.select_numbers(usage)
+        cached = event_stream.select_numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
+        counted = event_stream.select_numbers(usage)
         read, made = counted.get("prompt_tokens", 0), counted.get("completion_tokens", 0)
         found = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": made}
         if len(chunks) > 1 and made > 1:

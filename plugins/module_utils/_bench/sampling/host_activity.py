@@ -16,7 +16,7 @@ import time
 
 from ..._errors import TuningError
 from ..._kernel import cgroups, numa_maps, threads
-from ..._serving.hooks import http as server_http
+from ..._serving.hooks import server_http
 from . import sensors
 
 TYPE_CHECKING = False

@@ -15,11 +15,10 @@ from ..._errors import BadRequest, TuningError
 from ..._kernel import cgroups
 from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
-from ..._serving.hooks import http as server_http
-from ..._serving.hooks import stream
+from ..._serving.hooks import event_stream, server_http
 from ..._serving.hooks.keys import read_key_of_unit
 from ..._serving.unit.installed import select_instance
-from ..._serving.verify import verify
+from ..._serving.verify import instance_items
 from ..._verify.checklist_items import OK
 from ..load.answer import ANSWER_TIMEOUT, Server
 
@@ -96,7 +95,7 @@ class MeasuredInstance:
     def server_properties(self, path: str) -> Any:
         """Return the JSON that the server answers for a path; None where it answers none."""
         status, text = server_http.send_get(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
-        return stream.parse_json(text) if status == 200 else None
+        return event_stream.parse_json(text) if status == 200 else None
 
 
 def find_instance(
@@ -119,7 +118,7 @@ def find_instance(
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     if plan["models"]:
         raise BadRequest(f"{name} has several models, which share its CPUs. Measure an instance that has one.")
-    item = verify.build_serving_item(name, plan)
+    item = instance_items.build_serving_item(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = process_of_unit(host, plan["unit"])

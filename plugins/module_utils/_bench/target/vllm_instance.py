@@ -15,7 +15,7 @@ from ..._errors import BadRequest, TuningError
 from ..._serving.catalogue import VLLM
 from ..._serving.hooks.keys import read_key_of_unit
 from ..._serving.unit.installed import select_instance
-from ..._serving.verify import verify
+from ..._serving.verify import instance_items
 from ..._verify.checklist_items import OK
 from ..load.answer import ANSWER_TIMEOUT, Server
 from ..load.completion_api import VllmCompletions
@@ -64,7 +64,7 @@ def find_instance_of_any_engine(
         return measured_instance.find_instance(host, name, limit, clock)
     if not plan["url"]:
         raise BadRequest(f"{name} is a part of an instance on several hosts. Measure it on the host that answers.")
-    item = verify.build_serving_item(name, plan)
+    item = instance_items.build_serving_item(name, plan)
     if item.verdict != OK:
         raise TuningError(item.sentence)
     process, words = measured_instance.process_of_unit(host, plan["unit"])

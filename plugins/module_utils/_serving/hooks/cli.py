@@ -91,20 +91,20 @@ def _parse_arguments(
 
 
 def _wait_for_server(given: Options) -> str:
-    from . import http
+    from . import server_http
 
     models = given[MODELS].split(",") if MODELS in given else []
     key, row = _read_key(given), _parse_engine(given)
-    return http.wait_for_health(
+    return server_http.wait_for_health(
         given["url"], _parse_timeout(given), _read_server_process_id(), key=key, models=models, row=row
     )
 
 
 def _wait_until_idle(given: Options) -> str:
-    from . import http
+    from . import server_http
 
     models = given[MODELS].split(",") if MODELS in given else [None]
-    return http.wait_until_idle(
+    return server_http.wait_until_idle(
         given["url"], _parse_timeout(given), _read_key(given), models=models, row=_parse_engine(given)
     )
 
@@ -194,9 +194,9 @@ def _watch_server(given: Options) -> str:
 
 
 def _wait_for_workers(given: Options) -> str:
-    from . import workers
+    from . import rpc_workers
 
-    return workers.wait_for_workers(given["workers"], _parse_timeout(given))
+    return rpc_workers.wait_for_workers(given["workers"], _parse_timeout(given))
 
 
 def _parse_timeout(given: Options) -> float:

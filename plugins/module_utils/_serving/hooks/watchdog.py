@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 
 from ..._io import command
-from . import http, keys
+from . import keys, server_http
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def watch_server(
     begun = clock.monotonic()
     while True:
         left = limit - (clock.monotonic() - begun)
-        status, said = http.send_get(url, "/metrics", left, keys.read_key_of_unit(fs, unit, key_file))
+        status, said = server_http.send_get(url, "/metrics", left, keys.read_key_of_unit(fs, unit, key_file))
         silent = clock.monotonic() - begun
         # One that is not there yet, or not any more, is a matter of systemd.
-        if status is not None or said == http.CONNECTION_REFUSED:
+        if status is not None or said == server_http.CONNECTION_REFUSED:
             begun = clock.monotonic()
         elif silent >= limit:
             tell(f"{unit} has not answered for {silent:.0f} s, at {url}/metrics. It is killed, and starts anew.")

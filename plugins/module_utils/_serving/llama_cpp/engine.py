@@ -13,14 +13,14 @@ from ..._errors import BadRequest
 from ..._models import model as gguf_model
 from ..catalogue import LLAMA
 from ..hooks import keys
-from ..hooks.workers import wait_for_workers
+from ..hooks.rpc_workers import wait_for_workers
 from ..options import rpc_endpoints
 from ..options.options import Options
 from ..plan import planner
-from ..unit import walls
+from ..unit import hardening
 from ..unit.engine import Engine
-from ..unit.planned import read_free_memory_with_others
 from ..unit.refusals import read_keys_change_time, require_readable_files
+from ..unit.shared_host import read_free_memory_with_others
 from . import arguments as server_arguments
 from . import corpus, probe, units
 
@@ -52,7 +52,7 @@ class LlamaEngine(Engine):
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
         """Return what the binary can do, which it is asked behind the walls of its unit."""
-        return probe.probe_capabilities(options.binary, walls.trial_lines(options, []))
+        return probe.probe_capabilities(options.binary, hardening.trial_lines(options, []))
 
     def list_model_paths(self, options: Options) -> list[str]:
         """Return the files that have a header of GGUF, the first one of a model in several files."""
@@ -98,7 +98,7 @@ class LlamaEngine(Engine):
         programs = dict(capabilities.files)
         if service.rpc:
             binary = units.rpc_binary(options)
-            programs.update(probe.list_program_files(binary, walls.trial_lines(options, [binary])))
+            programs.update(probe.list_program_files(binary, hardening.trial_lines(options, [binary])))
         return programs
 
     def read_keys_change_time(self, options: Options, capabilities: Capabilities) -> int | None:
@@ -109,7 +109,7 @@ class LlamaEngine(Engine):
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the units of the server, and of a draft in a process of its own."""
-        return units.unit_files(service, arguments, programs, keys)
+        return units.render_llama_units(service, arguments, programs, keys)
 
     def try_start(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
@@ -121,7 +121,7 @@ class LlamaEngine(Engine):
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
             wait_for_workers(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
-        behind = walls.trial_lines(options, service.files)
+        behind = hardening.trial_lines(options, service.files)
         require_readable_files(options, list(service.files), service.staged, behind)
         probe.require_accepted_arguments(options.binary, arguments, behind)
         if options.binary not in self._token_remarks:

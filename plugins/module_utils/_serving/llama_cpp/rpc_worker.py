@@ -21,10 +21,10 @@ from ..._notation.unit_syntax import format_command_line
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
 from ..plan.rpc_workers import parse_worker_addresses, parse_worker_options, plan_worker
-from ..unit import walls
-from ..unit.files import placement_lines
+from ..unit import hardening
 from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest
 from ..unit.instance import Instance
+from ..unit.unit_files import placement_lines
 from . import probe
 
 TYPE_CHECKING = False
@@ -85,8 +85,8 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
     options = parse_worker_options(asked)
     parse_worker_addresses(asked)
     behind = [
-        *walls.user_lines(options),
-        *walls.network_lines("127.0.0.1"),
+        *hardening.user_lines(options),
+        *hardening.network_lines("127.0.0.1"),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([options.binary]),
     ]
@@ -121,7 +121,7 @@ def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
         "",
         "[Service]",
         "Type=exec",
-        *walls.user_lines(worker.options),
+        *hardening.user_lines(worker.options),
         f"StateDirectory={STATE}",
         "StateDirectoryMode=0700",
         f"Environment=LLAMA_CACHE={FOLDERS[0]}",
@@ -131,7 +131,7 @@ def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
         "RestartSec=2",
         "OOMPolicy=stop",
         *placement_lines(worker.placement),
-        *walls.allowed_address_lines(worker.clients),
+        *hardening.allowed_address_lines(worker.clients),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
         "",

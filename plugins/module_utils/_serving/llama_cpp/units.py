@@ -18,9 +18,9 @@ from ..options import router, rpc_endpoints
 from ..options.option_table import LOOPBACK
 from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder
-from ..unit import files, timing, walls
-from ..unit.files import hook_arguments
+from ..unit import hardening, start_limits, unit_files
 from ..unit.installed import append_digest
+from ..unit.unit_files import hook_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ SECOND_SIGNAL = (
 )
 
 
-def unit_files(
+def render_llama_units(
     service: InstancePlan,
     arguments: Sequence[str],
     programs: Mapping[str, list[int]] | None = None,
     keys: int | None = None,
 ) -> dict[str, str]:
     """Return the texts of the units of an instance by their paths: of its server, and of a draft in its own process."""
-    texts = files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
+    texts = unit_files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
     if service.rpc:
         texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_draft_unit(service, service.rpc))
     return texts
@@ -56,10 +56,10 @@ def rpc_binary(options: OptionTable) -> str:
     return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
 
 
-def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> files.UnitParts:
+def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files.UnitParts:
     """Return what the unit of the server has beside the common lines."""
     options = service.options
-    parts = files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
+    parts = unit_files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
     paths = [*service.files, *map(os.path.realpath, service.files)]
     parts.mounted_folders = [
         *sorted({os.path.dirname(path) for path in paths}),
@@ -75,7 +75,7 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> files.Unit
         *_reach_lines(service),
     ]
     # The server tells its health without a key, and the states of its models with one.
-    keys = files.credential_arguments(service) if options.models else []
+    keys = unit_files.credential_arguments(service) if options.models else []
     parts.await_arguments = [*_models_words(router.models_loaded_at_start(options)), *keys]
     parts.await_as_root = bool(keys)
     parts.drain_arguments = _models_words(options.models)
@@ -95,23 +95,23 @@ def _draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     binary = rpc_binary(options)
     unit = [
         f"Description=Draft model of llama-server {service.name}",
-        *files.ordering_lines(True, BOOT_SERVICE),
+        *unit_files.ordering_lines(True, BOOT_SERVICE),
         f"PartOf={service.unit}",
-        *files.start_limit_lines(service, bool(options.rpc_workers)),
+        *unit_files.start_limit_lines(service, bool(options.rpc_workers)),
     ]
     run = [
         "Type=exec",
-        *walls.user_lines(options),
+        *hardening.user_lines(options),
         f"ExecStart={format_command_line(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
-        *files.restart_lines(options),
-        *files.LOG_LIMITS,
-        *files.placement_lines(rpc.placement),
-        *walls.network_lines(LOOPBACK[0]),
+        *unit_files.restart_lines(options),
+        *unit_files.LOG_LIMITS,
+        *unit_files.placement_lines(rpc.placement),
+        *hardening.network_lines(LOOPBACK[0]),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
     ]
-    return files.render_unit_text(unit, run, [])
+    return unit_files.render_unit_text(unit, run, [])
 
 
 def _models_words(names: Collection[str]) -> list[str]:
@@ -123,13 +123,13 @@ def _placing_commands(service: InstancePlan) -> list[list[str]]:
     placement = service.placement
     nodes = format_cpulist(placement.nodes)
     # A command for the first file of a model in several files takes all of them.
-    files = [path for path in service.files if list_gguf_parts(path)[0] == path]
+    models = [path for path in service.files if list_gguf_parts(path)[0] == path]
     if service.staged:
         policy = "interleave" if placement.policy == "interleave" else "bind"
         folder = staging_folder(service.options)
         return [
             hook_arguments("stage", path, folder, "--nodes", nodes, "--policy", policy)
-            for path in files
+            for path in models
             if path in service.staged
         ]
     if service.parameters["load"] != "mmap":
@@ -150,7 +150,7 @@ def _reach_lines(service: InstancePlan) -> list[str]:
         "reach",
         rpc_endpoints.format_worker_endpoints(service.options.rpc_workers),
         "--timeout",
-        timing.compute_start_timeout(service),
+        start_limits.compute_start_timeout(service),
     )
     return [f"ExecStartPre={format_command_line(HOST_TOOL, reach)}"]
 

@@ -22,8 +22,8 @@ from ..options.options import Options
 from ..options.unit_names import instance_unit
 from ..plan.free_memory import read_free_memory
 from ..unit.installed import parse_unit_plan, read_installed_units
-from ..unit.planned import find_running_instances, list_held_memory
 from ..unit.refusals import require_free_port
+from ..unit.shared_host import find_running_instances, list_held_memory
 from . import host_variables, model_variables
 from .host_sharing import assign_host_parts
 from .largest_fit import Candidate, fit_candidates, require_possible_fit, task_option

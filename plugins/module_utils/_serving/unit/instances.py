@@ -15,12 +15,12 @@ from functools import partial
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
-from . import beside, check, disk, timing
+from . import read_speed, start_first, start_limits, systemd_verify
 from .installed import list_installed, parse_unit_plan, read_installed_units
 from .instance import Instance, PlanReport, needs_restart
 from .pending import NOTHING_PENDING, Pending
-from .planned import find_running_instances, list_held_memory, plan_with_others
 from .refusals import Refusals, require_distinct_names_and_ports, require_free_port, require_known_user
+from .shared_host import find_running_instances, list_held_memory, plan_with_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,24 +179,24 @@ class Planner:
             self.services.append(service)
             return None
         before = self._installed.get(options.name)
-        service.rate = timing.parse_read_rate(before)
+        service.rate = start_limits.parse_read_rate(before)
         arguments = engine.build_arguments(service, capabilities)
         loaded = _read_loaded_files(engine, service, capabilities)
         files = engine.render_units(service, arguments, *loaded)
         after = files[f"{UNIT_FOLDER}/{service.unit}"]
         if options.unit_settings and before != after:
-            check.require_valid_units(files)
+            systemd_verify.require_valid_units(files)
         is_running = options.name in self._running
         is_restart = is_running and needs_restart(before, after)
         if is_restart or not is_running:
             service.remarks += engine.try_start(self.host, service, capabilities, arguments)
             if service.files:
                 largest = max(service.files, key=lambda path: service.files[path][0])
-                service.rate = timing.choose_read_rate(disk.measure_read_speed(largest))
+                service.rate = start_limits.choose_read_rate(read_speed.measure_read_speed(largest))
             files = engine.render_units(service, arguments, *loaded)
         if is_restart and options.update_order == "start_first":
             proof = self._prepare_start_first(raw, service, capabilities, before)
-        service.remarks += timing.list_start_remarks(service)
+        service.remarks += start_limits.list_start_remarks(service)
         self.services.append(service)
         return Instance(options.name, files, service, self.root, proof, engine.row)
 
@@ -204,7 +204,7 @@ class Planner:
         self, raw: Mapping[str, Any], service: InstancePlan, capabilities: Any, before: str | None
     ) -> Callable[[], None] | None:
         """Return what starts the new instance beside the one that runs; None where there is no room for both."""
-        twin = beside.temporary_name(service.name)
+        twin = start_first.temporary_name(service.name)
         if twin in [*self._names, *self._installed]:
             raise BadRequest(f"update_order start_first needs the name {twin} for a while.")
         ended = _list_released_memory(self._held, [*self.removed_names, *(other.name for other in self.services)])
@@ -229,13 +229,13 @@ def _make_start_proof(
 ) -> Callable[[], None] | None:
     """Return what starts an instance beside the one that runs; None, and a remark, where there is no room for both."""
     try:
-        twin = beside.plan_temporary_instance(engine, host, raw, capabilities, ended, before, running_plan)
+        twin = start_first.plan_temporary_instance(engine, host, raw, capabilities, ended, before, running_plan)
     except BadRequest as error:
         service.remarks.append(f"update_order: what runs is stopped first, for want of room. {error}")
         return None
     arguments = engine.build_arguments(twin, capabilities)
     return partial(
-        beside.require_units_serve,
+        start_first.require_units_serve,
         engine.render_units(twin, arguments, *_read_loaded_files(engine, twin, capabilities)),
     )
 

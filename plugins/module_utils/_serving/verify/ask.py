@@ -15,8 +15,8 @@ from ..._errors import BadRequest, TuningError
 from ..._verify.checklist_items import OK, WRONG, Item
 from ..hooks import keys
 from ..unit.installed import select_instance
+from . import instance_items
 from . import trial as trials
-from . import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def ask_instance(
         # That it does not serve, or has no key, is told below, with all that is to say about it.
         text = prompt
     question = trials.Question(text, tokens, limit, at_most=not all_tokens)
-    items, facts, trial = verify.check_instance(host, name, plan, clock, question, model)
+    items, facts, trial = instance_items.check_instance(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
         found = f"{trial.drafted} tokens, none of them right" if trial.has_guessed else "nothing"

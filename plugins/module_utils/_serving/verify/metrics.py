@@ -22,7 +22,7 @@ from ..._kernel import threads as kernel_threads
 from ..._kernel.cgroups import list_processes
 from ..._notation.cpulist import parse_cpulist
 from ..catalogue import LLAMA
-from ..hooks import http, keys, stream
+from ..hooks import event_stream, keys, server_http
 from ..unit.installed import list_installed
 from .trial import PHRASE, Question
 
@@ -89,11 +89,11 @@ def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: A
         return None
     try:
         key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
-        status, text = http.send_get(plan["url"], "/metrics", http.HEALTH_TIMEOUT, key)
-        if status != 200 or http.parse_request_count(plan["url"], text):
+        status, text = server_http.send_get(plan["url"], "/metrics", server_http.HEALTH_TIMEOUT, key)
+        if status != 200 or server_http.parse_request_count(plan["url"], text):
             return None
         begun = clock.monotonic()
-        for event in stream.stream_events(
+        for event in event_stream.stream_events(
             plan["url"], Question(PHRASE, 1).to_completion_request(), begun + FIRST_TOKEN_LIMIT, key, clock
         ):
             if event.get("content") or event.get("stop"):

@@ -17,8 +17,7 @@ import time
 
 from ..._errors import TuningError
 from ..catalogue import LLAMA
-from ..hooks import http as server_http
-from ..hooks import stream
+from ..hooks import event_stream, server_http
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,10 +143,12 @@ def run_trial(
     timings: Numbers = {}
     first = last = 0.0
     try:
-        for event in stream.stream_events(url, with_model(model, question.to_completion_request()), end, key, clock):
+        for event in event_stream.stream_events(
+            url, with_model(model, question.to_completion_request()), end, key, clock
+        ):
             last = clock.monotonic()
             first = first or last
-            timings = stream.select_numbers(event.get("timings")) or timings
+            timings = event_stream.select_numbers(event.get("timings")) or timings
             trial.is_complete = bool(event.get("stop"))
             trial.tokens += not trial.is_complete
             trial.text += str(event.get("content", ""))
@@ -184,8 +185,8 @@ def run_trial_with_usage(
     }
     first = last = 0.0
     try:
-        for event in stream.stream_events(url, body, end, key, clock, row.completions):
-            usage = stream.select_numbers(event.get("usage"))
+        for event in event_stream.stream_events(url, body, end, key, clock, row.completions):
+            usage = event_stream.select_numbers(event.get("usage"))
             texts = [str(choice.get("text") or "") for choice in event.get("choices") or []]
             if texts:
                 last = clock.monotonic()
@@ -241,7 +242,7 @@ def _request_rows(
         trial.reason = f"{path} was asked about {ROW_COUNT} texts, and its answer is not about them."
         return
     trial.is_complete = True
-    trial.tokens = round(stream.select_numbers(answer.get("usage")).get("total_tokens", ROW_COUNT))
+    trial.tokens = round(event_stream.select_numbers(answer.get("usage")).get("total_tokens", ROW_COUNT))
     trial.rate = trial.tokens / seconds if seconds else None
 
 
@@ -260,8 +261,10 @@ def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str
     finally:
         connection.close()
     if response.status != 200:
-        raise TuningError(f"{path} answers {response.status}{stream.server_error_message(stream.parse_json(text))}.")
-    return stream.parse_json(text)
+        raise TuningError(
+            f"{path} answers {response.status}{event_stream.server_error_message(event_stream.parse_json(text))}."
+        )
+    return event_stream.parse_json(text)
 
 
 def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
@@ -272,6 +275,6 @@ def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None
 
 def _fetch_speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
     status, text = server_http.send_get(url, server_http.path_for_model("/slots", model), timeout, key)
-    slots = stream.parse_json(text) if status == 200 else None
+    slots = event_stream.parse_json(text) if status == 200 else None
     told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
     return any(told) if told and None not in told else None

@@ -10,11 +10,11 @@ from ..._io.paths import HOST_TOOL
 from ..._notation.ip_addresses import format_endpoint
 from ..catalogue import VLLM
 from ..options.option_table import LOOPBACK
-from ..unit import walls
+from ..unit import hardening
 from ..unit.engine import Engine
-from ..unit.files import LOOPBACK_BY_WILDCARD, UnitParts, render_unit_files
-from ..unit.planned import read_free_memory_with_others
 from ..unit.refusals import require_readable_files
+from ..unit.shared_host import read_free_memory_with_others
+from ..unit.unit_files import LOOPBACK_BY_WILDCARD, UnitParts, render_unit_files
 from . import plan, probe
 from .options import VllmOptions
 
@@ -101,7 +101,7 @@ class VllmEngine(Engine):
     ) -> list[str]:
         """Try behind the walls of the unit whether it can read its model."""
         files, options = list(service.files), service.options
-        require_readable_files(options, files, [], walls.trial_lines(options, files, probe.VLLM_HARDENING))
+        require_readable_files(options, files, [], hardening.trial_lines(options, files, probe.VLLM_HARDENING))
         return []
 
     def render_units(

@@ -15,6 +15,7 @@ import json
 import os
 
 from ..._errors import BadRequest
+from ..._io.safe_open import open_file
 from ..._notation.cpulist import format_cpulist
 from ..._notation.numbers import parse_whole
 from ..._notation.sizes import format_bytes_short
@@ -138,7 +139,7 @@ def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[in
     """Return the config.json of the model, and by path the size and the time of the last change of its files."""
     folder = options.model
     try:
-        with open(f"{folder}/config.json", encoding="utf-8") as file:
+        with open(open_file(f"{folder}/config.json"), encoding="utf-8") as file:
             config = json.load(file)
         if not isinstance(config, dict):
             raise ValueError

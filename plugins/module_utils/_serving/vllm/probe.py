@@ -17,7 +17,7 @@ from posixpath import realpath
 
 from ..._errors import BadRequest
 from ..._io import sandbox, textfile
-from ..unit import walls
+from ..unit import hardening
 from .options import HOME_FOLDERS
 
 TYPE_CHECKING = False
@@ -147,7 +147,7 @@ def _read_argument_list(host: Host, options: VllmOptions, name: str, whole: bool
 
 def _run_in_sandbox(options: VllmOptions, words: Sequence[str]) -> CommandResult:
     home = ["Environment=HOME=/tmp VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1"]
-    return sandbox.run_in_sandbox([*walls.trial_lines(options, [], VLLM_HARDENING), *home], words, PROBE_TIMEOUT)
+    return sandbox.run_in_sandbox([*hardening.trial_lines(options, [], VLLM_HARDENING), *home], words, PROBE_TIMEOUT)
 
 
 def _last_output_line(result: CommandResult) -> str:

@@ -222,7 +222,7 @@ def test_a_part_that_answers_nobody_is_judged_by_its_unit(tmp_path: Path, monkey
 
 
 def check_parts(here: Instances, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-    from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import worker
+    from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import silent_unit_items
 
-    monkeypatch.setattr(worker, "read_unit_properties", here.show)
+    monkeypatch.setattr(silent_unit_items, "read_unit_properties", here.show)
     return here.check()

@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import St
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model_file
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import probe
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import preflight
 from ansible_collections.sovereign.epyc.plugins.modules.epyc_preflight import SPEC
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts

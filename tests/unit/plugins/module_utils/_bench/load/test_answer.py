@@ -15,8 +15,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import answer as answers
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http as server_http
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import stream
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import event_stream, server_http
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import (
     WHERE,
     WITNESS,
@@ -37,7 +36,7 @@ def played(monkeypatch: pytest.MonkeyPatch, delays: list[float], prompt: Prompt,
     coming = events(prompt.tokens, **more)
     assert len(coming) == len(delays)
     script = list(zip(delays, coming))
-    monkeypatch.setattr(stream, "stream_events", clock.playing(script))
+    monkeypatch.setattr(event_stream, "stream_events", clock.playing(script))
     return answers.fetch_answer(answers.Server("http://127.0.0.1:1", clock=clock), prompt)
 
 
@@ -177,7 +176,7 @@ def test_a_server_that_never_ends_is_left_at_the_limit(monkeypatch: pytest.Monke
     """It goes on sending, so no read times out; the limit is that of the answer, not of a read."""
     clock = Clock()
     script = [(0.4, event) for event in events(5)[:-1]]
-    monkeypatch.setattr(stream, "stream_events", clock.playing(script))
+    monkeypatch.setattr(event_stream, "stream_events", clock.playing(script))
     with pytest.raises(
         TuningError, match=r"did not finish in 2 s: 5 pieces of text for 5 tokens came, the last after 2\.0 s"
     ):

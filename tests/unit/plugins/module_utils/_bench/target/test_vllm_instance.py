@@ -38,7 +38,7 @@ def events(tokens: int = 5, made: int | None = None, **usage: Any) -> list[dict[
 def test_times_are_those_of_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     script = list(zip([0.25, 0.01, 0.02, 0.01, 0.02, 0.5], events()))
-    monkeypatch.setattr(answers.stream, "stream_events", clock.playing(script))
+    monkeypatch.setattr(answers.event_stream, "stream_events", clock.playing(script))
     found = answers.fetch_answer(answers.Server("http://127.0.0.1:1", clock=clock, api=VllmCompletions("m")), FIVE)
     assert (found.timings["prompt_n"], found.generated_tokens, found.drafted_tokens, found.text) == (
         20,

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http, watchdog
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http, watchdog
 
 UNIT, URL = "llama-chat.service", "http://127.0.0.1:8080"
 SILENT = (None, "it does not answer (timed out)")
@@ -54,7 +54,7 @@ class Host:
 
 def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *answers: tuple[int | None, str]) -> Host:
     host = Host(answers)
-    monkeypatch.setattr(http, "send_get", host.ask)
+    monkeypatch.setattr(server_http, "send_get", host.ask)
     monkeypatch.setattr(watchdog.command, "run_command", host.run)
     with pytest.raises(Over):
         watchdog.watch_server(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
@@ -68,7 +68,7 @@ def test_one_that_is_silent_for_so_long(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert set(host.asked) == {f"{URL}/metrics"}
 
 
-@pytest.mark.parametrize("answer", [(503, "loading"), (401, ""), (None, http.CONNECTION_REFUSED)])
+@pytest.mark.parametrize("answer", [(503, "loading"), (401, ""), (None, server_http.CONNECTION_REFUSED)])
 def test_one_that_answers_something_or_is_not_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: tuple[int | None, str]
 ) -> None:

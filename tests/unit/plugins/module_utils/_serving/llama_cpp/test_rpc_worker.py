@@ -25,11 +25,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.led
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import rpc_worker
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import free_memory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import worker as judge
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import silent_unit_items as judge
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, machine
 from ansible_collections.sovereign.epyc.tests.unit.fakes.services import Service
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import (
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import (
     analyze,
     lines,
     main_unit,

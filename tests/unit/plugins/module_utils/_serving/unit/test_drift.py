@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import manag
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, installed
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import service
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import service
 
 MAIN, RPC, WORKER = "llama-chat.service", "llama-chat-rpc.service", "ggml-rpc-worker.service"
 TARGET = "multi-user.target"
@@ -34,7 +34,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     model.touch()
     found = model.stat()
     one.files = {str(model): [found.st_size, found.st_mtime_ns]}
-    for path, text in unit_texts.unit_files(one, []).items():
+    for path, text in unit_texts.render_llama_units(one, []).items():
         (tmp_path / path.lstrip("/")).write_text(text)
     fake.run(["systemctl", "enable", MAIN])
     fake.run(["systemctl", "restart", MAIN, RPC])

@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import (
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import (
     WORDS,
     main_unit,
     service,
@@ -44,7 +44,7 @@ def test_where_instances_were_placed(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     one = service(rpc=True)
     one.expect = {"cpus": "0-3", "nodes": "0"}
-    for path, text in unit_texts.unit_files(one, []).items():
+    for path, text in unit_texts.render_llama_units(one, []).items():
         (tmp_path / path.lstrip("/")).write_text(text)
     (folder / "llama-code.service").write_text(f"{INSTANCE_HEAD}\n[Unit]\n")
     empty = dict.fromkeys(("cpus", "nodes", "draft_cpus", "url"), "")
@@ -67,7 +67,7 @@ def test_a_plan_comes_back_as_it_was(name: str, text: str) -> None:
     one.files = {f"/srv/{name}": [98362432, 1764000000123456789]}
     one.parameters["speculation"] = ["ngram-simple"]
     one.expect = {"cpus": "0-3", "interleaved": True, "group": text}
-    files = unit_texts.unit_files(one, [], {"/opt/llama-server": [1, 2]}, 3)
+    files = unit_texts.render_llama_units(one, [], {"/opt/llama-server": [1, 2]}, 3)
     assert installed.parse_unit_plan(files["/etc/systemd/system/llama-chat.service"]) == {
         "name": "chat",
         "engine": "llama",
@@ -120,7 +120,7 @@ def test_a_model_that_is_replaced_under_its_name_changes_the_unit(tmp_path: Path
         again = InstancePlan(
             one.options, one.placement, one.need, one.parameters, None, [model.read_model(str(path))], [], {}, []
         )
-        return unit_texts.unit_files(again, [])["/etc/systemd/system/llama-chat.service"]
+        return unit_texts.render_llama_units(again, [])["/etc/systemd/system/llama-chat.service"]
 
     ggufs.written(path, 144)
     before = unit()

@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.led
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import service
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import service
 
 MAIN, RPC = "llama-chat.service", "llama-chat-rpc.service"
 
@@ -86,7 +86,7 @@ def test_only_what_changed_is_started_again(systemd: Systemd) -> None:
 
 
 def unit_text(**options: Any) -> str:
-    return unit_texts.unit_files(service(**options), ["--port", "8080"])[f"{UNIT_FOLDER}/{MAIN}"]
+    return unit_texts.render_llama_units(service(**options), ["--port", "8080"])[f"{UNIT_FOLDER}/{MAIN}"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,9 @@ def test_a_program_a_model_or_keys_that_were_replaced_start_it_again(systemd: Sy
     def text(program: int, model: int, keys: int) -> dict[str, str]:
         one.files = {"/srv/m.gguf": [1, model]}
         return {
-            MAIN: unit_texts.unit_files(one, [], {"/opt/llama-server": [1, program]}, keys)[f"{UNIT_FOLDER}/{MAIN}"]
+            MAIN: unit_texts.render_llama_units(one, [], {"/opt/llama-server": [1, program]}, keys)[
+                f"{UNIT_FOLDER}/{MAIN}"
+            ]
         }
 
     run(systemd, text(1, 1, 1))

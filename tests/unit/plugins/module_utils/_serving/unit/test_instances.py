@@ -30,7 +30,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.insta
     Placement,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import instances, refusals
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instance import Instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.instances import Purge
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
@@ -251,7 +251,7 @@ def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
 def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found holds until the next one, so that a second run changes nothing."""
     speeds: list[float | None] = [30e6, 90e6]
-    monkeypatch.setattr(instances.disk, "measure_read_speed", lambda path: speeds.pop(0))
+    monkeypatch.setattr(instances.read_speed, "measure_read_speed", lambda path: speeds.pop(0))
     tries.model.parts[0].size = 10**9
     unit = tries.root / "etc/systemd/system/llama-chat.service"
     tries.install()
@@ -267,9 +267,9 @@ def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monke
 def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"update_order": "start_first"}
     proven: list[list[str]] = []
-    monkeypatch.setattr(instances.beside, "require_units_serve", lambda files: proven.append(list(files)))
+    monkeypatch.setattr(instances.start_first, "require_units_serve", lambda files: proven.append(list(files)))
     monkeypatch.setattr(
-        instances.beside, "plan_with_others", lambda engine, host, options, *others: tries.planned(options)
+        instances.start_first, "plan_with_others", lambda engine, host, options, *others: tries.planned(options)
     )
     tries.install()
 
@@ -289,7 +289,7 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
     def full(*dummy: object) -> None:
         raise BadRequest("The instance needs 9 GiB.")
 
-    monkeypatch.setattr(instances.beside, "plan_with_others", full)
+    monkeypatch.setattr(instances.start_first, "plan_with_others", full)
     (one, dummy) = tries.knobs(port=8081, **first)
     assert "update_order: what runs is stopped first, for want of room. The instance needs 9 GiB." in one.list_remarks()
     assert proof(port=8081, **first) is None

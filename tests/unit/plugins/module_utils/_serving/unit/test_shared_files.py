@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import installed, instances
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, services
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
@@ -117,7 +117,7 @@ def test_weights_that_several_map_count_once(model: str, monkeypatch: pytest.Mon
 def test_an_instance_that_stays_on_the_host_counts_too(host: Host, model: str) -> None:
     """With purge off, a play names some of the instances only."""
     (there,) = beside(host, {"model": model, "cpus": "node0"})
-    text = unit_texts.unit_files(there, [])[f"{UNIT_FOLDER}/{there.unit}"]
+    text = unit_texts.render_llama_units(there, [])[f"{UNIT_FOLDER}/{there.unit}"]
     stays = installed.parse_unit_plan(text)
     assert stays is not None and stays["mapped"] == [model]
     with pytest.raises(BadRequest, match="is mapped by i0 too"):
@@ -130,7 +130,7 @@ def test_an_instance_that_stays_on_the_host_counts_too(host: Host, model: str) -
 def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (there,) = beside(host, {"name": "old", "model": model, "cpus": "node0"})
     (tmp_path / UNIT_FOLDER[1:]).mkdir(parents=True)
-    for path, text in unit_texts.unit_files(there, []).items():
+    for path, text in unit_texts.render_llama_units(there, []).items():
         (tmp_path / path[1:]).write_text(text)
     (tmp_path / HOST_TOOL[1:]).parent.mkdir(parents=True)
     (tmp_path / HOST_TOOL[1:]).touch()

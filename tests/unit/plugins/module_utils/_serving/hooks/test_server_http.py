@@ -21,7 +21,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import http
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import Server, say, serving
 
 LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
@@ -71,7 +71,7 @@ def llama() -> Llama:
 
 @pytest.fixture
 def server(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(http, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(server_http, "PAUSE_SECONDS", 0.01)
     monkeypatch.delenv("MAINPID", raising=False)
     with serving(llama) as server:
         yield server
@@ -90,7 +90,7 @@ def closed() -> str:
 def test_it_waits_while_the_model_is_read(llama: Llama, server: Server) -> None:
     llama.loading = 3
     llama.key = "secret"  # /health needs none
-    assert http.wait_for_health(server.url, 30).startswith(f"{server.url} serves after ")
+    assert server_http.wait_for_health(server.url, 30).startswith(f"{server.url} serves after ")
     assert [path for dummy, path, dummy2 in server.requests] == ["/health"] * 4
 
 
@@ -99,15 +99,15 @@ def test_it_does_not_wait_for_ever(llama: Llama, server: Server) -> None:
     with pytest.raises(
         TuningError, match=r"does not serve after 0\.2 s: it is reading the model \(503\)\. The journal"
     ):
-        http.wait_for_health(server.url, 0.2)
+        server_http.wait_for_health(server.url, 0.2)
     with pytest.raises(TuningError, match=r"does not serve after 0\.2 s: the connection is refused\."):
-        http.wait_for_health(closed(), 0.2)
+        server_http.wait_for_health(closed(), 0.2)
 
 
 def test_it_waits_until_somebody_listens(llama: Llama) -> None:
     address = closed()
     with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(http.wait_for_health, address, 60)
+        waiting = pool.submit(server_http.wait_for_health, address, 60)
         time.sleep(0.3)
         assert not waiting.done()
         with serving(llama, int(address.rpartition(":")[2])):
@@ -118,7 +118,7 @@ def test_it_waits_until_somebody_listens(llama: Llama) -> None:
 def test_another_program_on_the_port(llama: Llama, server: Server, health: bytes) -> None:
     llama.health = health
     with pytest.raises(TuningError, match="another program uses this port"):
-        http.wait_for_health(server.url, 5)
+        server_http.wait_for_health(server.url, 5)
 
 
 def test_a_process_that_has_ended_is_not_waited_for(llama: Llama, server: Server) -> None:
@@ -127,9 +127,9 @@ def test_a_process_that_has_ended_is_not_waited_for(llama: Llama, server: Server
     process.wait()
     ended = process.pid
     with pytest.raises(TuningError, match=rf"will not serve: its process {ended} has ended\. The journal"):
-        http.wait_for_health(server.url, 30, ended)
+        server_http.wait_for_health(server.url, 30, ended)
     llama.loading = 2
-    assert "serves" in http.wait_for_health(server.url, 30, os.getpid())
+    assert "serves" in server_http.wait_for_health(server.url, 30, os.getpid())
 
 
 def test_a_router_serves_when_its_models_do(server: Server) -> None:
@@ -141,14 +141,14 @@ def test_a_router_serves_when_its_models_do(server: Server) -> None:
         say(request, 200, json.dumps({"data": rows} if word else {"status": "ok"}).encode())
 
     server.answer = answer
-    assert "serves after" in http.wait_for_health(server.url, 30, key="secret", models=["a", "b/c"])
+    assert "serves after" in server_http.wait_for_health(server.url, 30, key="secret", models=["a", "b/c"])
     paths = [path for dummy, path, dummy2 in server.requests]
     assert paths == ["/health", "/models"] * 3
     states = iter(["unloaded"] * 1000)
     with pytest.raises(TuningError, match=r"does not serve after 1 s: b/c is unloaded\."):
-        http.wait_for_health(server.url, 1, models=["a", "b/c"])
+        server_http.wait_for_health(server.url, 1, models=["a", "b/c"])
     with pytest.raises(TuningError, match=r"does not serve after 1 s: d is not there\."):
-        http.wait_for_health(server.url, 1, models=["a", "d"])
+        server_http.wait_for_health(server.url, 1, models=["a", "d"])
 
 
 def test_a_model_that_failed_is_not_waited_for(server: Server) -> None:
@@ -156,7 +156,7 @@ def test_a_model_that_failed_is_not_waited_for(server: Server) -> None:
     body = json.dumps({"status": "ok", "data": [row]}).encode()
     server.answer = lambda request: say(request, 200, body)
     with pytest.raises(TuningError, match=r"has no a: its server ended\. The journal of the unit says why\."):
-        http.wait_for_health(server.url, 30, models=["a"])
+        server_http.wait_for_health(server.url, 30, models=["a"])
 
 
 # Draining
@@ -173,42 +173,44 @@ def test_a_router_is_idle_when_all_its_models_are(llama: Llama, server: Server) 
             say(request, 200, llama.metrics.format(*next(work)).encode())
 
     server.answer = answer
-    assert "is idle after" in http.wait_until_idle(server.url, 30, models=["a", "b/c", "cold"])
+    assert "is idle after" in server_http.wait_until_idle(server.url, 30, models=["a", "b/c", "cold"])
     paths = [path for dummy, path, dummy2 in server.requests]
     assert paths == [f"/metrics?model={name}&autoload=false" for name in ("a", "b%2Fc", "cold")] * 2
 
 
 def test_it_waits_until_nothing_is_in_work(llama: Llama, server: Server) -> None:
     llama.work = [(2, 1), (1, 0), (0, 1), (0, 0)]
-    assert http.wait_until_idle(server.url, 30).startswith(f"{server.url} is idle after ")
+    assert server_http.wait_until_idle(server.url, 30).startswith(f"{server.url} is idle after ")
     assert len(server.requests) == 4
 
 
 def test_what_is_in_work_at_the_end_is_told(llama: Llama, server: Server) -> None:
     llama.work = [(1, 2)]
     with pytest.raises(TuningError, match=r"is not idle after 0\.2 s: 3 requests in progress\. Stopping it now cuts"):
-        http.wait_until_idle(server.url, 0.2)
+        server_http.wait_until_idle(server.url, 0.2)
 
 
 def test_who_has_nothing_in_work(llama: Llama, server: Server) -> None:
-    assert http.wait_until_idle(closed(), 5).endswith("refuses connections: it has no request in progress.")
+    assert server_http.wait_until_idle(closed(), 5).endswith("refuses connections: it has no request in progress.")
     llama.loading = 1
-    assert http.wait_until_idle(server.url, 5).endswith("is still reading its model: it has no request in progress.")
+    assert server_http.wait_until_idle(server.url, 5).endswith(
+        "is still reading its model: it has no request in progress."
+    )
 
 
 def test_a_server_that_hangs_is_not_idle(server: Server) -> None:
     server.answer = lambda request: request.rfile.read(1) and None
     with pytest.raises(TuningError, match=r"is not idle after 0\.3 s: it does not answer \(timed out\)"):
-        http.wait_until_idle(server.url, 0.3)
+        server_http.wait_until_idle(server.url, 0.3)
 
 
 def test_the_key(llama: Llama, server: Server) -> None:
     llama.key = "secret"
     with pytest.raises(TuningError, match=r"/metrics answers 401: it needs a key; name the key file with --key-file\."):
-        http.wait_until_idle(server.url, 5)
+        server_http.wait_until_idle(server.url, 5)
     with pytest.raises(TuningError, match=r"/metrics answers 401: it does not accept this key\."):
-        http.wait_until_idle(server.url, 5, "wrong")
-    assert "is idle" in http.wait_until_idle(server.url, 5, "secret")
+        server_http.wait_until_idle(server.url, 5, "wrong")
+    assert "is idle" in server_http.wait_until_idle(server.url, 5, "secret")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_the_key(llama: Llama, server: Server) -> None:
 def test_a_server_without_metrics(llama: Llama, server: Server, metrics: str, words: str) -> None:
     llama.metrics = metrics
     with pytest.raises(TuningError) as refusal:
-        http.wait_until_idle(server.url, 5)
+        server_http.wait_until_idle(server.url, 5)
     assert words in str(refusal.value)
 
 
@@ -235,12 +237,12 @@ def test_a_server_without_metrics(llama: Llama, server: Server, metrics: str, wo
     ],
 )
 def test_what_metrics_tell(metrics: str, count: int) -> None:
-    assert http.parse_request_count("http://x", metrics) == count
+    assert server_http.parse_request_count("http://x", metrics) == count
 
 
 def test_metrics_are_numbers_by_name() -> None:
     text = METRICS.format(1, 2) + 'a{b="c d"} 1\na{b="e"} 0.5 1764000000\nstrange\nvalue none\n\n'
-    assert http.parse_metrics(text) == {
+    assert server_http.parse_metrics(text) == {
         "llamacpp:prompt_tokens_total": 21,
         "llamacpp:requests_processing": 1,
         "llamacpp:requests_deferred": 2,
@@ -251,7 +253,7 @@ def test_metrics_are_numbers_by_name() -> None:
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "https://127.0.0.1", "http://", "http://x:port", "http://x/?a=b"])
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(BadRequest, match=r"is not the URL of a server; write it like http://127\.0\.0\.1:8080\."):
-        http.wait_for_health(url, 1)
+        server_http.wait_for_health(url, 1)
 
 
 # The command

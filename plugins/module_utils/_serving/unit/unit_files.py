@@ -19,7 +19,7 @@ from ..catalogue import LLAMA
 from ..options import unit_settings
 from ..options.option_table import LOOPBACK
 from ..options.unit_names import api_key_path, watchdog_unit
-from . import timing, walls
+from . import hardening, start_limits
 from .installed import PLAN_MARK, append_digest
 
 TYPE_CHECKING = False
@@ -98,7 +98,7 @@ def server_url(options: OptionTable) -> str:
 def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts) -> str:
     options = service.options
     is_local = options.host in LOOPBACK and not parts.needs_other_hosts
-    start_timeout = timing.compute_start_timeout(service)
+    start_timeout = start_limits.compute_start_timeout(service)
     unit = [
         f"Description={parts.title}",
         *ordering_lines(is_local, BOOT_SERVICE, *parts.needed_units),
@@ -109,7 +109,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
     ]
     run = [
         "Type=exec",
-        *walls.user_lines(options),
+        *hardening.user_lines(options),
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         *parts.first_lines,
         *parts.lines_before_start,
@@ -120,13 +120,13 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *(_drain_lines(row, service, parts) if parts.answers_requests else []),
         *parts.stop_lines,
         # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
-        f"TimeoutStartSec={start_timeout + timing.MARGIN_SECONDS}",
+        f"TimeoutStartSec={start_timeout + start_limits.MARGIN_SECONDS}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *restart_lines(options, parts.restart_policy),
         *LOG_LIMITS,
         *placement_lines(service.placement),
         *parts.last_lines,
-        *([] if parts.allowed_addresses is None else walls.allowed_address_lines(parts.allowed_addresses)),
+        *([] if parts.allowed_addresses is None else hardening.allowed_address_lines(parts.allowed_addresses)),
         *parts.hardening,
         *sandbox.visible_folder_settings([*parts.visible_files, parts.program]),
         *unit_settings.format_section_lines(options.unit_settings, is_unit_section=False),
@@ -197,7 +197,7 @@ def ordering_lines(is_local: bool, *units: str) -> list[str]:
 
 def start_limit_lines(service: InstancePlan, without_limit: bool = False) -> list[str]:
     """Return how often a unit may start. A host that it depends on may be away for a long time, as for repair."""
-    interval = 0 if without_limit else timing.compute_start_limit_interval(service)
+    interval = 0 if without_limit else start_limits.compute_start_limit_interval(service)
     return [f"StartLimitIntervalSec={interval}", f"StartLimitBurst={service.options.restart_limit}"]
 
 
@@ -214,7 +214,7 @@ def placement_lines(placement: Placement) -> list[str]:
         lines.append(f"CPUAffinity={format_cpulist(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):
         lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={format_cpulist(placement.nodes)}"]
-    return [*lines, *walls.environment_lines(placement.environment)]
+    return [*lines, *hardening.environment_lines(placement.environment)]
 
 
 def render_plan_section(

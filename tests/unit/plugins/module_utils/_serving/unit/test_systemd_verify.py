@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.command import CommandResult
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import check
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import systemd_verify
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import service
 
 ENGINE = "/usr/sbin/sovereign-epyc"
 
@@ -22,14 +22,14 @@ ENGINE = "/usr/sbin/sovereign-epyc"
 def files(**settings: Any) -> dict[str, str]:
     one = service(rpc=True, binary="/bin/true", speculation="draft", draft_model="/d", rpc_binary="/bin/true",
                   unit_settings=settings)  # fmt: skip
-    return unit_texts.unit_files(one, [])
+    return unit_texts.render_llama_units(one, [])
 
 
 def test_what_systemd_takes() -> None:
     own = {"StateDirectory": "chat", "MemoryMax": "600G", "BindPaths": ["/data:/mnt"], "OnFailure": "notify@%n.service"}
     texts = files(**own, CPUWeight=50, ProtectHome=False)
     assert ENGINE in "".join(texts.values())
-    check.require_valid_units(texts)
+    systemd_verify.require_valid_units(texts)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_what_systemd_takes() -> None:
 )
 def test_what_systemd_does_not_take_is_refused_in_its_own_words(settings: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(BadRequest) as caught:
-        check.require_valid_units(files(**settings))
+        systemd_verify.require_valid_units(files(**settings))
     said = str(caught.value)
     assert said.startswith("unit_settings: systemd does not take them: ") and said.endswith(". Correct them.")
     assert all(word in said for word in words), said
@@ -52,5 +52,5 @@ def test_what_systemd_does_not_take_is_refused_in_its_own_words(settings: dict[s
 
 def test_what_it_says_of_other_units_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "/etc/systemd/system/other.service:3: Unknown key\nother.service: Command /x is not executable\n"
-    monkeypatch.setattr(check, "try_command", lambda words, seconds: CommandResult(1, "", said))
-    check.require_valid_units(files())
+    monkeypatch.setattr(systemd_verify, "try_command", lambda words, seconds: CommandResult(1, "", said))
+    systemd_verify.require_valid_units(files())

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils import _cli
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation import ip_addresses
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import workers
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import rpc_workers
 
 
 class Clock:
@@ -53,12 +53,12 @@ def said(*those: socket.socket) -> str:
 def test_one_that_comes_late_is_waited_for(two: list[socket.socket]) -> None:
     clock = Clock()
     clock.comes = two[1]
-    assert workers.wait_for_workers(said(*two), 60, clock) == f"All of {said(*two)} answer after 3.5 s."
+    assert rpc_workers.wait_for_workers(said(*two), 60, clock) == f"All of {said(*two)} answer after 3.5 s."
 
 
 def test_one_that_does_not_come_is_named(two: list[socket.socket]) -> None:
     with pytest.raises(TuningError) as caught:
-        workers.wait_for_workers(said(*two), 5, Clock())
+        rpc_workers.wait_for_workers(said(*two), 5, Clock())
     assert str(caught.value).startswith(f"The RPC worker {said(two[1])} does not answer after 5 s: Connection refused.")
     assert "systemctl status ggml-rpc-worker" in str(caught.value)
 
@@ -72,4 +72,4 @@ def test_the_command(two: list[socket.socket], capsys: pytest.CaptureFixture[str
 
 def test_another_address_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"10\.0\.0\.1 is not an address of a private network"):
-        workers.wait_for_workers("10.0.0.1:50052", 1)
+        rpc_workers.wait_for_workers("10.0.0.1:50052", 1)

@@ -148,15 +148,17 @@ def lines(text: str, key: str) -> list[str]:
 
 
 def main_unit(arguments: tuple[str, ...] = (), **options: Any) -> str:
-    return unit_texts.unit_files(service(**options), arguments)["/etc/systemd/system/llama-chat.service"]
+    return unit_texts.render_llama_units(service(**options), arguments)["/etc/systemd/system/llama-chat.service"]
 
 
 def test_a_unit_is_in_the_slice_of_its_partition() -> None:
     planned = service(rpc=True)
-    assert [lines(text, "Slice") for text in unit_texts.unit_files(planned, ()).values()] == [[], []]
+    assert [lines(text, "Slice") for text in unit_texts.render_llama_units(planned, ()).values()] == [[], []]
     assert planned.rpc
     planned.placement.slice = planned.rpc.placement.slice = "llama.slice"
-    assert [lines(text, "Slice") for text in unit_texts.unit_files(planned, ()).values()] == [["llama.slice"]] * 2
+    assert [lines(text, "Slice") for text in unit_texts.render_llama_units(planned, ()).values()] == [
+        ["llama.slice"]
+    ] * 2
 
 
 def test_a_unit_says_where_it_sits() -> None:
@@ -240,7 +242,7 @@ def test_a_model_in_many_files_is_brought_to_its_nodes_once(hugepages: str, verb
     one.files = {part: [1, 1] for part in [*parts, "/srv/draft.gguf"]}
     one.staged = {part: f"/dev/hugepages/llama-chat/{part[5:]}" for part in parts} if hugepages == "hugetlbfs" else {}
     one.mapped = [] if one.staged else list(one.files)
-    text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
+    text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
     said = [line.split()[2:4] for line in lines(text, "ExecStartPre")]
     assert said == [[verb, parts[0]], *([] if one.staged else [[verb, "/srv/draft.gguf"]])]
 
@@ -249,7 +251,7 @@ def test_rows_are_read_onto_their_nodes_for_the_threads_of_each_model() -> None:
     one = service(memory="rows")
     one.placement.policy = "rows"
     one.expect = {"rows": {"/srv/m.gguf": 32, "/srv/draft.gguf": 8}}
-    text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
+    text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
     rows = "+/usr/sbin/sovereign-epyc llama rows"
     assert lines(text, "ExecStartPre") == [
         f"{rows} /srv/m.gguf --threads 32 --nodes 0-1",
@@ -266,7 +268,7 @@ def test_what_is_read_into_memory_needs_no_placing() -> None:
 def test_threads_that_begin_at_home_need_not_be_sent_there() -> None:
     one = service()
     one.placement.affinity = (0,)
-    text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
+    text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
     assert lines(text, "CPUAffinity") == ["0"] and "llama home" not in text
 
 
@@ -300,7 +302,7 @@ def test_settings_of_the_users_own_come_last_and_in_their_section() -> None:
 
 
 def test_the_draft_of_its_own_comes_and_goes_with_the_model() -> None:
-    files = unit_texts.unit_files(service(rpc=True), [])
+    files = unit_texts.render_llama_units(service(rpc=True), [])
     main, rpc = (files[f"/etc/systemd/system/llama-chat{part}.service"] for part in ("", "-rpc"))
     assert lines(main, "Requires") == ["llama-chat-rpc.service"]
     assert lines(main, "After") == ["network.target sovereign-epyc.service llama-chat-rpc.service"]
@@ -334,7 +336,7 @@ def units(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
         one = service(tmp_path, host="0.0.0.0", user="daemon", load="mlock", binary="/bin/true")
         one.placement.affinity = (0,)
     paths = []
-    for path, text in unit_texts.unit_files(one, ["--alias", 'a "b" %n $HOME ;', ";", "'"]).items():
+    for path, text in unit_texts.render_llama_units(one, ["--alias", 'a "b" %n $HOME ;', ";", "'"]).items():
         paths.append(str(tmp_path / os.path.basename(path)))
         Path(paths[-1]).write_text(text.replace(unit_texts.HOST_TOOL, "/bin/true"))
     return paths

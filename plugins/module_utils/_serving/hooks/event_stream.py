@@ -15,7 +15,7 @@ import socket
 import time
 
 from ..._errors import TuningError
-from . import http as server_http
+from . import server_http
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.engine import LlamaEngine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.free_memory import FreeMemory
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import beside
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import planned as planning
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import shared_host as planning
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import start_first
 from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, NEW, machine
 
@@ -47,7 +47,7 @@ def room(monkeypatch: pytest.MonkeyPatch, gigabytes: int) -> None:
 def test_it_is_the_same_instance_under_another_name(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     room(monkeypatch, 50)
     raw = asked(model, host="0.0.0.0", watchdog=60, context=512)
-    found = beside.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)
+    found = start_first.plan_temporary_instance(LlamaEngine(), machine("9754"), raw, NEW, [], [], RUNS)
     options = found.options
     assert (found.unit, options.host, options.watchdog, options.context) == (
         "llama-chat-next.service",
@@ -56,21 +56,21 @@ def test_it_is_the_same_instance_under_another_name(model: str, monkeypatch: pyt
         512,
     )
     assert options.port != 8080 and raw["name"] == "chat"
-    assert len(beside.temporary_name("x" * 40)) == 40
+    assert len(start_first.temporary_name("x" * 40)) == 40
 
 
 def test_what_runs_needs_its_file_too(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel calls pages of files available, and these are in use."""
     other = str(ggufs.written(tmp_path / "other.gguf", 30 * GB).path)
     room(monkeypatch, 60)
-    beside.plan_temporary_instance(
+    start_first.plan_temporary_instance(
         LlamaEngine(), machine("9754"), asked(model), NEW, [], [], {**RUNS, "mapped": [model]}
     )
     with pytest.raises(BadRequest, match="The instance needs"):
-        beside.plan_temporary_instance(
+        start_first.plan_temporary_instance(
             LlamaEngine(), machine("9754"), asked(model), NEW, [], [], {**RUNS, "mapped": [other]}
         )
-    beside.plan_temporary_instance(
+    start_first.plan_temporary_instance(
         LlamaEngine(), machine("9754"), asked(model), NEW, [({0: 30 * GB}, {})], [], {**RUNS, "mapped": [other]}
     )
 

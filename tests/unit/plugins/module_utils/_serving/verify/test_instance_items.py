@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import keys
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import verify
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import instance_items
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
     MAIN,
     NOTHING,
@@ -59,13 +59,13 @@ UNTOLD = {"drafts": None, "drafted": None, "accepted": None}
     ],
 )
 def test_whether_it_speculates(seen: dict[str, Any], verdict: str, words: str) -> None:
-    item = verify.build_speculation_item("chat", plan(), trial(**seen))
+    item = instance_items.build_speculation_item("chat", plan(), trial(**seen))
     assert (item.name, item.verdict) == ("speculation/chat", verdict)
     assert re.search(words, item.sentence), item.sentence
 
 
 def test_who_was_not_told_to_speculate_is_not_asked() -> None:
-    assert verify.build_speculation_item("chat", plan(speculation=[]), trial()).verdict == "unasked"
+    assert instance_items.build_speculation_item("chat", plan(speculation=[]), trial()).verdict == "unasked"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_who_was_not_told_to_speculate_is_not_asked() -> None:
     ],
 )
 def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) -> None:
-    item = verify.build_speed_item("chat", trial(**seen))
+    item = instance_items.build_speed_item("chat", trial(**seen))
     assert (item.verdict, item.sentence, item.found) == (verdict, sentence, "12.5" if verdict == "ok" else None)
 
 
@@ -107,7 +107,7 @@ def test_the_speed_is_told(seen: dict[str, Any], verdict: str, sentence: str) ->
 )
 def test_the_worst_verdict_counts(verdicts: dict[str, str], verdict: str, sentence: str) -> None:
     rows = [{"name": name, "verdict": word, "sentence": f"{name} is {word}."} for name, word in verdicts.items()]
-    item = verify.build_placement_item("chat", {"verdicts": rows}, "llama-chat.service")
+    item = instance_items.build_placement_item("chat", {"verdicts": rows}, "llama-chat.service")
     assert (item.name, item.verdict, item.sentence) == ("placement/chat", verdict, sentence)
 
 
@@ -247,7 +247,7 @@ def test_without_a_systemd_nothing_is_known(here: Instances, monkeypatch: pytest
     def show(names: list[str]) -> dict[str, dict[str, str]]:
         raise TuningError("systemd does not answer.")
 
-    monkeypatch.setattr(verify, "read_unit_properties", show)
+    monkeypatch.setattr(instance_items, "read_unit_properties", show)
     here.planned()
     assert here.check()[0]["service/chat"] == ("unknown", "systemd does not answer.")
 

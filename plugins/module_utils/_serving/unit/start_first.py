@@ -22,7 +22,7 @@ from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..options.option_table import LOOPBACK
-from .planned import plan_with_others
+from .shared_host import plan_with_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from ..._knobs.managed_units import read_unit_properties
 from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import ServiceWatch
 from ..catalogue import ENGINES, LLAMA
-from ..hooks import http, keys
+from ..hooks import keys, server_http
 from ..unit.installed import list_installed, list_replaced_files, repair_message
-from . import jitter, worker
+from . import jitter, silent_unit_items
 from . import trial as trials
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str
     for instance in list_installed(host.fs.root):
         name, plan = instance.name, instance.plan
         if plan is not None and not plan["url"]:
-            items += worker.list_part_items(host, instance, plan, clock)
+            items += silent_unit_items.list_part_items(host, instance, plan, clock)
         elif plan is not None and plan["models"]:
             more, measured = check_router(host, name, plan, clock)
             items += more
@@ -55,7 +55,7 @@ def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
             items.append(_build_item("service", name, UNKNOWN, sentence))
-    return [*items, *worker.list_worker_items(host, clock)], facts
+    return [*items, *silent_unit_items.list_worker_items(host, clock)], facts
 
 
 def _build_item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
@@ -72,7 +72,7 @@ def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[It
     states = _fetch_model_states(host, name, plan) if items[0].verdict == OK else {}
     for model in plan["models"]:
         label = f"{name}/{model}"
-        if states.get(model) == http.LOADED:
+        if states.get(model) == server_http.LOADED:
             (serves, *more), facts[label], dummy = check_instance(host, name, plan, clock, model=model)
             items[0] = items[0] if serves.verdict == OK else serves
             items += more
@@ -85,8 +85,8 @@ def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[It
 
 def _fetch_model_states(host: Host, name: str, plan: Plan) -> dict[str, str]:
     try:
-        return http.fetch_model_states(
-            plan["url"], http.HEALTH_TIMEOUT, keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        return server_http.fetch_model_states(
+            plan["url"], server_http.HEALTH_TIMEOUT, keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         )
     except TuningError:
         return {}
@@ -127,7 +127,7 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     unit = plan["unit"]
     try:
         word = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
-        status, text = http.send_get(plan["url"], "/health", http.HEALTH_TIMEOUT)
+        status, text = server_http.send_get(plan["url"], "/health", server_http.HEALTH_TIMEOUT)
     except TuningError as error:
         return _build_item("service", name, UNKNOWN, str(error))
     if word == "activating" or (word == "active" and status == 503):

@@ -12,8 +12,11 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp import units as unit_texts
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.instance_plan import InstancePlan
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import timing
-from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_files import lines, service
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import start_limits
+from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving.unit.test_unit_files import (
+    lines,
+    service,
+)
 
 GB = 10**9
 
@@ -48,7 +51,7 @@ def gives_up(text: str, cycle: int) -> bool:
 )
 def test_a_start_that_fails_late_is_counted(size: int, options: dict[str, Any]) -> None:
     """At the end of the time that it has, or as soon as it begins."""
-    text = unit_texts.unit_files(sized(size, **options), [])["/etc/systemd/system/llama-chat.service"]
+    text = unit_texts.render_llama_units(sized(size, **options), [])["/etc/systemd/system/llama-chat.service"]
     start, stop, pause = (seconds(text, key) for key in ("TimeoutStartSec", "TimeoutStopSec", "RestartSec"))
     late = start * (2 if "hugepages" in options else 1) + stop + pause
     assert gives_up(text, late) and gives_up(text, start) and gives_up(text, pause + 1)
@@ -57,18 +60,18 @@ def test_a_start_that_fails_late_is_counted(size: int, options: dict[str, Any]) 
 
 @pytest.mark.parametrize(("size", "expected"), [(10**8, 302), (8 * GB, 460), (70 * GB, 1700), (670 * GB, 13700)])
 def test_a_large_model_has_more_time(size: int, expected: int) -> None:
-    assert timing.compute_start_timeout(sized(size)) == expected
-    assert timing.compute_start_timeout(sized(size, start_timeout=90)) == 90
-    text = unit_texts.unit_files(sized(size), [])["/etc/systemd/system/llama-chat.service"]
+    assert start_limits.compute_start_timeout(sized(size)) == expected
+    assert start_limits.compute_start_timeout(sized(size, start_timeout=90)) == 90
+    text = unit_texts.render_llama_units(sized(size), [])["/etc/systemd/system/llama-chat.service"]
     assert f" --timeout {expected}" in lines(text, "ExecStartPost")[0]
     assert seconds(text, "TimeoutStartSec") == expected + 30
 
 
 def test_an_interval_that_is_too_short_is_told() -> None:
-    assert timing.list_start_remarks(sized(GB)) == []
-    (remark,) = timing.list_start_remarks(sized(670 * GB, restart_limit_seconds=300))
+    assert start_limits.list_start_remarks(sized(GB)) == []
+    (remark,) = start_limits.list_start_remarks(sized(670 * GB, restart_limit_seconds=300))
     assert remark.startswith("restart_limit_seconds 300: 5 starts that fail late take up to 69135 s, so a server that")
-    assert timing.list_start_remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
+    assert start_limits.list_start_remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
 
 
 @pytest.mark.parametrize(
@@ -77,11 +80,11 @@ def test_an_interval_that_is_too_short_is_told() -> None:
 def test_a_slow_disk_has_more_time(speed: float | None, rate: int) -> None:
     """At least twice as much as it takes, down to what no model is on."""
     one = sized(40 * GB)
-    one.rate = timing.choose_read_rate(speed)
+    one.rate = start_limits.choose_read_rate(speed)
     assert one.rate == rate * 10**6
-    assert timing.compute_start_timeout(one) == 300 + 40_000 // rate
+    assert start_limits.compute_start_timeout(one) == 300 + 40_000 // rate
     slow = "The files of chat come at less than 100 MB/s, so that a start may take"
-    assert [text[: len(slow)] for text in timing.list_start_remarks(one)] == ([slow] if rate < 50 else [])
-    text = unit_texts.unit_files(one, [])["/etc/systemd/system/llama-chat.service"]
-    assert timing.parse_read_rate(text) == one.rate
-    assert timing.parse_read_rate(None) == timing.choose_read_rate(None)
+    assert [text[: len(slow)] for text in start_limits.list_start_remarks(one)] == ([slow] if rate < 50 else [])
+    text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
+    assert start_limits.parse_read_rate(text) == one.rate
+    assert start_limits.parse_read_rate(None) == start_limits.choose_read_rate(None)

@@ -151,7 +151,12 @@ def test_the_controller_needs_nothing(run: Callable[..., str]) -> None:
 def test_the_site_builds(run: Callable[..., str]) -> None:
     run(sys.executable, "tools/docs.py")
     assert run("git", "status", "--porcelain", "build") == ""
-    for page in ("index.html", "recipe-settings.html", "reference/plan_role.html", "reference/hugepages_module.html"):
+    for page in (
+        "index.html",
+        "recipe-settings.html",
+        "reference/epyc_plan_role.html",
+        "reference/hugepages_module.html",
+    ):
         assert (ROOT / "build/docs/html" / page).is_file()
 
 

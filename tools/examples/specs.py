@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
@@ -86,15 +85,11 @@ def module_spec(name: str) -> dict[str, Any]:
 
 @cache
 def list_variable_specs() -> dict[str, dict[str, Any]]:
-    """Return the specification of each variable of roles and playbooks; any value fits a variable of a playbook."""
-    known: dict[str, dict[str, Any]] = dict.fromkeys(_known_variables.PLAYBOOK_VARIABLES, RAW)
-    for path in ROOT.glob("playbooks/*.yml"):
-        names = re.findall(r"\bepyc_\w+", path.read_text(encoding="utf-8"))
-        known.update({name: RAW for name in names if name.startswith(_known_variables.PREFIXES_OF_PLAYBOOKS)})
+    """Return the specification of every variable of roles and playbooks; any value fits a variable of a playbook."""
+    known: dict[str, dict[str, Any]] = dict.fromkeys(_known_variables.list_variables(), RAW)
     for path in ROOT.glob("roles/*/meta/main.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             known.update(entry["options"])
-            known.update({name: RAW for name in re.findall(r"C\((epyc_\w+)\)", path.read_text())})
     return known
 
 

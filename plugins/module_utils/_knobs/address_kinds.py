@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of addresses that belong to no knob: one row for each prefix, as the catalogue has one for each knob.
+"""The kinds of addresses that belong to no knob: one row for each prefix, as the catalogue has one for each knob.
 
-Every module prints its changes with this table, so it imports neither the catalogue nor any knob.
+Every module prints its changes with this table, so the table imports neither the catalogue nor any knob.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from typing import Optional, Union
 
     Place = Union[int, str]
-    #: The same as in knob.py: an import for types alone is sent to hosts, too.
+    #: Defined here again because Ansible sends every imported file to the hosts, even if only types are imported.
     Words = tuple[str, str, Optional[Place]]
 
-#: What a setting is called that has no value.
+#: The text for a missing value.
 NOTHING = "nothing"
-#: The address of the stored intent, whose value people can read.
+#: The address of the stored intent. Its value is printed, unlike those of the stored requests.
 INTENT = "desired:intent"
-#: The layers of a drift report that are no knobs. RUN is about runs of site.yml that did not end.
+#: The layers of a drift report that are no knobs. RUN has the runs of site.yml that did not end.
 RUN, BIOS, LLAMA, BOOT, OTHER = "run", "bios", "llama", "boot", "other"
 LAYER_TITLES = {RUN: "run of site.yml", BIOS: "BIOS", LLAMA: "llama.cpp", BOOT: "boot service", OTHER: "other tasks"}
-#: Which CPUs are online is a setting of the kernel, so the CPUs of roles are reported in the layer of that knob.
+#: The layer that reports the CPUs of roles, because the settings of this knob decide which CPUs are online.
 SYSFS = "sysfs"
 UNITS = {
     "sovereign-epyc.service": "boot service",
@@ -40,7 +40,7 @@ UNITS = {
 
 
 class AddressKind:
-    """One row. What a knob's row has too is called as there; texts are compared with addresses without their prefix."""
+    """One kind of addresses. Its methods are those of a knob's row, and take addresses without their prefix."""
 
     def __init__(
         self,
@@ -57,12 +57,13 @@ class AddressKind:
         each_its_own_value: bool = False,
         undo_hint: str = "",
     ) -> None:
-        """``layer`` is that of a drift report, ``role`` that of site.yml; ``modules`` are the modules that set them.
+        """Set ``layer``, the layer of the drift report, and ``role``, the layer of site.yml.
 
-        ``lasting``, ``opaque`` and ``texts`` are beginnings of addresses: of what outlives a boot, of values that are
-        digests or JSON, and of values that are whole texts. With ``has_run_state`` an address ending in /active is
-        about what runs now. ``title`` is what all of them are called together. ``undo_hint`` says why the layer is not
-        undone alone. ``each_its_own_value`` is as for a knob.
+        ``modules`` are the modules that set these settings. ``lasting``, ``opaque`` and ``texts`` are beginnings of
+        addresses: of settings that outlive a boot, of values that are digests or JSON, and of values that are whole
+        texts. ``has_run_state`` means that an address that ends in /active is about a running unit. ``title`` names all
+        settings of the kind together. ``undo_hint`` says why an undo of single layers cannot undo this layer.
+        ``each_its_own_value`` is as for a knob.
         """
         self.describe_setting = describe
         self.layer = layer
@@ -77,11 +78,10 @@ class AddressKind:
         self._has_run_state = has_run_state
 
     def outlives_boot(self, rest: str) -> bool:
-        """Return whether a setting outlives a boot, from its address without the prefix."""
+        """Return whether a setting outlives a boot, by its address without the prefix."""
         return rest.startswith(self.lasting) and not (self._has_run_state and rest.endswith("/active"))
 
     def has_opaque_value(self, rest: str) -> bool:
-        """Return whether the value is a digest or JSON, which says nothing to people."""
         return rest.startswith(self._opaque)
 
     def has_text_value(self, rest: str) -> bool:
@@ -90,24 +90,24 @@ class AddressKind:
 
 
 def find_kind(address: str) -> AddressKind | None:
-    """Return the row of an address, None for one that is a knob's or unknown."""
+    """Return the kind of an address, None for an address of a knob and for an unknown one."""
     return KINDS.get(address.partition(":")[0])
 
 
 def has_opaque_value(address: str) -> bool:
-    """Return whether the value of an address is a digest or JSON, which says nothing to people."""
+    """Return whether the value of an address is a digest or JSON, which people cannot read."""
     kind = find_kind(address)
     return kind is not None and address != INTENT and kind.has_opaque_value(address.partition(":")[2])
 
 
 def describe_address(address: str) -> Words:
-    """Return what a setting is, the unit of its place, and its place; for an unknown setting, its address."""
+    """Return the noun for a setting, the unit of its place and its place; for an unknown setting, its address."""
     kind = find_kind(address)
     return kind.describe_setting(address.partition(":")[2]) if kind else (address, "", None)
 
 
 def format_places(unit: str, places: Iterable[Place]) -> str:
-    """Return places as text: numbers in the kernel's list notation. Names that have a unit are only counted."""
+    """Return places as text: numbers in the kernel's list notation, names; named places of a unit are counted."""
     places = list(dict.fromkeys(places))
     if unit and any(isinstance(place, str) for place in places):
         return f"{len(places)} {format_plural(unit, len(places))}"
@@ -162,7 +162,7 @@ def _describe_instance_part(rest: str) -> Words:
     return (f"unit of {name}" if last.endswith(".service") else f"drop-in {last} of {name}"), "", None
 
 
-#: The last part of the address of a unit of an instance -> what that is.
+#: The last part of the address of an instance's unit -> the noun for the setting.
 UNIT_PROPERTIES = {
     "active": "run of {}",
     "drop-ins": "drop-ins of {}",
@@ -196,7 +196,7 @@ KINDS = {
         opaque=("/",),
         has_run_state=True,
         each_its_own_value=True,
-        undo_hint="The command and the services of base are what undoes the others: they go with everything.",
+        undo_hint="The command and the services of base undo the other layers: they are removed with everything.",
     ),
     "ledger": AddressKind(_describe_ledger, layer=BOOT, each_its_own_value=True),
     "llama": AddressKind(
@@ -216,6 +216,6 @@ KINDS = {
         role="prerequisites",
         lasting=("/",),
         opaque=("/",),
-        undo_hint="Packages of prerequisites stay, and its list of kernel modules to load goes with everything.",
+        undo_hint="Packages of prerequisites stay, and its list of kernel modules to load is removed with everything.",
     ),
 }

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Applies what is stored to the running kernel: what the boot service does, and whatever puts the tuned state back."""
+"""Applies the stored requests to the running kernel: for the boot service, and to restore the tuned state."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 
 class StoredApplication:
-    """Runs over the stored requests, or ``only`` some of them, by their names or those of their knobs.
+    """Applies the stored requests, or ``only`` some, given by their names or those of their knobs.
 
-    When one fails, the others are still applied.
-
-    With ``follow``, threads of units that a stored group names are moved into it, too.
+    When a request fails, the others are still applied. ``changes`` has the changes of all runs. With ``follow``,
+    threads of units that a stored group names are moved into this group, too.
     """
 
     def __init__(self, fs: KernelFS, store: Store, only: Collection[str] | None = None, follow: bool = False) -> None:
@@ -39,12 +38,12 @@ class StoredApplication:
         self.only = only
         self.follow = follow
         self.changes: list[Change] = []
-        #: Of the last run: what failed, and what the hardware or the kernel of this host cannot have.
+        #: Sentences of the last run: requests that failed, and requests that hardware or kernel do not support.
         self.failures: list[str] = []
         self.unsupported: list[str] = []
 
     def apply_requests(self) -> None:
-        """Apply what is stored now; read under the lock, so that none is applied that an undo has just forgotten."""
+        """Apply the stored requests. They are read under the lock, so that none is applied after an undo forgot it."""
         ledger = Ledger(self.store, self.fs)
         self.failures, self.unsupported = [], []
         with ledger.hold_lock():
@@ -77,7 +76,7 @@ class StoredApplication:
         except TuningError as error:
             self.failures.append(f"{request}: {error}")
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Only a file that was edited holds such options: those of a module are checked before they are stored.
+            # Modules check options before they store them, so somebody has edited the file of the requests.
             self.failures.append(
                 f"{request}: the stored options {dict(options)} cannot be used ({type(error).__name__}: {error}). Run "
                 "site.yml again, which stores them anew."
@@ -85,9 +84,9 @@ class StoredApplication:
 
 
 def end_trial_and_apply_stored(store: Store, fs: KernelFS) -> StoredApplication:
-    """End the trial that is under way, and put the stored settings back; nothing is done where none is.
+    """End the running trial, if there is one, and apply the stored requests.
 
-    TuningError where it cannot be ended, with what was put back until then.
+    Raises TuningError, with the number of settings that were put back before, if the trial cannot be ended.
     """
     work = StoredApplication(fs, store)
 

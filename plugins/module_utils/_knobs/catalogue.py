@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of knobs: one row each, in the order in which they are applied. SMT, which decides on CPUs, is first.
+"""The catalogue: one row for each knob, in the order in which they are applied. SMT, which decides on CPUs, is first.
 
 Check, undo, boot service, checklist and drift report use this table. docs/add-a-knob.md shows how to add a row.
 """
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class KnobRow:
-    """One knob. It decorates the function that imports the engine file and has the knob's name.
+    """The row of one knob; it decorates a function that imports the file of the knob and returns this file.
 
-    This name is the prefix of its addresses and stored requests, and its layer in reports.
+    The function's name is the name of the knob: the prefix of its addresses and stored requests, and its layer in
+    reports.
     """
 
     def __init__(
@@ -41,17 +42,18 @@ class KnobRow:
         ablate_separately: bool = False,
         each_its_own_value: bool = False,
     ) -> None:
-        """``module`` is the name of the Ansible module, ``title`` that of the layer for people.
+        """``module`` is the name of the Ansible module, ``title`` the name of the layer for people.
 
-        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the prefix of an
-        address, without the name of the knob, to the variable of the inventory that decides on it; the longest prefix
-        counts, and {role} stands for the role of the CPU in the plan. ``variable_of_removed`` decides instead of the
-        one for "" where nothing is wanted.
+        ``roles`` maps the label of a stored request to the role that stores it. ``variables`` maps the beginning of an
+        address, without the name of the knob, to the inventory variable that decides on the setting; the longest match
+        counts, and {role} stands for the role of the CPU in the plan. ``variable_of_removed`` replaces the variable of
+        "" for a setting that is to be removed.
 
-        ``lasting`` are prefixes of addresses that outlive a boot, and ``needs_reboot`` says that they wait for one.
-        ``acts`` maps the prefix of an address to when a program notices a change, LIVE by default. An ablation tries a
-        knob as one, or each kind of its settings where it is ``apart``.
-        ``each_its_own_value`` means that settings are reported together though their values differ.
+        ``lasting`` are beginnings of addresses whose settings outlive a boot; ``needs_reboot`` means that they take
+        effect at the next boot. ``takes_effect`` maps the beginning of an address to the time when a program notices a
+        change, which is LIVE by default. With ``ablate_separately``, an ablation tries each kind of settings by itself
+        instead of the whole knob. ``each_its_own_value`` means that settings are reported together though their values
+        differ.
         """
         self.name = ""
         self.module = module
@@ -68,32 +70,32 @@ class KnobRow:
         self._variable_of_removed = variable_of_removed
 
     def __call__(self, load: Callable[[], Any]) -> KnobRow:
-        """Decorate the function that imports the engine file, and add the row to the table."""
+        """Decorate the function that imports the file of the knob, and add the row to the table."""
         self.name, self._load = load.__name__, load
         KNOBS[self.name] = self
         return self
 
     def import_knob_file(self) -> Any:
-        """Return the engine file, imported now: loading all of them takes half as long as all of Ansible on a host."""
+        """Return the file of the knob, imported now, because importing all of them takes too long."""
         return self._load()
 
     def build_knobs(self, host: Host, options: Mapping[str, Any]) -> Sequence[Knob]:
-        """Return the knobs of a request."""
+        """Return the knobs of a request with these options."""
         knobs: Sequence[Knob] = self.import_knob_file().build_knobs(host, options)
         return knobs
 
     def describe_setting(self, rest: str) -> Words:
-        """Return what a setting is, its unit and its place, from an address without the name of the knob."""
+        """Return the noun, unit and place of a setting, by its address without the name of the knob."""
         describe = getattr(self.import_knob_file(), "describe_setting", None)
         words: Words = describe(rest) if describe else (rest, "", None)
         return words
 
     def takes_effect(self, rest: str) -> str:
-        """Return when a program notices that a setting has changed."""
+        """Return when a program notices that a setting has changed: LIVE, RESTART or REBOOT."""
         return next((when for begin, when in self._takes_effect if rest.startswith(begin)), LIVE)
 
     def outlives_boot(self, rest: str) -> bool:
-        """Return whether a setting outlives a boot by itself, from its address without the name of the knob."""
+        """Return whether a setting outlives a boot by itself, by its address without the name of the knob."""
         return rest.startswith(self.lasting)
 
     def ablation_name(self, rest: str) -> str:
@@ -101,12 +103,12 @@ class KnobRow:
         return self.describe_setting(rest)[0] if self.ablate_separately else self.title
 
     def format_value(self, rest: str, text: str) -> str:
-        """Return what a value means, for people."""
+        """Return the meaning of a value for people."""
         shown = getattr(self.import_knob_file(), "format_value", None)
         return str(shown(rest, text)) if shown else text
 
     def find_variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
-        """Return the variable that decides on a setting, an empty text where none does."""
+        """Return the inventory variable that decides on a setting, an empty text if none does."""
         begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))
         if not begin and wanted is None and self._variable_of_removed:
             return self._variable_of_removed
@@ -118,7 +120,7 @@ class KnobRow:
 
 
 def _parse_cpu(rest: str) -> int | None:
-    """Return the CPU that an address is about: a policy has the number of its first one."""
+    """Return the CPU in an address; the number of a policy is that of its first CPU."""
     for word in rest.split("/"):
         for prefix in ("cpu", "policy"):
             number = word[len(prefix) :]
@@ -128,7 +130,7 @@ def _parse_cpu(rest: str) -> int | None:
 
 
 KNOBS: dict[str, KnobRow] = {}
-#: At once, when it starts anew, or after the next boot.
+#: The times when a program notices a change: at once, when the program restarts, or after the next boot.
 LIVE, RESTART, REBOOT = "live", "restart", "reboot"
 
 
@@ -148,7 +150,6 @@ LIVE, RESTART, REBOOT = "live", "restart", "reboot"
     ablate_separately=True,
 )
 def sysfs() -> Any:
-    """Import it."""
     from . import sysfs
 
     return sysfs
@@ -159,11 +160,10 @@ def sysfs() -> Any:
     title="huge pages",
     roles={"hugepages": "numa"},
     variables={"mount/": "epyc_numa_hugepages_mount", "": "epyc_numa_hugepages"},
-    # Pages that are given away may be lost until then.
+    # A kernel that gave pages back may get as many again only at the next boot.
     takes_effect={"": REBOOT},
 )
 def hugepages() -> Any:
-    """Import it."""
     from .hugepages import knob
 
     return knob
@@ -182,7 +182,6 @@ def hugepages() -> Any:
     },
 )
 def resctrl() -> Any:
-    """Import it."""
     from .resctrl import knob
 
     return knob
@@ -196,7 +195,6 @@ def resctrl() -> Any:
     ablate_separately=True,
 )
 def cpufreq() -> Any:
-    """Import it."""
     from .cpufreq import knob
 
     return knob
@@ -209,7 +207,6 @@ def cpufreq() -> Any:
     variables={"": "epyc_cpuidle_{role}"},
 )
 def cpuidle() -> Any:
-    """Import it."""
     from . import cpuidle
 
     return cpuidle
@@ -222,7 +219,6 @@ def cpuidle() -> Any:
     variables={"": "epyc_prefetch_{role}"},
 )
 def msr() -> Any:
-    """Import it."""
     from .msr import knob
 
     return knob
@@ -236,7 +232,6 @@ def msr() -> Any:
     lasting=("irqbalance/",),
 )
 def irq() -> Any:
-    """Import it."""
     from .irq import knob
 
     return knob
@@ -247,11 +242,10 @@ def irq() -> Any:
     title="CPU partition",
     roles={"partition": "grub_params"},
     variables={"llama.slice/type": "epyc_grub_params_partition", "": "epyc_grub_params_isolation"},
-    # An instance is placed in it when it starts.
+    # An instance joins the partition when the instance starts.
     takes_effect={"": RESTART},
 )
 def partition() -> Any:
-    """Import it."""
     from . import partition
 
     return partition
@@ -275,25 +269,24 @@ def partition() -> Any:
     each_its_own_value=True,
 )
 def cmdline() -> Any:
-    """Import it."""
     from .boot import knob
 
     return knob
 
 
-#: Request of our roles -> role.
+#: Stored request of a role of this collection -> the role.
 ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
 
 
 def find_row(address: str) -> KnobRow | None:
-    """Return the row of an address, None for one that is no knob's."""
+    """Return the row of an address, None for an address that belongs to no knob."""
     return KNOBS.get(address.partition(":")[0])
 
 
 def sort_requests(requests: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, Mapping[str, Any]]]:
     """Return requests by "KNOB/LABEL" as (knob, label, options), in the order to apply them.
 
-    Within a knob, one that switches SMT comes first, whatever its label: the others are about the CPUs that are left.
+    The requests of a knob that switch SMT come first, because the other requests are about the CPUs that are left.
     """
     names = list(KNOBS)
     rows = [(key.partition("/")[0], key.partition("/")[2], options) for key, options in requests.items()]

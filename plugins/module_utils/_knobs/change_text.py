@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Changes of settings as a text for people, which ``--diff`` prints: settings that change in the same way are one line.
+"""The changes of a run as a text for people, which ``--diff`` prints, one line for settings that change alike.
 
-``{"cpufreq:policy0/scaling_governor": "schedutil", ...}`` and what it becomes on 256 policies is
-"governor, policies 0-255: schedutil -> performance".
+256 policies whose governor changes from schedutil to performance are the line "governor, policies 0-255: schedutil ->
+performance".
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of a module with its ``diff`` as Ansible prints it, where it has one.
+    """Return the result of a module with its ``diff`` in the form that Ansible prints.
 
-    Ansible prints ``prepared`` as it is. It would print each address twice if ``before`` and ``after`` stood beside it,
-    so these are in ``changes``. ``knob_files`` maps the prefix of addresses to the file of the knob, whose functions
-    ``describe`` and ``shown`` have the words for them.
+    Ansible prints the key ``prepared`` as it is. It would print each address a second time if it found ``before`` and
+    ``after`` beside that key, so these two are in ``changes``. ``knob_files`` maps the prefix of addresses to the file
+    of the knob, whose functions describe_setting and format_value supply the words.
     """
     if "diff" not in result:
         return result
@@ -38,11 +38,11 @@ def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> d
 
 
 def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, Any]) -> str:
-    """Return a line for all settings that change in the same way, and the changed lines of texts; empty for none."""
+    """Return a line for all settings that change alike, and the changed lines of texts; empty for no changes."""
     groups: dict[tuple[str, str, str], list[Place]] = {}
     for address, value in after.items():
         if address == address_kinds.INTENT and value is not None and len(after) > 1:
-            # In check mode no layer finds the intent stored, so each of them would print it again.
+            # In check mode no layer finds the intent stored, so each layer would print the intent again.
             continue
         what, unit, place = _describe_address(address, knob_files)
         members = groups.setdefault((what, unit, _format_change(address, before.get(address), value, knob_files)), [])
@@ -65,7 +65,7 @@ def _describe_address(address: str, knob_files: Mapping[str, Any]) -> Words:
 
 
 def _format_change(address: str, before: str | None, after: str | None, knob_files: Mapping[str, Any]) -> str:
-    """Return how a value changes, behind a space; or the changed lines of a text, each behind a newline."""
+    """Return the change of a value, after a space; or the changed lines of a text, each after a newline."""
     if address_kinds.has_opaque_value(address):
         return " new" if before is None else " removed" if after is None else " changed"
     if "\n" in (before or "") or "\n" in (after or ""):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Other programs on a host that set the same settings, and may set them again at any time."""
+"""Programs on a host that change the same settings as a knob, and may change them again at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tuned_remarks(fs: KernelFS, what: str) -> list[str]:
-    """Return a sentence when TuneD runs, which sets ``what`` at its start and whenever its profile changes."""
+    """Return a warning if TuneD runs; it sets ``what`` when it starts and when its profile changes."""
     pid = (fs.read_if_present("/run/tuned/tuned.pid") or "").strip()
     if not pid.isdecimal() or not fs.is_dir(f"/proc/{pid}"):
         return []
@@ -24,7 +24,7 @@ def tuned_remarks(fs: KernelFS, what: str) -> list[str]:
 
 
 def power_profiles_remarks(fs: KernelFS) -> list[str]:
-    """Return a sentence when power-profiles-daemon runs, which sets governors and energy preferences."""
+    """Return a warning if power-profiles-daemon runs; it sets governors and energy preferences."""
     if not fs.is_dir("/sys/fs/cgroup/system.slice/power-profiles-daemon.service"):
         return []
     return [

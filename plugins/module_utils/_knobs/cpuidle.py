@@ -2,13 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob for idle states: the deepest one that each CPU may enter while it has nothing to do.
+"""The knob for idle states: the deepest idle state that each CPU may enter.
 
-Address: ``cpuidle:cpu3/C2``, with the state's name; a value is what its file ``disable`` holds, 1 for a forbidden one.
-Every deeper state is forbidden and every other one allowed, because a governor may also leave out what is deeper than a
-forbidden one.
-Source: Documentation/admin-guide/pm/cpuidle.rst and Documentation/ABI/testing/sysfs-devices-system-cpu of Linux,
-drivers/cpuidle/sysfs.c and drivers/acpi/processor_idle.c.
+Address: ``cpuidle:cpu3/C2``, with the name of the state. A value is the content of the state's file ``disable``: 1 for
+a forbidden state, else 0. Every state deeper than the requested one is forbidden, because a governor may still choose a
+state beyond a single forbidden one. Source: Documentation/admin-guide/pm/cpuidle.rst and
+Documentation/ABI/testing/sysfs-devices-system-cpu of Linux, drivers/cpuidle/sysfs.c and drivers/acpi/processor_idle.c.
 """
 
 from __future__ import annotations
@@ -29,26 +28,23 @@ if TYPE_CHECKING:
     from .protocol.knob import Change, Settings, Words
 
 CPUS = "/sys/devices/system/cpu"
-#: Reading it returns the lowest limit that a program holds for all CPUs, in µs; it holds this when none does.
+#: The file with the lowest limit in µs that a program holds for all CPUs, and its content without such a program.
 DMA_LATENCY, NO_LIMIT = "/dev/cpu_dma_latency", 2000 * 10**6
-#: Boot parameters that leave the kernel without idle states, and the one that leaves out the deeper ones.
+#: Boot parameters that switch idle states off, and the beginning of the one that leaves out deeper states.
 WITHOUT_STATES = ("idle=poll", "idle=halt", "cpuidle.off=1")
 MAX_CSTATE = "processor.max_cstate="
 
 
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the idle states of all CPUs as a knob."""
     return [CpuIdle(host, options.get("settings") or [])]
 
 
 def describe_setting(rest: str) -> Words:
-    """Return what an idle state is, for people."""
     cpu, dummy, name = rest.partition("/")
     return f"idle state {name}", "CPU", int(cpu[len("cpu") :])
 
 
 def format_value(rest: str, text: str) -> str:
-    """Return what a value means."""
     return {"0": "allowed", "1": "forbidden"}.get(text, text)
 
 
@@ -64,21 +60,20 @@ class IdleState:
 
 
 def read_idle_states(fs: KernelFS, cpu: int) -> list[IdleState]:
-    """Return the idle states of a CPU, the shallowest first; one whose name another one has is called by its folder."""
+    """Return the idle states of a CPU, the shallowest first; a second state with a name is called by its folder."""
     home = f"{CPUS}/cpu{cpu}/cpuidle"
     folders = [folder for folder in fs.list_names(home) if folder.startswith("state") and folder[5:].isdecimal()]
-    found: list[IdleState] = []
+    states: list[IdleState] = []
     for folder in sorted(folders, key=lambda folder: int(folder[5:])):
         name = (fs.read_if_present(f"{home}/{folder}/name") or "").strip()
         latency = (fs.read_if_present(f"{home}/{folder}/latency") or "0").strip()
-        taken = any(state.name == name for state in found)
-        found.append(IdleState(f"{home}/{folder}", folder if taken or not name or "/" in name else name, int(latency)))
-    return found
+        taken = any(state.name == name for state in states)
+        name = folder if taken or not name or "/" in name else name
+        states.append(IdleState(f"{home}/{folder}", name, int(latency)))
+    return states
 
 
 class CpuIdle(Knob):
-    """All idle states of a host."""
-
     prefix = "cpuidle"
 
     def __init__(self, host: Host, settings: Sequence[Mapping[str, Any]]) -> None:
@@ -89,18 +84,19 @@ class CpuIdle(Knob):
         self._remarks: list[str] = []
 
     def wanted_settings(self) -> Settings:
-        """Forbid what is deeper than asked for on each CPU, and allow the rest."""
+        """Forbid the states deeper than requested on each CPU, and allow the other ones."""
         wanted: Settings = {}
-        said: dict[int, str] = {}
+        limits: dict[int, str] = {}
         deepest: dict[int, IdleState] = {}
         for setting in self.settings:
-            what = _format_requested_limit(setting)
+            limit = _format_requested_limit(setting)
             cpus = self.host.parse_cpus(str(setting["cpus"]))
             self._refuse_without_states(cpus)
             for cpu in cpus:
-                if said.setdefault(cpu, what) != what:
+                if limits.setdefault(cpu, limit) != limit:
                     raise BadRequest(
-                        f"CPU {cpu} is asked for two limits: {said[cpu]}, and {what}. Let the sets of CPUs not overlap."
+                        f"CPU {cpu} is asked for two limits: {limits[cpu]}, and {limit}. Let the sets of CPUs not "
+                        "overlap."
                     )
                 count = self._count_allowed_states(cpu, setting)
                 states = self._states_of_cpu(cpu)
@@ -110,36 +106,31 @@ class CpuIdle(Knob):
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what the files hold; None for a state that this kernel does not have."""
         return {address: self._read_disable_file(address) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Allow states before others are forbidden, so that no CPU is without any for a moment."""
+        """Write the allowed states first, so that every CPU has an allowed state at any time."""
         for change in sorted(changes, key=lambda change: change.after or ""):
             state = self._find_state(change.address)
             if state is not None and change.after is not None:
                 self.fs.write(f"{state.path}/disable", change.after)
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Tell of a state that the CPU does not have, as after another driver took over."""
+        """Return that a CPU does not have the state, as after a change of the driver; None if it has."""
         if self._read_disable_file(address) is not None:
             return None
         cpu, name = _split_address(address)
         return f"CPU {cpu} has no idle state {name} now; the cpuidle driver is {self._read_driver() or 'absent'}"
 
-    def list_remarks(self) -> list[str]:
-        """Return what a person should know though nothing failed."""
-        return self._remarks
-
     def module_facts(self) -> dict[str, object]:
-        """Return who drives idle states, and who chooses among them."""
+        """Return the driver of idle states, and the governor that chooses among them."""
         governor = self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor")
         return {
             "driver": self._read_driver(),
             "governor": governor or self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor_ro"),
         }
 
-    # What is there
+    # Reading
 
     def _states_of_cpu(self, cpu: int) -> list[IdleState]:
         if cpu not in self._states:
@@ -161,21 +152,22 @@ class CpuIdle(Knob):
         words = cmdline.split_words(self.fs.read_if_present("/proc/cmdline") or "")
         return [word for word in words if word.startswith(parameters)]
 
-    # What is asked
+    # The request
 
     def _count_allowed_states(self, cpu: int, setting: Mapping[str, Any]) -> int:
-        """Return how many states of a CPU are allowed, from the shallowest on."""
+        """Return the number of allowed states of a CPU, counted from the shallowest."""
         states, limit = self._states_of_cpu(cpu), setting.get("max_latency")
         names = [state.name for state in states]
         if limit is None:
             if setting["deepest"] in names:
                 return names.index(setting["deepest"]) + 1
-            cut = self._find_boot_parameters(MAX_CSTATE)
-            because = f" The kernel was started with {cut[-1]}, which leaves out deeper ones." if cut else ""
+            parameters = self._find_boot_parameters(MAX_CSTATE)
+            cause = (
+                f" The kernel was started with {parameters[-1]}, which leaves out deeper ones." if parameters else ""
+            )
             raise BadRequest(
-                f"CPU {cpu} has no idle state {setting['deepest']}, only {_format_states(states)}.{because} Say one "
-                "of these, "
-                "or max_latency."
+                f"CPU {cpu} has no idle state {setting['deepest']}, only {_format_states(states)}.{cause} Say one of "
+                "these, or max_latency."
             )
         count = next((i for i, state in enumerate(states) if state.latency > limit), len(states))
         if not count:
@@ -189,68 +181,68 @@ class CpuIdle(Knob):
         without = [cpu for cpu in cpus if not self._states_of_cpu(cpu)]
         if not without:
             return
-        why = (
+        reason = (
             "no cpuidle driver is bound. Enable global C-state control in the BIOS; a virtual machine often has none. "
             "Leave cpuidle out of epyc_steps here"
         )
-        said = self._find_boot_parameters(*WITHOUT_STATES)
-        if said:
-            why = f"the kernel was started with {' '.join(said)}. Remove that by kernel_cmdline (absent) and reboot"
-        raise Unsupported(f"There are no idle states of {_format_cpus(without)} in {CPUS}/cpu*/cpuidle: {why}.")
+        parameters = self._find_boot_parameters(*WITHOUT_STATES)
+        if parameters:
+            reason = (
+                f"the kernel was started with {' '.join(parameters)}. Remove that by kernel_cmdline (absent) and reboot"
+            )
+        raise Unsupported(f"There are no idle states of {_format_cpus(without)} in {CPUS}/cpu*/cpuidle: {reason}.")
 
-    # What a person should know
+    # Remarks
 
     def _polling_and_limit_remarks(self, deepest: Mapping[int, IdleState]) -> list[str]:
         polling = [cpu for cpu, state in deepest.items() if not state.latency and len(self._states_of_cpu(cpu)) > 1]
-        told = []
+        remarks = []
         if polling:
-            told.append(
+            remarks.append(
                 f"Instead of sleeping, {_format_cpus(polling)} will poll: that draws power as if they computed, takes "
-                "it "
-                "from the boost of others, and slows the other thread of each core."
+                "power from the boost of other CPUs, and slows the other thread of each core."
             )
-        told += self._stricter_limit_remarks(deepest)
-        return told + competing_programs.tuned_remarks(
+        remarks += self._stricter_limit_remarks(deepest)
+        return remarks + competing_programs.tuned_remarks(
             self.fs, "limits on idle states (force_latency, pm_qos_resume_latency_us)"
         )
 
     def _stricter_limit_remarks(self, deepest: Mapping[int, IdleState]) -> list[str]:
-        """Return who else keeps CPUs from states that are allowed here; the stricter one wins."""
+        """Return a remark on each program that forbids CPUs a state that is allowed here."""
         by_limit: dict[int, list[int]] = {}
         for cpu, state in deepest.items():
             text = (self.fs.read_if_present(f"{CPUS}/cpu{cpu}/power/pm_qos_resume_latency_us") or "0").strip()
-            limit = 0 if text == "n/a" else int(text) or NO_LIMIT  # The kernel writes n/a for none, and 0 for any.
+            limit = 0 if text == "n/a" else int(text) or NO_LIMIT  # n/a allows no latency, 0 any latency.
             if limit < state.latency:
                 by_limit.setdefault(limit, []).append(cpu)
-        told = [
+        remarks = [
             f"PM QoS lets {_format_cpus(cpus)} enter no idle state of more than {limit} µs, which is stricter than "
             "asked for here. Another program wrote that to their power/pm_qos_resume_latency_us; a 0 there lifts it."
             for limit, cpus in by_limit.items()
         ]
         try:
             everywhere = int.from_bytes(self.fs.read_at(DMA_LATENCY, 0, 4), "little")
-        except (Absent, Refused):  # a container, or no root
-            return told
+        except (Absent, Refused):  # in a container, or without root
+            return remarks
         if everywhere < max(state.latency for state in deepest.values()):
-            told.append(
+            remarks.append(
                 f"A program holds {DMA_LATENCY} and lets no CPU enter an idle state of more than {everywhere} µs, "
                 f"which is stricter than asked for here. 'fuser -v {DMA_LATENCY}' names the programs that have it open."
             )
-        return told
+        return remarks
 
 
 def _split_address(address: str) -> tuple[int, str]:
-    """Return the CPU and the state of an address."""
     cpu, dummy, name = address[len("cpuidle:cpu") :].partition("/")
     return int(cpu), name
 
 
 def _format_requested_limit(setting: Mapping[str, Any]) -> str:
-    """Return what an entry asks for, as the user said it; raises BadRequest for one that asks for nothing."""
-    said = [f"{key}={setting[key]}" for key in ("deepest", "max_latency") if setting.get(key) is not None]
-    if len(said) != 1:
+    """Return the limit of an entry as the user wrote it; BadRequest if the entry has none or two."""
+    limits = [f"{key}={setting[key]}" for key in ("deepest", "max_latency") if setting.get(key) is not None]
+    if len(limits) != 1:
         raise BadRequest(f"The entry for cpus '{setting['cpus']}' must say either deepest or max_latency.")
-    return said[0]
+    return limits[0]
 
 
 def _format_cpus(cpus: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The layers of site.yml whose settings can be undone one by one, and which settings and stored requests each has."""
+"""The layers of site.yml that can be undone one by one, with the settings and stored requests of each."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from .protocol.knob import Settings
 
 LAYERS = tuple(dict.fromkeys(ROLES.values()))
-#: The layers of site.yml without settings of knobs, and why none of them is undone alone.
+#: Layers of site.yml that cannot be undone by themselves, with the reasons.
 NOT_UNDONE_ALONE = {
     **{kind.role: kind.undo_hint for kind in KINDS.values() if kind.undo_hint},
-    "bios_check": "bios_check only looks.",
+    "bios_check": "bios_check changes nothing.",
 }
 
 
 def require_layers(names: Sequence[str]) -> list[str]:
-    """Return the layers to undo, each once; BadRequest for a name that is no layer of settings, and for no name."""
+    """Return the layers to undo without duplicates; BadRequest for an unknown name, and for an empty list."""
     known = f"The layers that can be undone are {', '.join(LAYERS)}. Nothing was changed."
     if not names:
         raise BadRequest(f"No layer is named. {known} To undo everything, leave the list of layers out.")
@@ -40,8 +40,8 @@ def require_layers(names: Sequence[str]) -> list[str]:
 
 
 def _similar_layer(name: str) -> str:
-    """Return the end of a sentence: the layer whose name, knob or module is like this one."""
-    # Imported here, because only a wrong name needs it; the file suggestions.py would go with each module that undoes.
+    """Return the end of a sentence that suggests the layer whose name, knob or module is similar to a name."""
+    # Imported here because only a wrong name needs difflib. The import of suggestions.py would enlarge every module.
     import difflib
 
     words = {word: role for row in KNOBS.values() for word in (row.module, row.name) for role in row.roles.values()}
@@ -50,14 +50,14 @@ def _similar_layer(name: str) -> str:
 
 
 def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
-    """Return those of the stored requests, by "KNOB/LABEL", that these layers have stored."""
+    """Return the stored requests, by "KNOB/LABEL", that these layers have stored."""
     return [request for request in requests if ROLES.get(request) in layers]
 
 
 def _layer_of_setting(address: str) -> str:
     """Return the layer of an address, an empty text for none.
 
-    Where layers share a knob, the variable that decides on the setting begins with the name of its layer.
+    If layers share a knob, the variable that decides on the setting begins with the name of the layer.
     """
     row = find_row(address)
     layers = list(dict.fromkeys(row.roles.values())) if row else []
@@ -68,15 +68,18 @@ def _layer_of_setting(address: str) -> str:
 
 
 class LayerSettings:
-    """Which settings of each knob an undo of some layers puts back.
+    """The settings that an undo of some layers restores.
 
-    Settings that the stored request of somebody's own task asks for are not of a layer, and stay.
+    Settings of a stored request that no role has stored belong to no layer, and stay.
     """
 
     def __init__(
         self, host: Host, layers: Collection[str], intent: Mapping[str, Any], requests: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """``intent`` and ``requests`` are what is stored. TuningError where a request that stays cannot be planned."""
+        """``intent`` and ``requests`` are the stored ones.
+
+        Raises TuningError if a request that stays cannot be planned.
+        """
         self.layers = layers
         self._kept: dict[str, set[str]] = {}
         planned = Host(host.fs, intent, stored=True)
@@ -86,7 +89,7 @@ class LayerSettings:
                 self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
 
     def addresses_to_restore(self, name: str, originals: Settings) -> set[str] | None:
-        """Return which originals of a knob to put back; None for all that the knob has."""
+        """Return the addresses of a knob to restore; None for all addresses of the knob."""
         if not self._has_layer(name):
             return set()
         kept = self._kept.get(name, set())
@@ -100,7 +103,7 @@ class LayerSettings:
 
 
 def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
-    """Return the addresses that a stored request asks for, and those of their holders, as of a group with masks."""
+    """Return the addresses that a stored request sets, and those of their holders, such as groups."""
     found = set()
     try:
         for knob in KNOBS[request.partition("/")[0]].build_knobs(host, options):
@@ -111,7 +114,7 @@ def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -
                     holder = knob.holder_address(holder)
     except TuningError as error:
         raise BadRequest(
-            f"The stored request {request} is of no layer of site.yml and is to stay, but which settings it asks for "
-            f"cannot be found out now: {error} Nothing was changed. Undo it first, or everything."
+            f"The stored request {request} belongs to no layer of site.yml and is to stay, but its settings cannot be "
+            f"planned now: {error} Nothing was changed. Undo this request first, or undo everything."
         ) from None
     return found

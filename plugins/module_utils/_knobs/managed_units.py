@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Units of systemd beside the files of a knob: what is enabled, what runs, and what is stopped and started in between.
+"""Units of systemd whose files a knob writes: whether they are enabled and active, and their stops and starts.
 
-Addresses: ``PREFIX:UNIT/enabled`` and ``PREFIX:UNIT/active`` beside ``PREFIX:/FILE``; a value is systemd's word, such
-as "enabled" or "failed", None where there is no such unit.
-Source: systemctl(1) and org.freedesktop.systemd1(5).
+Addresses: ``PREFIX:UNIT/enabled`` and ``PREFIX:UNIT/active``, in addition to ``PREFIX:/FILE``. A value is systemd's
+word, such as "enabled" or "failed", None for a unit that does not exist. Source: systemctl(1) and
+org.freedesktop.systemd1(5).
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ if TYPE_CHECKING:
 
     from .protocol.knob import Change, Settings
 
-#: Where drop-ins of a unit are: those of people, and those that `systemctl set-property` makes.
+#: The folders with drop-ins of units: those that people write, and those that `systemctl set-property` makes.
 FOLDERS = (UNIT_FOLDER, "/run/systemd/system", "/etc/systemd/system.control", "/run/systemd/system.control")
 PROPERTIES = "Id,LoadState,UnitFileState,ActiveState,NeedDaemonReload"
-#: Nothing of such a unit runs.
+#: The states of a unit without processes.
 STOPPED = (None, "inactive", "failed")
-#: What starts a unit, whose own words may tell why it did not.
+#: The verbs of systemctl after whose failure the journal of the unit may name the reason.
 STARTS = ("restart", "try-restart")
-#: Of a unit whose file, or a drop-in of it, systemd has not read since it changed.
+#: The state of a unit whose changed file or drop-in systemd has not read yet.
 OLD = "active as before its file changed"
-#: The states of a unit that was told to start, stop or reload, and has not done it yet.
+#: The states of a unit that has not finished to start, stop or reload.
 BETWEEN_STATES = ("activating", "deactivating", "reloading")
 
 
 class ManagedUnits(Knob):
-    """A mixin for a knob of files: as one knob, an undo also stops units first and starts them last.
+    """A mixin for ManagedFiles that adds units.
 
-    ``started_by`` names the target of each unit that can be enabled; ``root`` is the tree that the files lie in.
+    Files and units are one knob, so that an undo, too, stops units first and starts them last. ``started_by`` maps each
+    unit that can be enabled to its target; ``root`` is the tree with the files.
     """
 
     started_by: Mapping[str, str] = {}
     root = "/"
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
-        """Return units that may still run as it was before these files changed."""
-        raise TypeError("a knob with units must tell which ones a file concerns")
+        """Return the units that may still run with the old content of these changed files."""
+        raise TypeError("a knob with units must list outdated units")
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what is on the disk, and what systemd says, which is asked once."""
+        """Return the digests of files, and the states of units, with one call of systemctl."""
         addresses = list(addresses)
         found = super().read_settings(address for address in addresses if not _is_unit_address(address))
         states = [address for address in addresses if _is_unit_address(address)]
@@ -64,13 +65,13 @@ class ManagedUnits(Knob):
         return found
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare. Inactive and failed both count as stopped, and a passing state is not put back."""
+        """Compare two states. Inactive and failed both count as stopped; a passing state counts as equal."""
         if not _is_unit_address(address) or address.endswith("/enabled") or wanted == "active":
             return wanted == found
         return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Stop, change files, have systemd read them, start."""
+        """Stop and disable units, write files, have systemd read the files, then enable and start units."""
         files = [change for change in changes if not _is_unit_address(change.address)]
         states = [change for change in changes if _is_unit_address(change.address)]
         active = {_unit_of_address(change.address): change for change in states if change.address.endswith("/active")}
@@ -81,27 +82,30 @@ class ManagedUnits(Knob):
 
         stop = [name for name, change in active.items() if change.after in STOPPED]
         run_systemctl("stop", [name for name in stop if active[name].before not in STOPPED])
-        # One that failed, also by being stopped, would be listed after it is gone.
+        # systemd goes on listing a failed unit after its file is removed, and a stop can fail a unit, too.
         shown = read_unit_properties(stop) if stop else {}
         run_systemctl("reset-failed", [name for name in stop if shown[name].get("ActiveState") == "failed"])
         off = [name for name, change in enabled.items() if change.before == "enabled"]
         run_systemctl("disable", off, "--no-reload")
         super().write_changes(files)
         on = [name for name, change in enabled.items() if change.after == "enabled"]
-        run_systemctl("enable", on)  # This has systemd read all files anew, too.
+        run_systemctl("enable", on)  # Enabling a unit has systemd read all files, too.
         if (stale or off) and not on:
             command.run_command(["systemctl", "daemon-reload"])
         start = [name for name in active if name not in stop]
         again = [name for name in self.list_outdated_units(files) if name not in active]
-        # How often a unit may start is meant for those that die, not for changes: systemd shall count anew. It refuses
-        # that for a unit that it has not loaded, which has no count.
+        # The start limit of a unit is meant for crashes, not for changes, so the count of its starts is reset. systemd
+        # refuses the reset for a unit that is not loaded, which has no count.
         with suppress(TuningError):
             run_systemctl("reset-failed", [*(name for name in start if active[name].before == "failed"), *again])
         run_systemctl("restart", start)
         run_systemctl("try-restart", again)
 
     def _enabled_state(self, unit: dict[str, str]) -> str | None:
-        """Return systemd's word, unless it is of a link that is gone: it looks only when it reads all files anew."""
+        """Return systemd's word for a unit, but "disabled" after its link was removed.
+
+        systemd notices a removed link only when it reads all files again.
+        """
         name, word = unit.get("Id", ""), unit.get("UnitFileState", "")
         link = f"{UNIT_FOLDER}/{self.started_by.get(name)}.wants/{name}"
         if word == "enabled" and not os.path.islink(textfile.path_in_tree(self.root, link)):
@@ -110,7 +114,7 @@ class ManagedUnits(Knob):
 
 
 def list_drop_ins(root: str, name: str) -> list[str]:
-    """Return the files beside a unit's own that change what systemd makes of it."""
+    """Return the paths of the drop-ins of a unit."""
     paths = []
     for folder in FOLDERS:
         with suppress(FileNotFoundError):
@@ -120,12 +124,12 @@ def list_drop_ins(root: str, name: str) -> list[str]:
 
 
 def unit_address(prefix: str, name: str, kind: str) -> str:
-    """Return the address of whether a unit is "enabled" or "active"."""
+    """Return the address of a property of a unit, which is "enabled" or "active"."""
     return f"{prefix}:{name}/{kind}"
 
 
 def read_unit_properties(names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the properties of units by their names; systemd answers for a unit that is not there, too."""
+    """Return the properties of units by their names, even of units that do not exist."""
     output = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", *names])
     units = [dict(row.partition("=")[::2] for row in part.splitlines()) for part in output.split("\n\n")]
     return {unit.get("Id", ""): unit for unit in units}
@@ -147,13 +151,13 @@ def _active_state(unit: dict[str, str]) -> str | None:
 
 
 def run_systemctl(verb: str, names: Sequence[str], *options: str) -> None:
-    """Have systemctl do something; not with its option --quiet, which keeps it from saying why a job failed."""
+    """Run a verb of systemctl on units. The option --quiet is left out, because it hides the reason of a failure."""
     if not names:
         return
     try:
         command.run_command(["systemctl", *options, verb, *names])
     except TuningError as error:
-        # systemctl says where to look; here it is. Before its first start there is nothing.
+        # The journal of the unit names the reason of the failure. The journal is empty before the first start.
         with suppress(TuningError):
             units = [f"--unit={name}" for name in names]
             journal = command.run_command(["journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", *units])

@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Puts back everything that was ever changed, or what some layers of site.yml changed.
+"""The undo: restores every setting that was ever changed, or the settings of some layers of site.yml.
 
-Each kind of setting is put back all or nothing by itself, whatever becomes of the others.
-
-What can hinder all of it is looked at before the first change. What could not be put back stays remembered, so that
-undoing again goes on with it.
+Each kind of setting is restored all or nothing, even if another kind fails. Obstacles to the whole undo are detected
+before the first change. The originals of settings that could not be restored stay in the ledger, for another undo.
 """
 
 from __future__ import annotations
@@ -34,20 +32,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._host.host import Host
-    from .protocol.knob import Change
+    from .protocol.knob import Change, Settings
     from .protocol.ledger import Ledger
 
-#: What earlier runs left in the store, of no use once nothing is tuned.
+#: The file of the last run, which has no use on a host that is not tuned.
 LAST_RUN = "last_run.json"
-#: What to do about damaged requests where nothing is to be tuned any more.
-FORGET = "Move it away and restore again: what to put back is in the ledger."
-AGAIN = "All else was put back. Mend that and restore again, which goes on with what is left."
+#: The way out of damaged requests on a host that is to be tuned no more.
+FORGET = "Move it away and restore again: the originals are in the ledger."
+AGAIN = "All other settings were put back. Repair these and restore again, which goes on with what is left."
 
 
 class UndoOutcome(Outcome):
-    """What an undo did, or would do; ``left`` says in sentences what it could not put back.
+    """The changes of an undo; ``left`` has a sentence for each failure.
 
-    ``pending`` are the boot parameters that were put back and that the running kernel still has.
+    ``pending`` are the names of restored boot parameters that the running kernel still has.
     """
 
     def __init__(self, changes: list[Change], remarks: list[str], left: list[str], pending: list[str]) -> None:
@@ -56,11 +54,11 @@ class UndoOutcome(Outcome):
         self.pending = pending
 
     def left_message(self) -> str:
-        """Return what a person has to know and do about what is left."""
+        """Return in sentences what could not be restored, and what to do about it."""
         return f"Not everything could be put back. {' '.join(self.left)} {AGAIN}"
 
     def summary_message(self, layers: Collection[str] = (), check: bool = False) -> str:
-        """Return in sentences what was put back, or would be in a check, and what to do next."""
+        """Return in sentences what was restored, or would be in check mode, and the next steps."""
         counts = Counter(row.title for row in map(find_row, self.to_diff()["after"]) if row)
         dropped = [c.address for c in self.changes if c.address.startswith("desired:") and c.address != INTENT]
         parts = [f"{number} setting{'s'[: number > 1]} of {title}" for title, number in counts.items()]
@@ -81,11 +79,11 @@ class UndoOutcome(Outcome):
 
 
 def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collection[str] = ()) -> UndoOutcome:
-    """Put settings back to their originals, and forget what is stored of them for the boot service.
+    """Restore settings to their originals, and forget the stored requests of the boot service.
 
-    Everything is put back, or with ``layers`` only the settings of these. TuningError where the record cannot be read
-    or written, or settings of a layer cannot be told from others: nothing was changed then. Whatever fails later is in
-    ``left``, and all else is done.
+    Everything is restored, or with ``layers`` only the settings of these. Raises TuningError, before any change, if the
+    ledger cannot be read or written, or if settings of a layer cannot be distinguished from others. A later failure is
+    noted in ``left`` of the outcome, and all other settings are restored.
     """
     with nullcontext() if check else ledger.hold_lock():
         ledger.damaged_copy_reason()
@@ -110,7 +108,7 @@ def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collec
 
 
 def _refuse_during_trial(ledger: Ledger) -> None:
-    """Raise where settings of other layers may differ from what is stored, too."""
+    """Raise BadRequest during a trial, when settings of all layers may differ from the stored ones."""
     if ledger.store.has_file(TRIAL):
         raise BadRequest(
             "An ablation or a tuning goes on, or did not end, so settings of all layers may differ from the stored "
@@ -119,7 +117,7 @@ def _refuse_during_trial(ledger: Ledger) -> None:
 
 
 class _Undo:
-    """One undo, step by step: what it has changed, what is to be remarked, and what is left, until now."""
+    """One undo and its state: changes, remarks and failures up to now."""
 
     def __init__(self, host: Host, ledger: Ledger, check: bool, settings: LayerSettings | None) -> None:
         """``settings`` are those of the layers to undo, None for everything."""
@@ -130,14 +128,14 @@ class _Undo:
         self.changes: list[Change] = []
         self.remarks: list[str] = []
         self.left: list[str] = []
-        #: The boot parameters that were put back, and wait for a reboot.
+        #: The restored boot parameters that wait for a reboot.
         self.pending: list[str] = []
 
     def run(self, requests: Mapping[str, Any]) -> None:
-        """Put back all kinds of settings, forget these requests, and remove what is of no use any more.
+        """Restore all kinds of settings, forget these requests, and remove files that are not needed any more.
 
-        SMT comes first, so that all CPUs are there; the others go in the opposite order of a run, because a later one
-        may have changed what an earlier one had made, as msr can with the boost of cpufreq.
+        SMT comes first, so that all CPUs are online. The others follow in the reverse order of a run, because a later
+        knob may have changed a setting of an earlier one, as msr can change the boost of cpufreq.
         """
         store = self.ledger.store
         if not self.check and self.settings is None:
@@ -154,7 +152,7 @@ class _Undo:
             self._remove_leftovers()
 
     def _attempt_step(self, subject: str, step: Callable[[], None]) -> None:
-        """Do a step. A failure, even a fault of ours, is noted as what is left, and keeps no other step away."""
+        """Do a step of the undo. A failure, even a bug, is noted, and the other steps are still done."""
         try:
             step()
         except TuningError as error:
@@ -164,7 +162,7 @@ class _Undo:
             self.left.append(f"{subject}: {type(error).__name__}: {error}. {fault}")
 
     def _restore_kind(self, name: str, lost: bool) -> None:
-        """Put back one kind of settings; without a ledger, what bears our mark."""
+        """Restore the settings of one knob; without a ledger, those that bear a mark of this collection."""
         only = self.settings.addresses_to_restore(name, self.ledger.load_originals()) if self.settings else None
         if only is not None and not only:
             return
@@ -181,34 +179,31 @@ class _Undo:
         self.left += _unreachable_messages(originals, self.check)
 
     def _note_outcome(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
-        """Note what was done to one kind of settings."""
         self.changes += outcome.changes
-        self.remarks += [remark for one in originals for remark in (*one.obsolete, *one.write_remarks)]
+        self.remarks += [remark for knob in originals for remark in (*knob.obsolete, *knob.write_remarks)]
         if outcome.changes and KNOBS[name].needs_reboot:
             self.pending += self._names_awaiting_reboot(originals, outcome)
 
     def _names_awaiting_reboot(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
-        """Return the names of what the running kernel still has."""
+        """Return the names of boot parameters that the running kernel still has."""
         if not self.check:
-            return [str(word) for one in originals for word in one.module_facts().get("pending", ())]  # type: ignore[attr-defined]
+            return [str(name) for knob in originals for name in knob.module_facts().get("pending", ())]
         after = {change.address: change.after for change in outcome.changes}
-        running = {
-            address: value
-            for one in originals
-            for address, value in one.restored_knob.read_live_settings(after).items()
-        }
+        running: Settings = {}
+        for knob in originals:
+            running.update(knob.restored_knob.read_live_settings(after))
         return [address.partition(":")[2] for address, value in after.items() if running[address] != value]
 
     def _forget_requests(self, requests: Mapping[str, object]) -> None:
-        """Forget what is stored for the boot service; the intent too, where no request is left that needs it."""
+        """Forget these stored requests, and the stored intent too if no request is left."""
         left = load_stored_requests(self.ledger.store)[1].keys() - requests.keys()
         forget = StoredRequests(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
         self.changes += converge_knobs([forget], self.ledger, self.check).changes
 
     def _remove_leftovers(self) -> None:
-        """Leave a note of what waits for a reboot, for the role that reboots, and no file that is of no more use."""
+        """Leave a note of pending boot parameters for the role that reboots, and remove files without a use."""
         if self.pending:
-            # It goes with the boot that it is about.
+            # The folder of the note ends with the boot that has these parameters.
             note, text = (
                 textfile.path_in_tree(self.ledger.fs.root, REBOOT_PENDING_FILE),
                 "".join(f"{name}\n" for name in self.pending),
@@ -218,25 +213,29 @@ class _Undo:
             self._attempt_step(subject, lambda: textfile.write_file(note, text))
         for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
             self._attempt_step(f"the file {name}", partial(self.ledger.store.remove_file, name))
-        # Where requests are stored and the ledger is gone, its originals count as lost.
+        # Without the files of the ledger, the originals of stored requests would count as lost.
         if not self.ledger.store.has_file(REQUESTS):
             self._attempt_step("the files of the ledger", self.ledger.remove_files_if_empty)
 
 
 def _unreachable_messages(originals: Sequence[RestoringKnob], check: bool) -> list[str]:
-    """Return what could not be reached. An undo that went on may have ended it, as an unmount ends all masks."""
-    if not check and any(one.unreachable for one in originals):
-        for one in originals:
-            one.wanted_settings()
-            one.finish_run()
-    return [sentence for one in originals for sentence in one.unreachable]
+    """Return the originals that could not be restored, with the reasons.
+
+    The originals are looked at again, because a later knob of the undo may have ended them, as an unmount ends all
+    masks.
+    """
+    if not check and any(knob.unreachable for knob in originals):
+        for knob in originals:
+            knob.wanted_settings()
+            knob.finish_run()
+    return [sentence for knob in originals for sentence in knob.unreachable]
 
 
 def _lost_originals_message(requests: Mapping[str, object]) -> str:
-    """Return what an undo without originals cannot know, where these requests are stored."""
+    """Return the remark that an undo without originals cannot restore all settings of these requests."""
     names = {name.partition("/")[0] for name in requests}
     titles = [row.title for row in KNOBS.values() if row.name in names and not row.needs_reboot]
     return (
-        "What this host's settings were before is not known: only what bears our mark is taken back. What else was set "
-        f"stays until the next boot, which no longer sets it: {', '.join(titles) or 'nothing'}."
+        "The originals of this host are lost: only settings that bear a mark of this collection are taken back. "
+        f"All else that was set stays until the next boot, which no longer sets it: {', '.join(titles) or 'nothing'}."
     )

@@ -18,7 +18,7 @@ from ..._io.blocks import contextmanager
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Optional, Union
+    from typing import Any, Optional, Union
 
     Settings = dict[str, Optional[str]]
     #: The noun for a setting, the unit of its place such as "CPU", and its place, such as the number of the CPU.
@@ -135,7 +135,7 @@ class Knob:
         """Return sentences that the user should read though nothing failed."""
         return list(self._remarks)
 
-    def module_facts(self) -> dict[str, object]:
+    def module_facts(self) -> dict[str, Any]:
         """Return more return values of the module, such as whether a reboot is required."""
         return {}
 

@@ -144,7 +144,7 @@ def test_polling_is_told_with_its_cost(tree: hosts.Host) -> None:
     made = knob(tree, {"cpus": "4-7", "deepest": "POLL"}, {"cpus": "0", "deepest": "C1"})
     made.wanted_settings()
     (told,) = made.list_remarks()
-    assert told.startswith("Instead of sleeping, CPUs 4-7 will poll") and "boost of others" in told
+    assert told.startswith("Instead of sleeping, CPUs 4-7 will poll") and "boost of other CPUs" in told
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_what_somebody_s_own_task_asks_for_is_of_no_layer(machine: Machine) -> N
 def test_an_own_request_that_cannot_be_planned_is_a_refusal(machine: Machine) -> None:
     tuned = machine.values()
     converge_knobs([StoredRequests(machine.store, {"sysfs/mine": {"workqueue_cpus": "draft:9"}})], machine.ledger)
-    with pytest.raises(BadRequest, match=r"^The stored request sysfs/mine is of no layer .* Nothing was changed\."):
+    with pytest.raises(BadRequest, match=r"^The stored request sysfs/mine belongs to no layer .* Nothing was changed\."):
         machine.undo("irq")
     assert machine.values() == tuned and len(load_stored_requests(machine.store)[1]) == 4
 
@@ -225,11 +225,11 @@ def test_boot_parameters_say_that_they_wait_in_a_check_too(machine: Machine, mon
         (["resctrl"], "There is no layer 'resctrl'; did you mean cat? "),
         (["cpufreq_per_ccd"], "There is no layer 'cpufreq_per_ccd'; did you mean cpufreq? "),
         (["cat", "everything"], "There is no layer 'everything'. The layers that can be undone are "),
-        (["base"], "base cannot be undone alone. The command and the services of base are what undoes the others"),
+        (["base"], "base cannot be undone alone. The command and the services of base undo the other layers"),
         (["llama"], "llama cannot be undone alone. Instances are removed by restore.yml"),
         (["prerequisites"], "prerequisites cannot be undone alone. "),
         (["bios"], "bios cannot be undone alone. BIOS settings are put back through the BMC"),
-        (["bios_check"], "bios_check cannot be undone alone. bios_check only looks."),
+        (["bios_check"], "bios_check cannot be undone alone. bios_check changes nothing."),
         ([], "No layer is named. "),
     ],
 )

@@ -2,13 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each cpufreq driver can express of what is asked, as pure functions of policies that were read before.
+"""Which requested values each cpufreq driver can express, as pure functions of policies that were read before.
 
-The kernel takes much that it cannot do and does something else silently: a speed above the highest P-state becomes
-that P-state, a limit between two P-states becomes the lower one. All of that is refused here, with the nearest thing
-that works.
-Sources: drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, acpi-cpufreq.c and amd-pstate.c of the Linux kernel, and what
-the real acpi-cpufreq answered in the lab.
+The kernel accepts values that it cannot apply, and silently applies others: a speed above the highest P-state becomes
+that P-state, and a limit between two P-states becomes the lower one. Such values are refused here, and the message
+names the nearest value that works. Sources: drivers/cpufreq/cpufreq.c, cpufreq_userspace.c, acpi-cpufreq.c and
+amd-pstate.c of the Linux kernel, and the answers of the real acpi-cpufreq in the lab.
 """
 
 from __future__ import annotations
@@ -31,14 +30,15 @@ USERSPACE, PERFORMANCE, POWERSAVE = "userspace", "performance", "powersave"
 
 
 def plan_policy_files(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
-    """Return the wanted files of one policy, without boost. Raises BadRequest for what the driver cannot do."""
+    """Return the wanted files of one policy without boost. Raises BadRequest for values the driver cannot express."""
     files: Files = {}
     governor = ask.get("governor") or (USERSPACE if ask.get("speed") else None)
     if governor:
         _check_governor(policy, governor, ask.get("speed"))
         files[GOVERNOR] = governor
         if policy.speed is not None and governor != USERSPACE:
-            files[SPEED] = None  # It goes with the governor; wanted, so that the ledger remembers it.
+            # The speed ends with the governor; None is wanted, so that the ledger stores the original.
+            files[SPEED] = None
     _plan_limits(policy, ask, files, remarks)
     if ask.get("speed"):
         _plan_speed(policy, ask, files, remarks)
@@ -80,78 +80,74 @@ def _plan_limits(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: 
         if policy.firmware_limit and policy.driver == ACPI and high > policy.firmware_limit:
             raise BadRequest(
                 f"{policy}: max {format_frequency(high)} is above the {format_frequency(policy.firmware_limit)} to "
-                "which the firmware limits "
-                "this CPU now (bios_limit). Look for a limit of power or temperature in the BIOS or its management "
-                "controller."
+                "which the firmware limits this CPU now (bios_limit). Look for a limit of power or temperature in the "
+                "BIOS or its management controller."
             )
         files[MAX] = str(high)
         _remark_on_boost(policy, "max", ask, high, remarks)
     elif ask.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
-        # The driver lowers the limit with the boost; wanted, so that the ledger remembers it.
+        # The driver lowers the limit with the boost. The limit is wanted too, so that the ledger stores the original.
         high = policy.base
         files[MAX] = str(high)
     if ask.get("min"):
         low = _resolve_frequency(policy, "min", ask["min"], ask.get("boost"))
         files[MIN] = str(low)
     if (MIN in files or MAX in files) and low > high:
-        said = [f"{name} is {format_frequency(value)}" for name, value in (("min", low), ("max", high))]
-        given = [f"{word} ({'asked for' if word[:3] in ask else 'as it is now'})" for word in said]
-        raise BadRequest(f"{policy}: {' and '.join(given)}; the kernel keeps min at or below max. Give both.")
+        limits = [
+            f"{name} is {format_frequency(khz)} ({'asked for' if name in ask else 'as it is now'})"
+            for name, khz in (("min", low), ("max", high))
+        ]
+        raise BadRequest(f"{policy}: {' and '.join(limits)}; the kernel keeps min at or below max. Give both.")
 
 
-def _resolve_frequency(policy: Policy, what: str, asked: int | str, boost: bool | None) -> int:
-    """Return kHz that the driver would keep as they are."""
+def _resolve_frequency(policy: Policy, option: str, requested: int | str, boost: bool | None) -> int:
+    """Return a requested frequency in kHz, refusing one that the driver would change."""
     table = policy.states if policy.driver == ACPI else ()
     highest = table[0] if table else policy.highest
     if boost is False and policy.driver in (ACTIVE, PASSIVE) and policy.base:
         highest = min(highest, policy.base)
-    if asked == BASE:
+    if requested == BASE:
         if policy.base is None:
             raise BadRequest(
-                f"{policy}: the kernel does not tell the base frequency (no acpi_cppc/nominal_freq); give {what} in "
-                "MHz."
+                f"{policy}: the kernel does not show the base frequency (no acpi_cppc/nominal_freq); give {option} in MHz."
             )
         return policy.base
-    if isinstance(asked, str):
-        return {LOWEST: table[-1] if table else policy.lowest, HIGHEST: highest}[asked]
-    if table and asked > table[0]:
+    if isinstance(requested, str):
+        return {LOWEST: table[-1] if table else policy.lowest, HIGHEST: highest}[requested]
+    name = f"{policy}: {option} {format_frequency(requested)}"
+    if table and requested > table[0]:
         raise BadRequest(
-            f"{policy}: {what} {format_frequency(asked)} cannot be had. {policy.driver} has the P-states "
-            f"{_format_states(table)}, of which "
-            f"the highest is the base frequency; the kernel would take {format_frequency(asked)} and make it "
-            f"{format_frequency(table[0])} "
-            "silently. Above that the hardware boosts by itself: set boost to true here, with governor performance, "
-            f"and to false where {format_frequency(table[0])} shall be the limit."
+            f"{name} cannot be had. {policy.driver} has the P-states {_format_states(table)}, of which the highest is "
+            f"the base frequency; the kernel would take {format_frequency(requested)} and make it "
+            f"{format_frequency(table[0])} silently. Above that the hardware boosts by itself: set boost to true here, "
+            f"with governor performance, and to false where {format_frequency(table[0])} shall be the limit."
         )
-    if table and asked not in table:
-        near = min(table, key=lambda state: abs(state - asked))
+    if table and requested not in table:
+        near = min(table, key=lambda state: abs(state - requested))
         raise BadRequest(
-            f"{policy}: {what} {format_frequency(asked)} is no P-state of {policy.driver}, which has "
-            f"{_format_states(table)}; the kernel "
-            f"would round it silently. The nearest is {format_frequency(near)}."
+            f"{name} is no P-state of {policy.driver}, which has {_format_states(table)}; the kernel would round it "
+            f"silently. The nearest is {format_frequency(near)}."
         )
-    if not policy.lowest <= asked <= highest:
+    if not policy.lowest <= requested <= highest:
         off = " while boost is off" if boost is False else ""
         raise BadRequest(
-            f"{policy}: {what} {format_frequency(asked)} is outside of what {policy.driver} offers{off}, "
-            f"{format_frequency(policy.lowest)} to "
+            f"{name} is outside of what {policy.driver} offers{off}, {format_frequency(policy.lowest)} to "
             f"{format_frequency(highest)}; the kernel would clamp it silently."
         )
-    return asked
+    return requested
 
 
 def _format_states(table: Sequence[int]) -> str:
     return ", ".join(format_frequency(state) for state in table)
 
 
-def _remark_on_boost(policy: Policy, what: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
-    """Under acpi-cpufreq the highest P-state is no limit: the hardware boosts from it."""
+def _remark_on_boost(policy: Policy, option: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
+    """Add a remark if the limit is the highest P-state of acpi-cpufreq, from which the hardware boosts."""
     boosts = policy.boost != "0" if ask.get("boost") is None else ask["boost"]
-    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and ask[what] != HIGHEST:
+    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and ask[option] != HIGHEST:
         remarks.append(
-            f"{what} {format_frequency(khz)} is the highest P-state, from which the hardware boosts while boost is "
-            "on. Set boost "
-            "to false where that shall be the limit."
+            f"{option} {format_frequency(khz)} is the highest P-state, from which the hardware boosts while boost is "
+            "on. Set boost to false where that shall be the limit."
         )
 
 
@@ -161,8 +157,7 @@ def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: l
     if not low <= speed <= high:
         raise BadRequest(
             f"{policy}: speed {format_frequency(speed)} is outside of the limits there, {format_frequency(low)} to "
-            f"{format_frequency(high)}; the kernel "
-            "would clamp it silently. Give min and max as well."
+            f"{format_frequency(high)}; the kernel would clamp it silently. Give min and max as well."
         )
     files[SPEED] = str(speed)
     _remark_on_boost(policy, "speed", ask, speed, remarks)
@@ -182,52 +177,54 @@ def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any
             f"{policy}: under the governor {PERFORMANCE} the kernel refuses every epp but {PERFORMANCE} (EBUSY). Set "
             f"governor to {POWERSAVE}, which with epp {epp} is not slow: the hardware chooses the frequency."
         )
-    # While the governor is performance, the list holds nothing else and says nothing about later.
+    # While the governor is performance, the list has only this preference, so the list is not complete.
     if epp and policy.governor != PERFORMANCE and policy.preferences and epp not in policy.preferences:
         raise BadRequest(f"{policy}: there is no epp {epp}; the kernel offers {', '.join(policy.preferences)}.")
     if GOVERNOR in files and governor == PERFORMANCE and policy.preference is not None:
-        files[EPP] = PERFORMANCE  # It comes with the governor; wanted, so that the ledger remembers what was before.
+        # The governor sets the preference. The preference is wanted too, so that the ledger stores the original.
+        files[EPP] = PERFORMANCE
     elif epp:
         files[EPP] = epp
 
 
 def plan_boost(
-    policies: Sequence[Policy], asked: Mapping[str, bool], machine: str | None, unseen: bool = False
+    policies: Sequence[Policy], requested: Mapping[str, bool], machine: str | None, may_be_hidden: bool = False
 ) -> dict[str, str]:
-    """Return the wanted boost switches: by policy name, and as ``boost`` that of the whole machine.
+    """Return the wanted boost switches: by policy name, and as ``boost`` the switch of the whole machine.
 
-    ``policies`` are all of the host, ``machine`` is what the global switch shows, None where there is none. With
-    ``unseen``, what boost a policy has need not be known.
+    ``policies`` are all policies of the host, ``requested`` the wanted boost by policy name, and ``machine`` the state
+    of the switch of the machine, None without such a switch. With ``may_be_hidden``, the boost of a policy may be
+    unknown.
     """
-    if not asked:
+    if not requested:
         return {}
-    mine = [policy for policy in policies if policy.name in asked]
-    values = set(asked.values())
-    uniform = len(mine) == len(policies) and len(values) == 1
+    concerned = [policy for policy in policies if policy.name in requested]
+    values = set(requested.values())
+    uniform = len(concerned) == len(policies) and len(values) == 1
     text = {True: "1", False: "0"}
     whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
-    driver = mine[0].driver
-    if machine is None and not any(policy.own_boost for policy in mine):
-        _check_without_switch(mine, asked)
+    driver = concerned[0].driver
+    if machine is None and not any(policy.own_boost for policy in concerned):
+        _check_without_switch(concerned, requested)
         return {}
-    if not all(policy.own_boost for policy in mine):
+    if not all(policy.own_boost for policy in concerned):
         if whole or {text[value] for value in values} == {machine}:
             return whole or {BOOST: text[next(iter(values))]}
         near = "update the kernel" if driver == ACPI else "set max to base where boost is not wanted"
         raise BadRequest(
-            f"{mine[0]}: {driver} of this kernel has one boost switch for the whole machine (now "
+            f"{concerned[0]}: {driver} of this kernel has one boost switch for the whole machine (now "
             f"{'on' if machine == '1' else 'off'}), so CPUs cannot differ. Ask the same of all, or {near}."
         )
-    if any(policy.boost is None for policy in mine):
+    if any(policy.boost is None for policy in concerned):
         if whole:
             return whole
-        if not unseen:
-            raise BadRequest(_unprovable_boost_message(mine[0]))
-    wanted = {name: text[value] for name, value in asked.items()}
+        if not may_be_hidden:
+            raise BadRequest(_unprovable_boost_message(concerned[0]))
+    wanted = {name: text[value] for name, value in requested.items()}
     if machine == "0" and True in values and not whole:
-        # Boost of one policy needs the global switch, which switches all: the others get back what they had.
+        # Boost of one policy needs the switch of the machine, so policies that were off are switched off again.
         whole = {BOOST: "1"}
-        wanted.update({policy.name: "0" for policy in policies if policy.name not in asked and policy.boost == "0"})
+        wanted.update({policy.name: "0" for policy in policies if policy.name not in requested and policy.boost == "0"})
     return {**whole, **wanted}
 
 
@@ -239,16 +236,16 @@ def _unprovable_boost_message(policy: Policy) -> str:
     )
 
 
-def _check_without_switch(mine: Sequence[Policy], asked: Mapping[str, bool]) -> None:
-    """Refuse what a driver without any boost switch does not do already.
+def _check_without_switch(policies: Sequence[Policy], requested: Mapping[str, bool]) -> None:
+    """Refuse a boost that differs from the behaviour of a driver without a boost switch.
 
-    amd-pstate of such a kernel always lets the hardware boost, and its highest frequency tells whether it can.
+    amd-pstate of such a kernel always lets the hardware boost; its highest frequency shows whether the hardware can.
     """
-    for policy in mine:
+    for policy in policies:
         amd_pstate = policy.driver in (ACTIVE, PASSIVE)
-        if asked[policy.name] and amd_pstate and policy.base and policy.highest > policy.base:
+        if requested[policy.name] and amd_pstate and policy.base and policy.highest > policy.base:
             continue
-        if asked[policy.name] and amd_pstate and policy.base:
+        if requested[policy.name] and amd_pstate and policy.base:
             raise BadRequest(
                 f"{policy}: boost cannot be had. {policy.driver} shows no frequency above the base of "
                 f"{format_frequency(policy.base)}, so boost is switched off in the BIOS (Core Performance Boost)."

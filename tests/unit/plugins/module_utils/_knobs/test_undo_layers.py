@@ -150,7 +150,9 @@ def test_what_somebody_s_own_task_asks_for_is_of_no_layer(machine: Machine) -> N
 def test_an_own_request_that_cannot_be_planned_is_a_refusal(machine: Machine) -> None:
     tuned = machine.values()
     converge_knobs([StoredRequests(machine.store, {"sysfs/mine": {"workqueue_cpus": "draft:9"}})], machine.ledger)
-    with pytest.raises(BadRequest, match=r"^The stored request sysfs/mine belongs to no layer .* Nothing was changed\."):
+    with pytest.raises(
+        BadRequest, match=r"^The stored request sysfs/mine belongs to no layer .* Nothing was changed\."
+    ):
         machine.undo("irq")
     assert machine.values() == tuned and len(load_stored_requests(machine.store)[1]) == 4
 

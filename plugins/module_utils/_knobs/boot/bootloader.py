@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which boot loader this host has, and which program edits its parameters; an unsupported one is refused by name."""
+"""The boot loader of a host, and the program that changes its parameters; unsupported boot loaders are refused."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
-#: Where a boot loader that knows the Boot Loader Interface leaves its name.
+#: The variable with the name of a boot loader that implements the Boot Loader Interface.
 LOADER_INFO = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 INSTEAD = "Set the parameters there by hand; sovereign.epyc changes GRUB by update-grub or grubby only."
 
 
 def find_boot_loader(fs: KernelFS) -> Grub | Grubby:
-    """Return how boot parameters are set here. Raises BadRequest where neither update-grub nor grubby has an effect."""
+    """Return the boot loader of this host. Raises BadRequest if neither update-grub nor grubby can change it."""
     if fs.read_status("/run/ostree-booted") is not None:
         raise BadRequest(f"This host boots by ostree, which keeps parameters itself: use 'rpm-ostree kargs'. {INSTEAD}")
     if fs.read_status("/etc/kernel/proxmox-boot-uuids") is not None:
@@ -35,7 +35,7 @@ def find_boot_loader(fs: KernelFS) -> Grub | Grubby:
     if "systemd-boot" in loader:
         raise BadRequest(f"This host was booted by systemd-boot, which reads /etc/kernel/cmdline. {INSTEAD}")
     if fs.read_status(UPDATE) is not None and fs.read_status(MAIN) is not None:
-        # With our file, GRUB has booted this host before: update-grub makes the other one anew, and undo can go on.
+        # If the drop-in exists, GRUB has booted this host before, so update-grub may make a missing grub.cfg again.
         if fs.read_status(RESULT) is None and (
             fs.read_status(DROP_IN) is None or fs.read_status(os.path.dirname(RESULT)) is None
         ):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The text of our drop-in for grub-mkconfig: which settings it owns, and shell that makes them."""
+"""The text of the collection's drop-in for grub-mkconfig: the settings that it owns, and shell that makes them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ HEAD = """\
 
 
 def parse_owned_settings(text: str) -> dict[str, str | None]:
-    """Return the settings that a drop-in of ours owns."""
+    """Return the settings that a drop-in owns, by name; empty for a text without them."""
     row = next((row for row in text.splitlines() if row.startswith(OWNS)), None)
     if row is None:
         return {}
-    # Imported here because it imports re, and an undo without changes needs neither.
+    # Imported here because json imports re, and an undo without changes needs neither.
     import json
 
     try:
@@ -43,7 +43,7 @@ def parse_owned_settings(text: str) -> dict[str, str | None]:
 
 
 def render_drop_in(owned: Mapping[str, str | None]) -> str:
-    """Return the text of the drop-in that owns these settings; None is one to remove."""
+    """Return the text of the drop-in that owns these settings; the value None removes a parameter."""
     import json
 
     words = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
@@ -53,12 +53,12 @@ def render_drop_in(owned: Mapping[str, str | None]) -> str:
         for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))
     )
     letter = '([^"[:space:]]|"[^"]*")'
-    mine = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'
+    owned_word = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'
     rows = [
         HEAD + OWNS + json.dumps(dict(owned)),
         "sovereign_epyc_others() {",
         "  printf '%s ' \"$1\" | sed -E \\",
-        f"    -e ':a' -e 's/^(({letter}*[[:space:]])*)({mine})[[:space:]]/\\1/' -e 'ta' -e 's/ $//'",
+        f"    -e ':a' -e 's/^(({letter}*[[:space:]])*)({owned_word})[[:space:]]/\\1/' -e 'ta' -e 's/ $//'",
         "}",
         'GRUB_CMDLINE_LINUX="$(sovereign_epyc_others "$GRUB_CMDLINE_LINUX")"',
         'GRUB_CMDLINE_LINUX_DEFAULT="$(sovereign_epyc_others "$GRUB_CMDLINE_LINUX_DEFAULT")"',
@@ -72,16 +72,16 @@ def render_drop_in(owned: Mapping[str, str | None]) -> str:
 
 
 def render_drop_in_if_needed(owned: Mapping[str, str | None]) -> str | None:
-    """Return what the file holds when it owns these settings; None where there is no need for it."""
+    """Return the text of the drop-in that owns these settings, None for no settings."""
     return render_drop_in(owned) if owned else None
 
 
 def list_foreign_lines(text: str) -> list[str]:
-    """Return the lines that an edit by hand, or another version, put into a drop-in, without comments."""
+    """Return the lines of a drop-in that this version does not write, without comments."""
     known = render_drop_in(parse_owned_settings(text)).splitlines()
     return [row for row in text.splitlines() if row not in known and row.strip() and not row.startswith("#")]
 
 
 def spelling_pattern(name: str) -> str:
-    """Return a regular expression for every spelling of a name."""
+    """Return a regular expression for every spelling of a parameter's name."""
     return "".join("[-_]" if c in "-_" else "[.]" if c == "." else c for c in name)

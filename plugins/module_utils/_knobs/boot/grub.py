@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters on Debian and Ubuntu: a drop-in of ours beside the other files, and update-grub.
+"""Boot parameters on Debian and Ubuntu: a drop-in of this collection, and update-grub.
 
-grub-mkconfig reads /etc/default/grub and then /etc/default/grub.d/*.cfg as shell, in order of name. Ours comes late. It
-removes the parameters that it owns from what was set before it, so that each is there exactly once, and adds its own.
-Nothing else is changed, and without the drop-in everything is as the other files say.
+grub-mkconfig reads /etc/default/grub and then /etc/default/grub.d/*.cfg as shell, in the order of their names. The
+drop-in comes late. It removes the parameters that it owns from those of earlier files, so that each is there exactly
+once, and adds them with its own values. Without the drop-in, the parameters are those of the other files.
 
-An ordinary entry gets GRUB_CMDLINE_LINUX and then GRUB_CMDLINE_LINUX_DEFAULT, the entry for recovery the first alone.
-Ours go into the second: the entry for recovery is the way out of a parameter that the host does not boot with.
-Source: util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB, and Debian's changes to the latter, which sets
-GRUB_CMDLINE_LINUX_RECOVERY itself, so that nothing can be given back to that entry alone.
+An ordinary entry gets GRUB_CMDLINE_LINUX and then GRUB_CMDLINE_LINUX_DEFAULT, the entry for recovery only the first.
+The drop-in adds its parameters to the second, so that the entry for recovery boots without them. Source:
+util/grub-mkconfig.in and util/grub.d/10_linux.in of GRUB, and Debian's changes to the latter, which sets
+GRUB_CMDLINE_LINUX_RECOVERY itself, so that no parameter can be given back to that entry alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAIN = "/etc/default/grub"
 RESULT = "/boot/grub/grub.cfg"
 UPDATE = "/usr/sbin/update-grub"
-#: Sources the files that grub-mkconfig sources, in its order, except one; what the files print is ignored.
+#: Sources the files of grub-mkconfig in its order, except one, and prints two variables; other output is ignored.
 COLLECT = """\
 set -e
 root=$1
@@ -44,7 +44,7 @@ printf '%s\\0%s' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
 
 
 class Grub:
-    """The parameters that grub-mkconfig will write, those that it has written, and our drop-in."""
+    """The settings that grub-mkconfig would write, the entries that it has written, and the drop-in."""
 
     name = "GRUB with update-grub"
     remake_hint = "run update-grub, or have the next run do it"
@@ -61,24 +61,24 @@ class Grub:
         self.flush = flush
 
     def read_configured_settings(self) -> dict[str, str]:
-        """Return the settings that the present files make."""
-        return _parse_settings(*self._run_config_files(with_ours=True))
+        """Return the settings of the present files, the drop-in included."""
+        return _parse_settings(*self._run_config_files(with_drop_in=True))
 
     def list_entries(self) -> list[list[str]]:
-        """Return the words of each kernel entry of grub.cfg, except those for recovery."""
+        """Return the words of each kernel entry of grub.cfg, without the entries for recovery."""
         return parse_linux_entries(self._read_grub_cfg())
 
     def stale_drop_in_reason(self) -> str:
-        """Return why our file is not what this version writes, an empty text where it is."""
+        """Return why the drop-in differs from the one that this version writes; an empty text if it does not."""
         text = textfile.read_text(self._drop_in_path)
         if text is None or text == render_drop_in_if_needed(parse_owned_settings(text)):
             return ""
         return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
 
     def settings_to_restore(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Return what an undo makes of parameters, by name: what the other files say now, whatever they said once.
+        """Return the settings that an undo restores, by name: those of the other files now, instead of the originals.
 
-        These are the ones that the ledger knows, and those that our file owns, which needs no ledger for its undo.
+        It includes settings that the drop-in owns and the ledger does not know.
         """
         others = self._read_settings_of_other_files()
         known = {cmdline.canonical_name(name) for name in originals}
@@ -90,72 +90,68 @@ class Grub:
         return {name: others.get(cmdline.canonical_name(name)) for name in [*originals, *names]}
 
     def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name; all or nothing. Return remarks."""
+        """Make settings, by name, all or nothing; return remarks."""
         before = textfile.read_text(self._drop_in_path)
         owned = {
             cmdline.canonical_name(name): (name, text) for name, text in parse_owned_settings(before or "").items()
         }
         owned.update({cmdline.canonical_name(name): (name, text) for name, text in wanted.items()})
-        # What other files set already is left out, so that what is given back to them leaves no drop-in.
-        in_both, ordinary = self._run_config_files(with_ours=False)
+        # Settings that equal those of other files are left out, so that an undo leaves no drop-in.
+        in_both, ordinary = self._run_config_files(with_drop_in=False)
         others = _parse_settings(in_both, ordinary)
-        ours = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
-        set_here = [name for name in wanted if ours.get(name) is not None]
+        added = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
+        new_names = [name for name in wanted if added.get(name) is not None]
         remarks = [
             *self._overwrite_messages(before),
-            *self._override_messages(set_here, others, _parse_settings(in_both)),
+            *self._override_messages(new_names, others, _parse_settings(in_both)),
         ]
         unfinished = textfile.path_in_tree(self.root, f"{RESULT}.new")
         clean = textfile.read_text(unfinished) is None
-        self._write_drop_in(render_drop_in_if_needed(ours))
+        self._write_drop_in(render_drop_in_if_needed(added))
         try:
             self.run([UPDATE])
             self._require_written(wanted)
         except TuningError:
-            # The undo of the run repairs grub.cfg; until then no later update-grub may use half of this.
+            # The rollback of the run repairs grub.cfg. Before that, no other update-grub may use these settings.
             self._write_drop_in(before)
             if clean:
                 textfile.remove_file(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
             raise
-        return [*remarks, *self._recovery_messages(ours), *self._flush_messages()]
+        return [*remarks, *self._recovery_messages(added), *self._flush_messages()]
 
     def _overwrite_messages(self, before: str | None) -> list[str]:
-        """Say what of our file and of grub.cfg is replaced though it was not ours, or is made anew."""
-        lost = list_foreign_lines(before) if before is not None else []
-        gone = not self._read_grub_cfg()
-        return [
-            *(
-                [
-                    f"{DROP_IN} held lines that are not ours, and are gone now: {lost}. Put yours into another file of "
-                    f"{FOLDER}."
-                ]
-                if lost
-                else []
-            ),
-            *([f"There was no {RESULT}, so update-grub made it from nothing."] if gone else []),
-        ]
+        """Return that foreign lines of the drop-in are replaced, and that a missing grub.cfg is made."""
+        lines = list_foreign_lines(before) if before is not None else []
+        messages = []
+        if lines:
+            messages.append(
+                f"{DROP_IN} held lines that are not ours, and are gone now: {lines}. Put yours into another file of "
+                f"{FOLDER}."
+            )
+        if not self._read_grub_cfg():
+            messages.append(f"There was no {RESULT}, so update-grub made it from nothing.")
+        return messages
 
     def _override_messages(
         self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]
     ) -> list[str]:
-        """Say whose settings ours replace, and that the entry for recovery loses them too where it had them."""
+        """Return which settings of other files the drop-in replaces, and whether the entry for recovery loses them."""
         keys = {name: cmdline.canonical_name(name) for name in names}
         return [
-            f"{name} is also set by {self._find_files_with(name)}, to '{others[key]}'. {DROP_IN} takes that out for "
-            "as long "
-            f"as it is there{', also of the entry for recovery' if key in in_both else ''}."
+            f"{name} is also set by {self._find_files_with(name)}, to '{others[key]}'. {DROP_IN} takes that out "
+            f"for as long as it is there{', also of the entry for recovery' if key in in_both else ''}."
             for name, key in keys.items()
             if key in others
         ]
 
-    def _recovery_messages(self, ours: Mapping[str, str | None]) -> list[str]:
-        """Say which parameters of ours the entry for recovery has, which it has from somebody else's script."""
+    def _recovery_messages(self, added: Mapping[str, str | None]) -> list[str]:
+        """Return which parameters of the drop-in the entry for recovery has, because of a script of somebody else."""
         lines = [
             _parse_settings(" ".join(words)) for words in parse_linux_entries(self._read_grub_cfg(), recovery=True)
         ]
         names = [
             name
-            for name, text in ours.items()
+            for name, text in added.items()
             if text is not None and any(line.get(cmdline.canonical_name(name)) == text for line in lines)
         ]
         return [
@@ -165,11 +161,11 @@ class Grub:
         ]
 
     def _flush_messages(self) -> list[str]:
-        why = self.flush([textfile.path_in_tree(self.root, RESULT)])
-        return [disk_flush.unflushed_message(RESULT, why)] if why else []
+        reason = self.flush([textfile.path_in_tree(self.root, RESULT)])
+        return [disk_flush.unflushed_message(RESULT, reason)] if reason else []
 
     def _require_written(self, wanted: Mapping[str, str | None]) -> None:
-        """Compare the files and grub.cfg with what was written, and name the file that prevents it."""
+        """Raise NotApplied, with the file that prevents it, if the files or grub.cfg lack a wanted setting."""
         configured = self.read_configured_settings()
         lines = [_parse_settings(" ".join(words)) for words in self.list_entries()]
         if not lines:
@@ -214,16 +210,15 @@ class Grub:
         ]
         return " and ".join(found) or "another file"
 
-    def _run_config_files(self, with_ours: bool) -> tuple[str, str]:
-        """Return what the files set for all entries, and what for those that are not for recovery."""
+    def _run_config_files(self, with_drop_in: bool) -> tuple[str, str]:
+        """Return the parameters that the files set for all entries, and those for ordinary entries only."""
         root = "" if self.root == "/" else self.root
-        printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_ours else root + DROP_IN])
+        printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_drop_in else root + DROP_IN])
         in_both, dummy, ordinary = printed.partition("\0")
         return in_both, ordinary
 
     def _read_settings_of_other_files(self) -> dict[str, str]:
-        """Return the settings that the files without ours make."""
-        return _parse_settings(*self._run_config_files(with_ours=False))
+        return _parse_settings(*self._run_config_files(with_drop_in=False))
 
     def _read_grub_cfg(self) -> str:
         return textfile.read_text(textfile.path_in_tree(self.root, RESULT)) or ""
@@ -240,7 +235,7 @@ class Grub:
 
 
 def parse_linux_entries(text: str, recovery: bool = False) -> list[list[str]]:
-    """Return the parameters, without the kernel's path, of the ordinary entries that 10_linux made, or for recovery."""
+    """Return the words, without the kernel's path, of the ordinary entries of 10_linux, or of those for recovery."""
     lines = []
     inside = for_recovery = False
     for row in text.splitlines():

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot parameters on the RHEL family: grubby, which edits every boot entry and what later kernels inherit.
+"""Boot parameters on the RHEL family: grubby, which changes every boot entry and the parameters of later kernels.
 
-Written after recorded output of grubby on RHEL 8 and 9 and its manual page; not run on such a host yet.
+Written after recorded output of grubby on RHEL 8 and 9 and its manual page; not yet run on such a host.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: What grubby writes: an entry for each kernel, or the configuration, and the variables of GRUB.
+#: The paths that grubby writes: the entries of kernels, the configuration, and the variables of GRUB.
 WRITES = ("/boot/loader/entries", "/boot/grub2/grub.cfg", "/boot/grub2/grubenv")
 
 
 class Grubby:
-    """The parameters of all boot entries, through grubby."""
+    """The parameters of all boot entries, read and changed by grubby."""
 
     name = "grubby"
     remake_hint = "see what 'grubby --info=ALL' shows"
@@ -43,19 +43,19 @@ class Grubby:
         return cmdline.words_to_settings(entries[0]) if entries else {}
 
     def list_entries(self) -> list[list[str]]:
-        """Return the words of each entry, those for rescue too: grubby changes all of them."""
+        """Return the words of each entry, including those for rescue, because grubby changes all entries."""
         return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
     def stale_drop_in_reason(self) -> str:
-        """Return an empty text: no file here is ours alone."""
+        """Return an empty text, because grubby needs no drop-in."""
         return ""
 
     def settings_to_restore(self, originals: Mapping[str, str | None]) -> Mapping[str, str | None]:
-        """Return what an undo makes of parameters: the originals, because nothing tells ours from those of others."""
+        """Return the originals, because nothing shows which parameters other programs have set since."""
         return originals
 
     def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name, in all entries. Return remarks."""
+        """Make settings, by name, in all entries; return remarks."""
         for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
         lines = [cmdline.words_to_settings(words) for words in self.list_entries()]
@@ -65,22 +65,22 @@ class Grubby:
                     f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
                 )
-        why = self.flush(WRITES)
-        return [disk_flush.unflushed_message(WRITES[0], why)] if why else []
+        reason = self.flush(WRITES)
+        return [disk_flush.unflushed_message(WRITES[0], reason)] if reason else []
 
 
-def build_grubby_commands(wanted: Mapping[str, str | None], found: Mapping[str, str]) -> list[list[str]]:
-    """Return the calls of grubby: one to take out every old parameter of the names, one to add the new ones in order.
+def build_grubby_commands(wanted: Mapping[str, str | None], present: Mapping[str, str]) -> list[list[str]]:
+    """Return the calls of grubby: one to remove the old parameters of these names, and one to add the new ones.
 
-    There are two calls, because grubby replaces a parameter that exists, so that the second hugepagesz would replace
-    the first.
+    One call would not do, because grubby replaces a parameter that exists: the second hugepagesz would replace the
+    first.
     """
     old = [member for name in wanted for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))]
     new = [word for name, text in wanted.items() if text is not None for word in cmdline.setting_to_words(name, text)]
     if any('"' in word for word in new):
         raise BadRequest("grubby cannot set a value with spaces, so this host cannot have it.")
     calls = []
-    if any(cmdline.canonical_name(name) in found for name in wanted):
+    if any(cmdline.canonical_name(name) in present for name in wanted):
         spellings = dict.fromkeys([*old, *(name for name in wanted if name not in cmdline.FAMILIES)])
         calls.append(["grubby", "--update-kernel=ALL", f"--remove-args={' '.join(spellings)}"])
     if new:
@@ -89,7 +89,7 @@ def build_grubby_commands(wanted: Mapping[str, str | None], found: Mapping[str, 
 
 
 def parse_grubby_info(text: str) -> list[list[str]]:
-    """Return the words of each entry that ``grubby --info`` shows; without the quotes around the whole."""
+    """Return the words of each entry in the output of ``grubby --info``."""
     lines = []
     for row in text.splitlines():
         if row.startswith("args="):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of boot parameters: the command line of the next boot, where the parameters of others stay.
+"""The knob of boot parameters: parameters of the next boot's command line, without touching other parameters.
 
-Addresses: ``cmdline:isolcpus``; see _notation/cmdline.py for the values. They outlive a reboot, and
-take effect at one.
+Addresses: ``cmdline:isolcpus``; _notation/cmdline.py describes the values. They outlive a reboot, and take effect at
+the next one.
 """
 
 from __future__ import annotations
@@ -31,27 +31,25 @@ if TYPE_CHECKING:
     Loader = Union[Grub, Grubby]
 
 PREFIX = "cmdline:"
-#: COMMAND_LINE_SIZE on x86, without the zero at its end: the kernel silently cuts off the rest.
+#: The largest length of a command line: COMMAND_LINE_SIZE on x86 without the final zero byte.
 LONGEST = 2047
 
 
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the command line as a knob."""
     return [CommandLine(host, options)]
 
 
 def describe_setting(rest: str) -> Words:
-    """Return that it is a boot parameter; its name is its place."""
     return "boot parameter", "", rest
 
 
 def format_value(rest: str, text: str) -> str:
-    """Return the value of a parameter, which may have none."""
+    """Return the value of a parameter, or a text for a parameter without a value."""
     return text or "a flag without a value"
 
 
 class CommandLine(Knob):
-    """The parameters of the next boot."""
+    """The boot parameters of the next boot."""
 
     prefix = "cmdline"
     outlives_reboot = True
@@ -72,7 +70,6 @@ class CommandLine(Knob):
 
     @property
     def loader(self) -> Loader:
-        """The boot loader, looked for when it is first needed."""
         if self._loader is None:
             self._loader = self._find(self.fs)
         return self._loader
@@ -89,9 +86,9 @@ class CommandLine(Knob):
         return dict(self._wanted)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what is configured for the next boot."""
+        """Return the values that are configured for the next boot."""
         addresses = list(addresses)
-        # An undo that has nothing to undo must not fail on a host whose boot loader is unknown to us.
+        # An undo without boot parameters must not fail on a host with an unsupported boot loader.
         if not addresses:
             return {}
         configured = self.loader.read_configured_settings()
@@ -101,25 +98,22 @@ class CommandLine(Knob):
         return dict(self._seen)
 
     def read_live_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what the running kernel was started with."""
+        """Return the values with which the running kernel was started."""
         running = cmdline.words_to_settings(cmdline.split_words(self.fs.read("/proc/cmdline")))
         return {address: running.get(_canonical_name(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare; every boot entry must have a setting too, not just the files that entries are made from."""
+        """Compare two values; a setting counts as equal only if every boot entry has it."""
         return wanted == found and not self.stale_reason(address, wanted)
 
     def stale_reason(self, address: str, wanted: str | None) -> str:
-        """Return why the next boot may be another one than the files say."""
-        carried = [entry.get(_canonical_name(address)) == wanted for entry in self._entries]
-        return (
-            self._loader_stale_reason
-            if all(carried) and carried
-            else f"not every boot entry has it; {self.loader.remake_hint}"
-        )
+        """Return why the next boot may lack a configured setting; an empty text if it cannot."""
+        if self._entries and all(entry.get(_canonical_name(address)) == wanted for entry in self._entries):
+            return self._loader_stale_reason
+        return f"not every boot entry has it; {self.loader.remake_hint}"
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return why boot parameters cannot be reached: another boot loader now, or a file of ours that is damaged."""
+        """Return that the boot loader is unsupported or the drop-in damaged, None if neither is the case."""
         try:
             self.loader.stale_drop_in_reason()
         except TuningError as error:
@@ -127,7 +121,7 @@ class CommandLine(Knob):
         return None
 
     def settings_to_restore(self, originals: Settings) -> Settings:
-        """Return what others set now, where that is known beside ours, and not what they set once."""
+        """Return the values of other files now if they are known, else the originals."""
         if not originals and self.fs.read_status(DROP_IN) is None:
             return {}
         names = {_parameter_name(address): text for address, text in originals.items()}
@@ -137,19 +131,14 @@ class CommandLine(Knob):
             return originals
 
     def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
-        """Compare what runs; boot entries are about the next boot."""
+        """Compare only the running kernel; boot entries are about the next boot."""
         return wanted == live
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Make all of them at once."""
         self._remarks += self.loader.apply_settings({change.address[len(PREFIX) :]: change.after for change in changes})
 
-    def list_remarks(self) -> list[str]:
-        """Return the risks of the request, and the files whose settings were overridden."""
-        return self._remarks
-
     def module_facts(self) -> dict[str, object]:
-        """Return what runs, what is configured and what waits for a reboot."""
+        """Return the running and configured values, and the names that wait for a reboot."""
         target = self._seen if self._wanted is None else self._wanted
         running = self.read_live_settings(target)
         pending = [_parameter_name(address) for address in target if running[address] != target[address]]
@@ -161,14 +150,14 @@ class CommandLine(Knob):
         }
 
     def _check_length(self, settings: Settings) -> None:
-        """Refuse a line that the kernel would cut off at its end."""
-        mine = [
+        """Refuse a command line that the kernel would truncate."""
+        new = [
             word for name, text in settings.items() if text is not None for word in cmdline.setting_to_words(name, text)
         ]
         keys = {cmdline.canonical_name(name) for name in settings}
         for words in self.loader.list_entries():
             others = [word for word in words if cmdline.setting_of_parameter(cmdline.parse_word(word)[0]) not in keys]
-            length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *mine]))
+            length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *new]))
             if length > LONGEST:
                 raise BadRequest(
                     f"The command line would have about {length} characters, and the kernel takes {LONGEST}: it would "

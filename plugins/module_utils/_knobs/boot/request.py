@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The requested boot parameters: roles are expanded, and what would not boot or has no meaning is refused.
+"""The requested boot parameters: roles become CPUs, and parameters that prevent a boot or mean nothing are refused.
 
 Source: Documentation/admin-guide/kernel-parameters.txt of the Linux kernel; grub-core/script/lexer.c of GRUB.
 """
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 #: Parameters whose value is, or ends with, a list of CPUs; True for those that must leave out CPU 0.
 CPU_LISTS = {"isolcpus": True, "nohz_full": True, "rcu_nocbs": False, "irqaffinity": False, "kthread_cpus": False}
 ISOLCPUS_FLAGS = ("domain", "managed_irq", "nohz")
-#: Boot loaders write these themselves, and a second one would contradict them.
+#: Parameters that boot loaders write themselves, so that a second one would contradict the first.
 NOT_OURS = ("root", "ro", "rw", "initrd", "BOOT_IMAGE", "__")
-#: Characters that a shell or a boot loader on the way would interpret.
+#: Characters that a shell or a boot loader would interpret.
 SPECIAL = "'\\$`\""
-#: More of them, except in a value that stands in quotes because of its spaces.
+#: More such characters, which are harmless in a value in quotes.
 SPECIAL_BARE = "|&;<>"
 BRACES = "Put CPUs in braces, such as {draft,verify}."
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -40,7 +40,7 @@ ISOLATED = (
 
 
 class BootRequest:
-    """The wanted settings by address name, as the user spelled it, and remarks about them."""
+    """The wanted settings by name, in the spelling of the user, and remarks about them."""
 
     def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
         self.host = host
@@ -61,20 +61,20 @@ class BootRequest:
             self._check_hugepages(pairs)
 
     def _expand_braces(self, text: str) -> str:
-        """Replace CPUs in braces, such as {draft,verify}, by their numbers in the kernel's notation."""
-        done = ""
+        """Replace roles and places in braces, such as {draft,verify}, by CPUs in the kernel's notation."""
+        expanded = ""
         rest = text.strip()
         while rest:
             before, brace, rest = rest.partition("{")
-            done += before
+            expanded += before
             if brace:
                 inside, closed, rest = rest.partition("}")
                 if not closed:
                     raise BadRequest(f"'{text}': a brace is not closed. {BRACES}")
-                done += format_cpulist(self.host.parse_cpus(inside))
-        if "}" in done:
+                expanded += format_cpulist(self.host.parse_cpus(inside))
+        if "}" in expanded:
             raise BadRequest(f"'{text}': a brace is not opened. {BRACES}")
-        return done
+        return expanded
 
     def _add_removal(self, name: str, texts: dict[str, str]) -> None:
         _check_spelling(name, *cmdline.parse_word(name))
@@ -111,14 +111,14 @@ class BootRequest:
         if not cpus:
             raise BadRequest(f"{name} names no CPU. Say {name}={{draft,verify}} or the like.")
         if "all" not in text.lower():
-            self.host.parse_cpus(format_cpulist(cpus))  # Refuses what is offline or not there.
+            self.host.parse_cpus(format_cpulist(cpus))  # Refuses CPUs that are offline or do not exist.
         if leave_first and 0 in cpus:
             raise BadRequest(
                 f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."
             )
 
     def _check_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
-        """Refuse sizes that the CPU lacks, and more memory than there is: such a kernel does not boot."""
+        """Refuse page sizes that the CPU lacks, and pages that leave too little memory for a boot."""
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.list_names("/sys/kernel/mm/hugepages")}
         defaults = [value for name, value in pairs if cmdline.canonical_name(name) == "default_hugepagesz"]
@@ -129,8 +129,8 @@ class BootRequest:
             spelled = cmdline.canonical_name(name)
             if spelled in ("default_hugepagesz", "hugepagesz"):
                 if _parse_page_size(value) not in sizes:
-                    there = ", ".join(f"{number >> 20}M" for number in sorted(sizes)) or "none"
-                    raise BadRequest(f"{name}={value}: this host has no pages of that size; it has {there}.")
+                    offered = ", ".join(f"{number >> 20}M" for number in sorted(sizes)) or "none"
+                    raise BadRequest(f"{name}={value}: this host has no pages of that size; it has {offered}.")
                 size = _parse_page_size(value)
                 if spelled == "hugepagesz" and size in seen:
                     raise BadRequest(f"hugepagesz={value} is given twice; the kernel ignores the second.")
@@ -146,7 +146,7 @@ class BootRequest:
             )
 
     def _count_hugepage_bytes(self, value: str, size: int) -> int:
-        """Return what a hugepages= takes: a count, or counts by node such as 0:4,1:4, each within its node."""
+        """Return the bytes of a hugepages=, which is a count, or counts by node such as 0:4,1:4."""
         total = 0
         for item in value.split(","):
             node, colon, text = item.rpartition(":")
@@ -155,20 +155,19 @@ class BootRequest:
                 raise BadRequest(f"hugepages={value}: say a count, or counts by node such as 0:4,1:4.")
             total += count * size
             if colon:
-                found = self.host.fs.read_if_present(f"/sys/devices/system/node/node{node}/meminfo")
-                if found is None:
+                meminfo = self.host.fs.read_if_present(f"/sys/devices/system/node/node{node}/meminfo")
+                if meminfo is None:
                     raise BadRequest(f"hugepages={value}: this host has no node {node}.")
-                if count * size > _parse_total_memory(found):
+                if count * size > _parse_total_memory(meminfo):
                     raise BadRequest(
-                        f"hugepages={value}: node {node} has {_parse_total_memory(found) >> 20} MiB, and "
-                        f"{count * size >> 20} "
-                        "MiB of it were asked for."
+                        f"hugepages={value}: node {node} has {_parse_total_memory(meminfo) >> 20} MiB, and "
+                        f"{count * size >> 20} MiB of it were asked for."
                     )
         return total
 
 
 def _check_spelling(word: str, name: str, value: str | None) -> None:
-    """Refuse what would not reach the kernel as it is written here."""
+    """Refuse a word that would reach the kernel in another form than written here."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
         raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
     if cmdline.canonical_name(name) in NOT_OURS or name in NOT_OURS:
@@ -185,12 +184,11 @@ def _check_spelling(word: str, name: str, value: str | None) -> None:
 
 
 def _parse_page_size(value: str | None) -> int:
-    """Return a size such as 1G in bytes, 0 for anything else."""
+    """Return a page size such as 1G in bytes, 0 for anything else."""
     number, unit = parse_whole((value or "")[:-1]), (value or "")[-1:].upper()
     return (number or 0) * UNITS.get(unit, 0)
 
 
 def _parse_total_memory(text: str) -> int:
-    """Return MemTotal of a meminfo file in bytes."""
     row = next(row for row in text.splitlines() if "MemTotal:" in row)
     return int(row.split()[-2]) << 10

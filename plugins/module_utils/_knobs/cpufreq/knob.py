@@ -190,8 +190,8 @@ class CpuFreq(Knob):
                     other = requested.setdefault(cpu, {}).setdefault(key, item)
                     if other.value != value:
                         raise BadRequest(
-                            f"CPU {cpu} is asked for two values: {other.source}, and {item.source}. Let the sets of CPUs "
-                            "not overlap."
+                            f"CPU {cpu} is asked for two values: {other.source}, and {item.source}. Let the sets of "
+                            "CPUs not overlap."
                         )
         return requested
 

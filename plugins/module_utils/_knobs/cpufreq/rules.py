@@ -109,7 +109,8 @@ def _resolve_frequency(policy: Policy, option: str, requested: int | str, boost:
     if requested == BASE:
         if policy.base is None:
             raise BadRequest(
-                f"{policy}: the kernel does not show the base frequency (no acpi_cppc/nominal_freq); give {option} in MHz."
+                f"{policy}: the kernel does not show the base frequency (no acpi_cppc/nominal_freq); give {option} in "
+                "MHz."
             )
         return policy.base
     if isinstance(requested, str):

@@ -200,7 +200,7 @@ def test_ours_are_there_once_and_all_others_in_their_order(
         f"GRUB_CMDLINE_LINUX='{gap.join(foreign)}'\nGRUB_CMDLINE_LINUX_DEFAULT='{gap.join(default)}'",
     )
     tree.put(drop_in.DROP_IN, drop_in.render_drop_in(owned))
-    in_both, ordinary = grub.Grub(str(tree.root))._run_config_files(with_ours=True)
+    in_both, ordinary = grub.Grub(str(tree.root))._run_config_files(with_drop_in=True)
 
     def others(some: list[str]) -> list[str]:
         return [word for word in some if cmdline.canonical_name(cmdline.parse_word(word)[0]) not in owned]

@@ -182,7 +182,7 @@ def test_names_mean_what_the_driver_has(on: Policy, names: dict[str, int]) -> No
         (PASSIVE, {"max": 3200000}, r"1500 MHz to 3107.909 MHz; the kernel would clamp"),
         (PASSIVE, {"min": 400000}, "clamp it silently"),
         (ACTIVE, {"max": 3000000, "boost": False}, "offers while boost is off, 1500 MHz to 2250 MHz"),
-        (policy("amd-pstate", base=None), {"max": "base"}, "does not tell the base frequency"),
+        (policy("amd-pstate", base=None), {"max": "base"}, "does not show the base frequency"),
         (ACPI, {"min": 2250000, "max": 1900000}, r"min is 2250 MHz \(asked for\) and max is 1900 MHz \(asked for\)"),
         (policy("acpi-cpufreq", min=2250000), {"max": 1900000}, r"min is 2250 MHz \(as it is now\)"),
         (policy("acpi-cpufreq", max=1500000), {"min": 1900000}, r"max is 1500 MHz \(as it is now\)"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Ccds = list[list["L3Domain"]]
 
-#: CPU family, first and last model, and L3 domains (CCX) per CCD, for kernels that give no die_id.
+#: CPU family, first and last model, L3 domains (CCX) per CCD, and name, for kernels without die_id.
 #: Source: the tuning guides that SUSE wrote with AMD for EPYC 9004 and 9005, and AMD's model list in LIKWID.
 CCX_PER_CCD = (
     (23, 0x00, 0x2F, 2, "Zen"),
@@ -25,13 +25,11 @@ CCX_PER_CCD = (
 
 
 class L3Domain:
-    """CPUs that share an L3 cache; ``id`` is the kernel's number, which resctrl uses, None where the kernel gives none.
+    """CPUs that share an L3 cache; ``id`` is the kernel's number, which resctrl uses, None on kernels without ids.
 
-    ``cpus`` are online. ``present`` also has offline CPUs, as far as they can be inferred from their numbers; a domain
-    that is offline as a whole has no id and no ``cpus``.
+    ``cpus`` are the online CPUs. ``present`` also has the offline CPUs that can be inferred from CPU numbers. A domain
+    whose CPUs are all offline has no id and no ``cpus``.
     """
-
-    __slots__ = ("bytes", "ccd", "cpus", "id", "node", "present", "socket")
 
     def __init__(self, domain_id: int | None, size: int, cpus: tuple[int, ...]) -> None:
         self.id = domain_id
@@ -43,18 +41,18 @@ class L3Domain:
 
 
 def group_by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
-    """Return the CCDs by the kernel's die ids; offline domains have no die id, so they are placed by their order."""
+    """Return the CCDs by the kernel's die ids; offline domains, which have no die id, are grouped by their order."""
     groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
     placed = _group_in_order(domains, max(len(group) for group in groups))
     online = [frozenset(domain for domain in ccd if domain in dies) for ccd in placed]
     known = {frozenset(group) for group in groups}
-    # Where the order of the domains contradicts the ids, only the ids count.
+    # Where the order of the domains contradicts the die ids, only the die ids count.
     ccds = placed if {ccd for ccd in online if ccd} == known else groups
     return sorted(ccds, key=lambda ccd: ccd[0].present[0])
 
 
 def group_by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
-    """Return the CCDs by AMD's CPU family and model, and a text with the source of that knowledge."""
+    """Return the CCDs by AMD's CPU family and model, and a text on how the CCDs are known."""
     for number, low, high, per_ccd, name in CCX_PER_CCD:
         if family == number and low <= model <= high:
             sockets = [domain.socket for domain in domains]
@@ -63,9 +61,8 @@ def group_by_family(domains: Sequence[L3Domain], family: int | None, model: int)
                 return _group_in_order(domains, 1), odd
             source = f"family {family} model {model} ({name}) has {per_ccd} L3 domain(s) on a CCD"
             return _group_in_order(domains, per_ccd), source
-    return _group_in_order(
-        domains, 1
-    ), "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+    source = "one per L3 domain: the kernel gives no die_id and the family is not in our table"
+    return _group_in_order(domains, 1), source
 
 
 def _group_in_order(domains: Sequence[L3Domain], per_ccd: int) -> Ccds:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Infers the cores and L3 domains of offline CPUs from their numbers, because the kernel shows neither for them.
+"""Infers the cores and L3 domains of offline CPUs from CPU numbers: the kernel shows those of online CPUs only.
 
-EPYC's firmware numbers cores in the order of the L3 domains, which all have the same number of cores: the first thread
-of every core, then the second ones. Virtual machines often number the threads of a core one after the other. A
-numbering is used only where all online CPUs agree with it.
+EPYC's firmware numbers cores in the order of the L3 domains, which all have the same number of cores: first the first
+thread of every core, then the second threads. Virtual machines often number the threads of a core one after the other.
+A numbering is used only where it is right for all online CPUs.
 Source: cacheinfo_cpu_pre_down (drivers/base/cacheinfo.c) and topology_remove_dev (drivers/base/topology.c) of the Linux
 kernel, which take the folders away when a CPU goes offline.
 """
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 class CpuLayout:
     """The present CPUs, grouped by L3 domain in the order of their numbers, and by core."""
 
-    __slots__ = ("cores", "domains")
-
     def __init__(self, domains: list[Cpus], cores: list[Cpus]) -> None:
         self.domains = domains
         self.cores = cores
@@ -39,33 +37,32 @@ def infer_layout(
     threads_per_core: int,
     smt_is_off: bool = False,
 ) -> CpuLayout | None:
-    """Return the layout of the present CPUs, None where it cannot be inferred from their numbers.
+    """Return the layout of the present CPUs, None where the layout cannot be inferred from their numbers.
 
-    ``domains`` are the online L3 domains as the kernel's id and CPUs, ``cores`` the online siblings. Where SMT is off,
-    the second threads are offline on purpose and left out.
+    ``domains`` are the ids and CPUs of the online L3 domains, ``cores`` the CPUs of each core with an online CPU. Where
+    SMT is off, the second threads are offline on purpose and left out.
     """
     count, odd = divmod(len(present), threads_per_core)
     if odd or not domains:
         return None
-    for row in (
+    for numbering in (
         [present[number::count] for number in range(count)],
         [present[number * threads_per_core :][:threads_per_core] for number in range(count)],
     ):
-        number_of = {cpu: number for number, core in enumerate(row) for cpu in core}
+        number_of = {cpu: number for number, core in enumerate(numbering) for cpu in core}
         if any(len({number_of[cpu] for cpu in core}) > 1 for core in cores):
             continue
         places = [(domain, sorted({number_of[cpu] for cpu in cpus})) for domain, cpus in domains]
         for size in range(max(len(numbers) for dummy, numbers in places), count + 1):
             if count % size == 0 and _fits_online_domains(places, size):
-                meant = [core[:1] if smt_is_off else core for core in row]
-                return CpuLayout(
-                    [_cpus_of_cores(meant[first : first + size]) for first in range(0, count, size)], meant
-                )
+                usable = [core[:1] if smt_is_off else core for core in numbering]
+                groups = [usable[first : first + size] for first in range(0, count, size)]
+                return CpuLayout([tuple(sorted(cpu for core in group for cpu in core)) for group in groups], usable)
     return None
 
 
 def add_offline_domains(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int) -> list[L3Domain]:
-    """Return all L3 domains of a layout in its order: the online ones, completed by offline CPUs, and offline ones.
+    """Return all L3 domains of a layout in its order: online domains with their offline CPUs, and offline domains.
 
     Each socket has the same number of domains.
     """
@@ -84,23 +81,17 @@ def add_offline_domains(online: Sequence[L3Domain], layout: Sequence[Cpus], sock
     return domains
 
 
-def _cpus_of_cores(cores: Sequence[Cpus]) -> Cpus:
-    return tuple(sorted(cpu for core in cores for cpu in core))
-
-
 def _fits_online_domains(places: Sequence[tuple[int | None, list[int]]], cores_per_domain: int) -> bool:
-    """Return whether domains of this many cores fit all online domains, in the order of their ids.
+    """Return whether all online domains fit into domains of this many cores, in the order of the kernel's ids.
 
-    Ids may skip numbers, but they never grow more slowly than the number of domains: so between consecutive ids no
-    domain is offline.
+    ``places`` has the id and the core numbers of each online domain. The kernel may leave out ids, but the ids of two
+    domains differ at least by the number of domains from the first to the second.
     """
-    rows = [
-        (cores[0] // cores_per_domain, domain)
-        for domain, cores in places
-        if cores[0] // cores_per_domain == cores[-1] // cores_per_domain
-    ]
-    rows.sort(key=lambda row: row[0])
-    return len(rows) == len(places) and all(
-        low < high and (one is None or other is None or other - one >= high - low)
-        for (low, one), (high, other) in zip(rows, rows[1:])
+    indexes = [({core // cores_per_domain for core in cores}, domain) for domain, cores in places]
+    if any(len(index) > 1 for index, dummy in indexes):
+        return False
+    rows = sorted(((min(index), domain) for index, domain in indexes), key=lambda row: row[0])
+    return all(
+        low < high and (low_id is None or high_id is None or high_id - low_id >= high - low)
+        for (low, low_id), (high, high_id) in zip(rows, rows[1:])
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The host that knobs are built for: its kernel files, and its topology and plan, which are read when first used."""
+"""The host for which knobs are built: its kernel files, and the topology and the plan, read at their first use."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .topology import Topology
 
+#: The roles of CPUs in a plan. The role idle has the CPUs of no other role.
 ROLES = ("housekeeping", "draft", "verify", "idle")
 CPU_GRAMMAR = (
     "CPUs in the kernel's notation such as 0-7,16, a role of the plan (housekeeping, draft, verify, idle), 'all', or a "
@@ -29,7 +30,7 @@ class Host:
     """A host with an intent; without an intent, the plan is that of an empty intent."""
 
     def __init__(self, fs: KernelFS, intent: Mapping[str, Any] | None = None, stored: bool = False) -> None:
-        """``stored`` is True where the request is a stored one, which also applies to devices that appear later."""
+        """``stored`` is True for a stored request, which also applies to devices that appear later."""
         self.fs = fs
         self.intent = intent or {}
         self.stored = stored
@@ -37,14 +38,14 @@ class Host:
         self._plan: Plan | None = None
 
     def forget_topology(self) -> None:
-        """Have topology and plan read again at their next use, after a write that changed the topology."""
+        """Forget topology and plan after a write that changed the topology; their next use reads them again."""
         self._topology = self._plan = None
 
     @property
     def topology(self) -> Topology:
         """The topology, read once."""
         if self._topology is None:
-            # Imported here, like the plan, because they are large and many requests need no CPUs.
+            # The modules topology and plan are large, and many requests need no CPUs, so they are imported here.
             from .topology import read_topology
 
             self._topology = read_topology(self.fs)
@@ -52,7 +53,7 @@ class Host:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the intent. Raises BadRequest where the intent does not fit this host."""
+        """The plan for the intent. Raises BadRequest where the intent does not fit this host."""
         if self._plan is None:
             from .intent import Intent
             from .plan import build_plan
@@ -86,21 +87,21 @@ class Host:
             return members
         if word == "all":
             return top.online
-        places: dict[str, dict[int | None, tuple[int, ...]]] = {
+        cpus_by_place: dict[str, dict[int | None, tuple[int, ...]]] = {
             "ccd": {n: tuple(c for d in ccd for c in d.cpus) for n, ccd in enumerate(top.ccds)},
             "l3:": {d.id: d.cpus for d in top.l3},
             "node": {node.id: node.cpus for node in top.nodes},
             "socket": dict(top.sockets.items()),
         }
-        for place, members_of in places.items():
+        for place, cpus_by_number in cpus_by_place.items():
             number = word[len(place) :]
             if word.startswith(place) and number.isdecimal():
-                if int(number) not in members_of:
-                    there = format_cpulist(n for n in members_of if n is not None)
-                    raise BadRequest(f"There is no {word} on this host, only {there}.")
-                if not members_of[int(number)]:
+                if int(number) not in cpus_by_number:
+                    known = format_cpulist(n for n in cpus_by_number if n is not None)
+                    raise BadRequest(f"There is no {word} on this host, only {known}.")
+                if not cpus_by_number[int(number)]:
                     raise BadRequest(f"All CPUs of {word} are offline.")
-                return members_of[int(number)]
+                return cpus_by_number[int(number)]
         try:
             return parse_cpulist(word)
         except ValueError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The operator's intent: how much of a host each role of CPUs gets, in amounts that fit every SKU."""
+"""The operator's intent: the parts of a host that each role of CPUs gets, in amounts that fit every SKU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ UNITS = ("ccds", "l3_domains")
 
 
 class RolePlacement:
-    """The request of a role: a number of CCDs or L3 domains (None: all the rest) and an L3 amount in each domain."""
-
-    __slots__ = ("count", "l3", "unit")
+    """The request of a role: a number of CCDs or L3 domains (None: all free ones) and an L3 amount in each domain."""
 
     def __init__(self, unit: str, count: int | None, l3: CacheAmount | None) -> None:
         self.unit = unit
@@ -34,10 +32,8 @@ class Intent:
     """The parts of a host that the operator gives to each role.
 
     ``housekeeping_cores`` cores per ``housekeeping_per`` are left to the operating system. ``default_l3`` is the L3
-    amount of the default resctrl group in domains where a role has an L3 amount, None for all the rest.
+    amount of the default resctrl group in domains where a role has an L3 amount, None for all free ways.
     """
-
-    __slots__ = ("default_l3", "draft", "housekeeping_cores", "housekeeping_per", "verify")
 
     def __init__(
         self,
@@ -55,7 +51,7 @@ class Intent:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Intent:
-        """Return the intent of an inventory's dictionaries. Raises BadRequest, which names the key, for a bad value."""
+        """Return the intent from an inventory's dictionaries. Raises BadRequest with the key of a bad value."""
         housekeeping = _require_table(options, "housekeeping", ("cores", "per"))
         cores = _require_whole(housekeeping.get("cores", 1), "housekeeping.cores")
         per = housekeeping.get("per", "node")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The data of the map of a host under its plan, which pages and terminals draw.
+"""The data of the map of a host and its plan, from which pages and terminals draw the map.
 
-Equal hosts with equal plans have equal data, so values that change by themselves, such as free memory, are left out.
+Equal hosts with equal plans must have equal data, so values that change by themselves, as free memory, are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes_short
 from . import plan_text
 from .ccds import L3Domain
+from .host import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLIN
 
 
 def build_map(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return the data of the map as the module epyc_plan documents it: sizes in bytes, CPUs as lists."""
-    roles = {role: getattr(plan, role) for role in plan_text.ROLES}
+    """Return the data of the map, as documented in the module epyc_plan: sizes in bytes, CPUs as lists."""
+    roles = {role: getattr(plan, role) for role in ROLES}
     letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
     return {
         "model": top.model or "unknown CPU",
@@ -66,7 +67,7 @@ def _domain_to_dict(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapp
 
 
 def _nodes_as_domains(top: Topology) -> list[L3Domain]:
-    """Return the nodes as if they were L3 domains, for a host that shows no L3 domains."""
+    """Return a domain without a cache for each node with CPUs, for the map of a host that shows no L3 domains."""
     places = []
     for node in top.nodes:
         if node.cpus:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 WIDTH = 100
-#: The most cores in a row; a domain with more cores has several rows.
+#: The largest number of cores in a row; a domain with more cores has several rows.
 CORES = 16
-#: Letter -> terminal colours: black on a background that all terminals have. A way of the default group is a dot.
+#: Letter of a role -> terminal colours: black on a background that all terminals have. Other letters have no colour.
 COLOURS = {"h": "30;47", "d": "30;43", "v": "30;46", "x": "31"}
 
 
 def render_map(data: Mapping[str, Any], coloured: bool = False) -> str:
-    """Return the map as text without a newline at its end; colours do not change its letters."""
+    """Return the map as text without a newline at its end. With and without colours, the letters are the same."""
     return "\n".join(line.rstrip() for line in _render_lines(data, coloured))
 
 
@@ -36,42 +36,41 @@ def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
     domains = data["domains"]
     divided = next((domain for domain in domains if domain["ways"]), None)
     if divided:
-        yield f". {'default':<13} ways of L3 that no role has; a way is {_format_way_size(divided)}"
+        way_size = format_bytes(divided["bytes"] // len(divided["ways"]))
+        yield f". {'default':<13} ways of L3 that no role has; a way is {way_size}"
     rows = [_render_core_letters(domain, colour) for domain in domains]
-    columns = (
-        max((length for lines in rows for dummy, length in lines), default=0),
-        max((len(domain["ways"]) for domain in domains), default=0),
-    )
+    letters_width = max((length for lines in rows for dummy, length in lines), default=0)
+    ways_width = max((len(domain["ways"]) for domain in domains), default=0)
     memory = {node["id"]: _format_node_memory(node) for node in data["nodes"]}
-    place = None
+    previous = None
     for domain, lines in zip(domains, rows):
-        here = (domain["socket"], domain["node"])
-        if here != place:
-            place = here
+        socket, node = domain["socket"], domain["node"]
+        if (socket, node) != previous:
+            previous = (socket, node)
             yield ""
-            yield _shorten(
-                f"socket {_format_number(here[0])}, node {_format_number(here[1])}{memory.get(here[1], '')}", WIDTH
-            )
-        yield from _render_domain(domain, lines, columns, colour)
+            yield _shorten(f"socket {_format_number(socket)}, node {_format_number(node)}{memory.get(node, '')}", WIDTH)
+        yield from _render_domain(domain, lines, (letters_width, ways_width), colour)
 
 
 def _render_domain(
     domain: Mapping[str, Any], lines: Sequence[tuple[str, int]], column_widths: tuple[int, int], colour: bool
 ) -> Iterator[str]:
-    """Yield the rows of a domain: the first one has its numbers, ways and CPUs, further ones have more cores."""
+    """Yield the rows of a domain: the first row has its numbers, ways and CPUs, further rows have more cores."""
     first, length = lines[0]
     start = f"  CCD {_format_number(domain['ccd']):>2}  L3 {_format_number(domain['l3']):>3}  "
     ways = _paint(domain["ways"], colour) + " " * (column_widths[1] - len(domain["ways"]) + bool(column_widths[1]) * 2)
-    cpus = _shorten(
-        format_cpulist(cpu for core in domain["cores"] for cpu in core), WIDTH - len(start) - sum(column_widths) - 4
-    )
+    cpus = format_cpulist(cpu for core in domain["cores"] for cpu in core)
+    cpus = _shorten(cpus, WIDTH - len(start) - sum(column_widths) - 4)
     yield f"{start}{first}{' ' * (column_widths[0] - length)}  {ways}{cpus}"
     for text, dummy in lines[1:]:
         yield f"{' ' * len(start)}{text}"
 
 
 def _render_core_letters(domain: Mapping[str, Any], colour: bool) -> list[tuple[str, int]]:
-    """Return rows of role letters, first threads before second threads, each with its length without colour codes."""
+    """Return rows of role letters, each with its length without colour codes.
+
+    In a row, the letters of the first threads of all cores come before those of the second threads.
+    """
     rows = []
     for at in range(0, max(len(domain["roles"]), 1), CORES):
         cores = domain["roles"][at : at + CORES]
@@ -80,10 +79,6 @@ def _render_core_letters(domain: Mapping[str, Any], colour: bool) -> list[tuple[
         text = " ".join(words)
         rows.append((_paint(text, colour), len(text)))
     return rows
-
-
-def _format_way_size(domain: Mapping[str, Any]) -> str:
-    return format_bytes(domain["bytes"] // len(domain["ways"]))
 
 
 def _format_node_memory(node: Mapping[str, Any]) -> str:

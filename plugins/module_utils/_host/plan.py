@@ -14,6 +14,7 @@ from .._kernel.lockdown import READ_ONLY
 from .._notation.cache_masks import allocate_masks, count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
+from .host import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,18 +26,16 @@ if TYPE_CHECKING:
     from .intent import Intent, RolePlacement
     from .topology import Topology
 
-#: The most nodes of a socket (NPS4), unless each L3 domain is a node.
+#: The largest number of nodes in a socket (NPS4), except where the BIOS makes each L3 domain a node.
 MOST_NODES = 4
 
 
 class ResctrlGroup:
     """A resctrl group of the plan.
 
-    ``masks`` is L3 domain id -> mask. It is empty while the width of masks is unknown; then the group gets ``amount``
-    in each of its ``domains``.
+    ``masks`` maps the id of an L3 domain to a mask. Without ``masks``, because their width is unknown, the group gets
+    ``amount`` in each of its ``domains``.
     """
-
-    __slots__ = ("amount", "cpus", "domains", "masks", "name")
 
     def __init__(
         self, name: str, cpus: tuple[int, ...], domains: Sequence[L3Domain], amount: CacheAmount | None
@@ -55,10 +54,10 @@ class ResctrlGroup:
 
 
 class Plan:
-    """The result: CPUs per role, resctrl groups, remarks, and the reason for each layer that is impossible here.
+    """The CPUs of each role, resctrl groups, remarks, and in ``cannot`` the reason for each layer that is impossible.
 
-    ``cpus_if_all_online`` has the CPUs that a role would have if none were offline, for roles with offline CPUs, and
-    ``offline_reasons`` the sentence about the CPUs that such a role lacks.
+    For roles with offline CPUs, ``cpus_if_all_online`` has the CPUs that the role would have without offline CPUs, and
+    ``offline_reasons`` a sentence about the offline CPUs.
     """
 
     def __init__(self) -> None:
@@ -75,10 +74,7 @@ class Plan:
 
     def role_of(self, cpu: int) -> str:
         """Return the role of a CPU."""
-        for role in ("housekeeping", "draft", "verify"):
-            if cpu in getattr(self, role):
-                return role
-        return "idle"
+        return next((role for role in ROLES if cpu in getattr(self, role)), "idle")
 
     def resctrl_options(self) -> dict[str, Any]:
         """Return the groups and the default group as options of the resctrl_schemata module."""
@@ -94,7 +90,7 @@ class Plan:
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts."""
         return {
-            "cpus": {role: format_cpulist(getattr(self, role)) for role in ("housekeeping", "draft", "verify", "idle")},
+            "cpus": {role: format_cpulist(getattr(self, role)) for role in ROLES},
             "resctrl": self.resctrl_options(),
             "remarks": self.remarks,
             "cannot": self.cannot,
@@ -102,23 +98,23 @@ class Plan:
 
 
 def build_plan(intent: Intent, top: Topology) -> Plan:
-    """Return the plan of an intent on a host. Raises BadRequest with the reason where the intent does not fit."""
+    """Return the plan for an intent on a host. Raises BadRequest with the reason where the intent does not fit."""
     result = Plan()
     result.housekeeping = _choose_housekeeping(intent, top)
-    # Present CPUs decide, offline ones included, so that a CPU that goes offline does not move a role to other CPUs.
-    meant = _first_cores(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
+    # Offline CPUs count too, so that a role keeps its other CPUs when a CPU goes offline.
+    planned = _first_cores_of_places(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
     result.remarks += _many_nodes_remarks(intent, result.housekeeping, top)
-    kept = set(result.housekeeping)
-    draft, rest = _choose_domains(intent.draft, "draft", top, top.domains, (kept, meant))
-    verify, dummy = _choose_domains(intent.verify, "verify", top, rest, (kept, meant))
-    result.draft = _cpus_of_domains(draft, kept)
+    reserved = set(result.housekeeping)
+    draft, free_domains = _choose_domains(intent.draft, "draft", top, top.domains, (reserved, planned))
+    verify, dummy = _choose_domains(intent.verify, "verify", top, free_domains, (reserved, planned))
+    result.draft = _cpus_of_domains(draft, reserved)
     if top.l3 or intent.verify.count == 0:
-        result.verify = _cpus_of_domains(verify, kept)
+        result.verify = _cpus_of_domains(verify, reserved)
     else:
-        result.verify = tuple(cpu for cpu in top.online if cpu not in kept)
-    result.idle = tuple(sorted(set(top.online) - kept - set(result.draft) - set(result.verify)))
+        result.verify = tuple(cpu for cpu in top.online if cpu not in reserved)
+    result.idle = tuple(sorted(set(top.online) - reserved - set(result.draft) - set(result.verify)))
     for role, placement, domains in (("draft", intent.draft, draft), ("verify", intent.verify, verify)):
         if placement.count != 0 and not getattr(result, role):
             raise BadRequest(
@@ -126,8 +122,8 @@ def build_plan(intent: Intent, top: Topology) -> Plan:
             )
         if placement.l3 and not domains:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
-        _remark_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - meant, top)
-    _remark_offline_cpus(result, "housekeeping", meant, top)
+        _remark_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - planned, top)
+    _remark_offline_cpus(result, "housekeeping", planned, top)
     _plan_l3_masks(intent, top, draft, verify, result)
     if top.registers_read_only:
         result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
@@ -145,7 +141,7 @@ def plan_facts(requested_intent: Mapping[str, Any], plan: Plan, top: Topology) -
 
 
 def _remark_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
-    """Remark which of the CPUs that a role would have are offline."""
+    """Add to the plan a remark on the offline CPUs among the CPUs of a role, if there are any."""
     offline = tuple(sorted(cpus.intersection(top.offline)))
     if offline:
         result.cpus_if_all_online[role] = tuple(sorted(cpus))
@@ -167,14 +163,14 @@ def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
                 f"housekeeping takes {intent.housekeeping_cores} cores of {name}, which has only {len(cores)}: none "
                 "would be left to work."
             )
-    # Cores are sorted by their position among the present cores, because the first thread of a core may be offline.
-    place = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
-    cores = sorted(top.cores, key=lambda core: place.get(core[0], len(place)))
-    return tuple(sorted(_first_cores(intent, places, cores)))
+    # The first online CPU does not show the order of cores, because the first thread of a core may be offline.
+    position = {cpu: number for number, core in enumerate(top.present_cores) for cpu in core}
+    cores = sorted(top.cores, key=lambda core: position.get(core[0], len(position)))
+    return tuple(sorted(_first_cores_of_places(intent, places, cores)))
 
 
 def _many_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
-    """Return a remark where each L3 domain is a node, so that a core per node takes many cores; else nothing."""
+    """Return a remark if each L3 domain is a node, so that a core per node takes many cores; else an empty list."""
     nodes = [node for node in top.nodes if node.cpus]
     if intent.housekeeping_per != "node" or not housekeeping or len(nodes) <= MOST_NODES * len(top.sockets):
         return []
@@ -200,12 +196,12 @@ def _cpus_by_place(per: str, top: Topology) -> dict[str, set[int]]:
     return places
 
 
-def _first_cores(intent: Intent, places: Mapping[str, set[int]], cores: Sequence[tuple[int, ...]]) -> set[int]:
-    kept: set[int] = set()
-    for cpus in places.values():
-        for core in [core for core in cores if cpus.intersection(core)][: intent.housekeeping_cores]:
-            kept.update(core)
-    return kept
+def _first_cores_of_places(
+    intent: Intent, places: Mapping[str, set[int]], cores: Sequence[tuple[int, ...]]
+) -> set[int]:
+    """Return the CPUs of the first ``housekeeping_cores`` cores of each place."""
+    cores_by_place = ([core for core in cores if cpus.intersection(core)] for cpus in places.values())
+    return {cpu for members in cores_by_place for core in members[: intent.housekeeping_cores] for cpu in core}
 
 
 def _choose_domains(
@@ -215,11 +211,11 @@ def _choose_domains(
     free_domains: Sequence[L3Domain],
     housekeeping: tuple[set[int], set[int]],
 ) -> tuple[list[L3Domain], list[L3Domain]]:
-    """Return the domains that a role gets, and the remaining ones.
+    """Return the domains that a role gets, and the remaining domains.
 
     Domains with the fewest housekeeping cores come first, so that a draft on one CCD gets a whole CCD where possible.
-    ``housekeeping`` has the CPUs of that role, and those that it would have if no CPU were offline. Domains that are
-    offline as a whole are not used.
+    ``housekeeping`` has the CPUs of the role housekeeping, and the CPUs that it would have without offline CPUs.
+    Domains whose CPUs are all offline are not used.
     """
     if placement.count is None:
         return list(free_domains), []
@@ -236,12 +232,12 @@ def _choose_domains(
     )
     units = [unit for unit in units if any(domain.cpus for domain in unit)]
     if placement.count > len(units):
+        total = len(top.ccds) if placement.unit == "ccds" else len(top.domains)
         raise BadRequest(
-            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of "
-            f"{_count_units(placement, top)} are left on this host."
+            f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {total} are left on this "
+            "host."
         )
-    kept, meant = housekeeping
-    units.sort(key=lambda unit: _placement_order(unit, kept, meant))
+    units.sort(key=lambda unit: _placement_order(unit, *housekeeping))
     taken = [domain for unit in units[: placement.count] for domain in unit]
     return taken, [domain for domain in free_domains if domain not in taken]
 
@@ -249,17 +245,13 @@ def _choose_domains(
 def _placement_order(
     unit: Sequence[L3Domain], housekeeping: set[int], planned_housekeeping: set[int]
 ) -> tuple[bool, int, int]:
-    """Return the sort key of a CCD or domain: with free CPUs first, then by housekeeping CPUs, then by number."""
+    """Return the sort key of a CCD or domain: units with free CPUs first, then those with few housekeeping CPUs."""
     present = [cpu for domain in unit for cpu in domain.present]
     return (
         housekeeping.issuperset(cpu for domain in unit for cpu in domain.cpus),
         len(planned_housekeeping.intersection(present)),
         min(present),
     )
-
-
-def _count_units(placement: RolePlacement, top: Topology) -> int:
-    return len(top.ccds) if placement.unit == "ccds" else len(top.domains)
 
 
 def _cpus_of_domains(domains: Sequence[L3Domain], excluded: set[int]) -> tuple[int, ...]:
@@ -269,55 +261,56 @@ def _cpus_of_domains(domains: Sequence[L3Domain], excluded: set[int]) -> tuple[i
 def _plan_l3_masks(
     intent: Intent, top: Topology, draft: Sequence[L3Domain], verify: Sequence[L3Domain], result: Plan
 ) -> None:
-    """Set the groups and masks of the plan: a role fills the high ways of its domains, the default group the low ones.
+    """Set the groups and masks of the plan: a role fills the high ways of its domains, the default group the low ways.
 
-    In a domain without CPUs of a group, the group gets the ways of the default group, so that its threads do no harm.
+    In a domain without CPUs of a group, the group gets the ways of the default group: threads of the group that stray
+    there then take no more cache than threads of the default group.
     """
     roles = (("draft", intent.draft.l3, draft), ("verify", intent.verify.l3, verify))
-    asked = [
+    groups = [
         ResctrlGroup(role, getattr(result, role), [domain for domain in domains if domain.cpus], amount)
         for role, amount, domains in roles
         if amount and domains
     ]
-    if intent.default_l3 and not asked:
+    if intent.default_l3 and not groups:
         result.remarks.append("default.l3 is without effect, because no role has an L3 amount.")
-    _validate_l3_amounts(asked)
-    able = top.resctrl
+    _validate_l3_amounts(groups)
+    features = top.resctrl
     reason = _no_cat_reason(top)
-    if able is None or reason:
-        if asked:
+    if features is None or reason:
+        if groups:
             result.cannot["cat"] = reason
         return
-    if able.closids is not None and len(asked) + 1 > able.closids:
+    if features.closids is not None and len(groups) + 1 > features.closids:
         raise BadRequest(
-            f"The plan needs {len(asked) + 1} resctrl groups with the default one, but this host has {able.closids} "
-            "classes of service" + (" (cdp halves them)." if "cdp" in able.mount_options else ".")
+            f"The plan needs {len(groups) + 1} resctrl groups with the default one, but this host has "
+            f"{features.closids} classes of service"
+            + (" (cdp halves them)." if "cdp" in features.mount_options else ".")
         )
-    result.groups = asked
-    if able.cbm_mask is None:
-        result.default.amount = intent.default_l3 if asked else None
-        result.default.domains = [domain for group in asked for domain in group.domains]
+    result.groups = groups
+    if features.cbm_mask is None:
+        result.default.amount = intent.default_l3 if groups else None
+        result.default.domains = [domain for group in groups for domain in group.domains]
         return
     for domain in top.l3:
-        _allocate_domain(domain, able.cbm_mask, intent.default_l3, result)
+        _allocate_domain(domain, features.cbm_mask, intent.default_l3, result)
 
 
 def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount | None, result: Plan) -> None:
     """Set the mask of every group in a domain."""
-    here = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
-    where = f"L3 domain {domain.id}"
-    masks = allocate_masks(
-        full_mask, domain.bytes, here, ("default", default_l3) if default_l3 and here else None, where
-    )
+    amounts = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
+    title = f"L3 domain {domain.id}"
+    default_amount = ("default", default_l3) if default_l3 and amounts else None
+    masks = allocate_masks(full_mask, domain.bytes, amounts, default_amount, title)
     default = masks.setdefault("default", full_mask & ~sum(masks.values()))
     if not default:
         raise BadRequest(
-            f"{where}: {here[0][0]} takes all {count_ways(full_mask)} ways and leaves none to the default group, in "
-            "which the kernel and every daemon run. Leave it at least 1 way."
+            f"{title}: {amounts[0][0]} takes all {count_ways(full_mask)} ways and leaves none to the default group, in "
+            "which the kernel and every daemon run. Leave at least 1 way to the default group."
         )
     for group in [*result.groups, result.default]:
         group.masks[domain.id or 0] = masks.get(group.name, default)
-    for dummy, amount in here:
+    for dummy, amount in amounts:
         remark = amount.rounding_message(count_ways(full_mask), domain.bytes)
         if remark and remark not in result.remarks:
             result.remarks.append(remark)
@@ -335,7 +328,7 @@ def _validate_l3_amounts(groups: Sequence[ResctrlGroup]) -> None:
 
 
 def _no_cat_reason(top: Topology) -> str:
-    """Return why L3 masks cannot be planned on this host, an empty text where they can."""
+    """Return why L3 masks cannot be planned on this host; "" where they can be planned."""
     if top.resctrl is None or "cat_l3" not in top.flags:
         return top.missing.get("resctrl", "resctrl: the CPU flags lack cat_l3.")
     return top.missing.get("l3_ids", "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .._notation.cache_masks import count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
+from .host import ROLES
 from .topology import format_l3_sizes
 
 TYPE_CHECKING = False
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from .ccds import L3Domain
     from .plan import Plan
     from .topology import Topology
-
-ROLES = ("housekeeping", "draft", "verify", "idle")
 
 
 def render_plan(plan: Plan, top: Topology) -> str:
@@ -62,7 +61,7 @@ def _format_count(number: int, noun: str) -> str:
 
 
 def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
-    """Return the table of L3 domains: a row each, with its ways from the highest down as letters of groups."""
+    """Return the table of L3 domains, a row for each, with a letter for each way from the highest way down."""
     full = top.resctrl.cbm_mask if top.resctrl else None
     show_ways = bool(full and plan.groups)
     legend = ""
@@ -85,11 +84,11 @@ def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
 
 
 def format_ways(plan: Plan, domain: L3Domain, full_mask: int) -> str:
-    """Return a letter for each way of a domain: that of the group that fills it, or a dot for the default group."""
-    here = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
+    """Return a letter for each way of a domain: the first letter of its group, or a dot for the default group."""
+    groups = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""
     for bit in reversed(range(full_mask.bit_length())):
-        owners = [group.name[0] for group in here if group.masks[domain.id or 0] >> bit & 1]
+        owners = [group.name[0] for group in groups if group.masks[domain.id or 0] >> bit & 1]
         letters += owners[0] if owners else "."
     return letters
 

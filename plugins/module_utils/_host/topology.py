@@ -5,7 +5,8 @@
 """The topology of a host: CPUs, L3 domains, CCDs, nodes and sockets, as its kernel shows them.
 
 Everything is read from sysfs and /proc; nothing is computed from the name of the CPU model. A fact that could not be
-read is None or empty, and ``missing`` has the reason. Ids have gaps and change between boots: never count them.
+read is None or empty, and ``missing`` has the reason. Ids of CPUs, nodes, sockets and L3 domains have gaps and change
+between boots, so the largest id is no count.
 Source: Documentation/ABI/testing/sysfs-devices-system-cpu and Documentation/admin-guide/cputopology.rst.
 """
 
@@ -30,8 +31,6 @@ CPUS = "/sys/devices/system/cpu"
 class Node:
     """A NUMA node, with its online CPUs; ``hugepages`` maps a page size in kB to (pages, free pages)."""
 
-    __slots__ = ("bytes", "cpus", "hugepages", "id")
-
     def __init__(self, node_id: int, cpus: tuple[int, ...], size: int, hugepages: dict[int, tuple[int, int]]) -> None:
         self.id = node_id
         self.cpus = cpus
@@ -40,7 +39,7 @@ class Node:
 
 
 class Topology:
-    """The facts about a host that the planner and the knobs use.
+    """The facts about a host for the planner and the knobs.
 
     ``cores``, ``sockets``, ``nodes`` and ``l3`` have online CPUs only. ``present_cores``, ``domains`` and ``ccds`` have
     offline CPUs too, so that a CCD keeps its number when CPUs go offline.
@@ -69,7 +68,7 @@ class Topology:
         self.cpufreq_driver: str | None = None
         self.resctrl: resctrl.ResctrlFeatures | None = None
         self.prefetch_control: bool | None = None
-        #: The reason why root cannot write registers, an empty text where root can.
+        #: The reason why root cannot write registers, "" where root can write registers.
         self.registers_read_only = ""
         #: Capability that this host lacks, or that could not be read -> the reason.
         self.missing: dict[str, str] = {}
@@ -125,7 +124,7 @@ class Topology:
 
 
 def read_topology(fs: KernelFS) -> Topology:
-    """Return the topology of a host; it reads a few files per L3 domain and node, not per CPU."""
+    """Return the topology of a host, from a few files for each L3 domain and node, not for each CPU."""
     top = Topology()
     _read_cpu_model(fs, top)
     _read_cpus(fs, top)
@@ -178,20 +177,20 @@ def _read_cpus(fs: KernelFS, top: Topology) -> None:
 
 
 def _split_by_shared_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
-    """Split CPUs into the sets that a list in their sysfs folders names, reading it once per set."""
-    left = set(cpus)
-    parts = []
-    while left:
-        first = min(left)
+    """Return CPUs in groups; a file in the sysfs folder of a CPU lists its group, and is read once for each group."""
+    remaining = set(cpus)
+    groups = []
+    while remaining:
+        first = min(remaining)
         text = fs.read_if_present(f"{CPUS}/cpu{first}/{name}")
-        part = tuple(cpu for cpu in parse_cpulist(text or str(first)) if cpu in left) or (first,)
-        parts.append(part)
-        left.difference_update(part)
-    return tuple(parts)
+        group = tuple(cpu for cpu in parse_cpulist(text or str(first)) if cpu in remaining) or (first,)
+        groups.append(group)
+        remaining.difference_update(group)
+    return tuple(groups)
 
 
 def _read_number(fs: KernelFS, cpu: int, name: str) -> int | None:
-    """Return a number from a CPU's folder in sysfs; None where the file is missing or has -1 for unknown."""
+    """Return a number from a file in a CPU's sysfs folder; None where the file is missing or holds -1 (unknown)."""
     text = fs.read_if_present(f"{CPUS}/cpu{cpu}/{name}")
     return int(text) if text is not None and text.isdecimal() else None
 
@@ -273,15 +272,15 @@ def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
 
 
 def _read_node_of_cpu(fs: KernelFS, cpu: int) -> int | None:
-    """Return the node of a CPU from a link in its folder, which offline CPUs have too."""
+    """Return the node of a CPU, online or offline, from a link in its sysfs folder."""
     names = [name for name in fs.list_names(f"{CPUS}/cpu{cpu}") if name.startswith("node") and name[4:].isdecimal()]
     return int(names[0][4:]) if names else None
 
 
 def _group_ccds(fs: KernelFS, top: Topology) -> None:
-    """Group the L3 domains by CCD: by die_id, else by the table of families, else one per CCD."""
+    """Group the L3 domains by CCD: by the kernel's die_id, else by the table of families, else each domain alone."""
     dies = {domain: (domain.socket, _read_number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
-    # Kernels that do not know CCDs have the same die id for the whole socket.
+    # Kernels that do not know CCDs show the same die id for the whole socket.
     if len(set(dies.values())) > len(top.sockets):
         top.ccd_source = "the kernel's die_id"
         top.ccds = ccds.group_by_die(top.domains, dies)

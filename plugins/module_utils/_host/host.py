@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._notation.cpulist import format_cpulist, parse_cpulist
+from .cpu_roles import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from .plan import Plan
     from .topology import Topology
 
-#: The roles of CPUs in a plan. The role idle has the CPUs of no other role.
-ROLES = ("housekeeping", "draft", "verify", "idle")
 CPU_GRAMMAR = (
     "CPUs in the kernel's notation such as 0-7,16, a role of the plan (housekeeping, draft, verify, idle), 'all', or a "
     "place such as ccd0, l3:5, node1 or socket0"

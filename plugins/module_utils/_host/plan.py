@@ -14,7 +14,7 @@ from .._kernel.lockdown import READ_ONLY
 from .._notation.cache_masks import allocate_masks, count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
-from .host import ROLES
+from .cpu_roles import ROLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .._notation.cache_masks import count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
-from .host import ROLES
+from .cpu_roles import ROLES
 from .topology import format_l3_sizes
 
 TYPE_CHECKING = False

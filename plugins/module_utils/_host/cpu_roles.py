@@ -1,0 +1,8 @@
+# Copyright (c) 2026, the sovereign.epyc authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roles of CPUs in a plan."""
+
+#: The role idle has the CPUs of no other role.
+ROLES = ("housekeeping", "draft", "verify", "idle")

@@ -79,10 +79,11 @@ def controller(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
     access = {"epyc_bios_username": Bmc.user, "epyc_bios_ca_path": str(next(iter(fleet.values())).ca)}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": {**here, **access, **WISH}}}))
-    for tasks in ("settings", "prove"):
+    for name, tasks, send in (("settings", "look", True), ("prove", "prove", False)):
         include = {"ansible.builtin.include_role": {"name": "sovereign.epyc.epyc_bios", "tasks_from": tasks}}
-        book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [{"name": "Go", **include}]}]
-        (folder / f"{tasks}.yml").write_text(yaml.safe_dump(book))
+        task = {"name": "Go", **include, "vars": {"__epyc_bios_send": send}}
+        book = [{"hosts": "all", "gather_facts": False, "serial": [1, 9, 10], "tasks": [task]}]
+        (folder / f"{name}.yml").write_text(yaml.safe_dump(book))
     collection = folder / "ansible_collections/sovereign/epyc"
     (collection / "plugins/action").mkdir(parents=True)
     for path in [*ROOT.glob("[!.]*"), *ROOT.glob("plugins/*")]:

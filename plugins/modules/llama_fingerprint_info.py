@@ -67,42 +67,44 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
-#: Names for people.
+#: Names of facts for people; a fact without a row is shown by its key.
 TITLES = {
     "sku": "SKU",
     "bios": "BIOS",
     "engine_build": "build of the server",
     "model_sha256": "SHA-256 of the model",
 }
-#: So much of a checksum tells it from others.
+#: The number of characters of a checksum that people are shown.
 SHOWN = 12
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return what is there now, and what of it is not as expected."""
+def compare_fingerprint(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the present facts of host and instance, and a sentence for each fact that is not as expected."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
     known = fingerprint.read_fingerprint(host, measured_instance.find_instance(host, params["instance"]), ())
-    found = {key: known.get(key) for key in params["expect"]}
+    present = {key: known.get(key) for key in params["expect"]}
     return {
-        "found": found,
+        "found": present,
         "differences": [
-            f"The {TITLES.get(key, key)} of {params['instance']} is {shown(key, found[key])} and was "
-            f"{shown(key, before)} when it was tuned; run tune.yml again."
+            f"The {TITLES.get(key, key)} of {params['instance']} is {format_fact(key, present[key])} and was "
+            f"{format_fact(key, before)} when it was tuned; run tune.yml again."
             for key, before in params["expect"].items()
-            if before is not None and str(before) != str(found[key])
+            if before is not None and str(before) != str(present[key])
         ],
     }
 
 
-def shown(key: str, value: object) -> str:
-    """Return a value for people."""
+def format_fact(key: str, value: object) -> str:
+    """Return a fact of a fingerprint as text for people; a checksum is shortened."""
     if value is None:
         return "not known"
     return str(value)[:SHOWN] if key.endswith("_sha256") else str(value)
 
 
 def main() -> None:
-    run_reader(dict(instance=dict(type="str", required=True), expect=dict(type="dict", required=True)), read)
+    run_reader(
+        dict(instance=dict(type="str", required=True), expect=dict(type="dict", required=True)), compare_fingerprint
+    )
 
 
 if __name__ == "__main__":

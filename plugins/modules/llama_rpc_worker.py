@@ -118,7 +118,7 @@ if TYPE_CHECKING:
 
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the knobs of the worker."""
-    return rpc_worker.knobs_of(host, params)
+    return rpc_worker.worker_knobs(host, params)
 
 
 def main() -> None:

@@ -86,7 +86,7 @@ def plan_groups(
         if programs is not None:
             _require_same_build(group, variables, programs)
         addresses = [group.address, *(address for address, dummy in group.workers.values())]
-        unit = ENGINES["vllm" if group.engine == VLLM else "llama"].unit_of(str(group.instance["name"]))
+        unit = ENGINES["vllm" if group.engine == VLLM else "llama"].unit_name(str(group.instance["name"]))
         for rank, name in enumerate(group.members):
             plans[name] = {
                 "engine": group.engine,

@@ -58,7 +58,7 @@ CANNOT_BE = [
     ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
     ({"chat_template": "/srv/none"}, "chat_template: /srv/none cannot be read (No such file or directory). Bring it"),
     ({"api_key_file": "/srv/none"}, "The key file /srv/none cannot be read: No such file or directory."),
-    ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is said by the plan. Leave it out"),
+    ({"extra_arguments": ["--host", "0.0.0.0"]}, "extra_arguments: --host is set by the plan. Leave it out"),
     ({"extra_arguments": ["--api-key", "x"]}, "--api-key would put a secret into a unit file that everyone"),
     ({"user": "nobody-here"}, "There is no user nobody-here."),
     ({"speculation": "draft"}, "speculation is draft, which needs a draft_model; or say ngram."),

@@ -22,7 +22,7 @@ from .._io.web.http import ServedFile, fetch_file_headers, is_encrypted_or_local
 from .._notation.sizes import format_bytes_short
 from . import gguf
 from .file_request import missing_checksum_message, parse_file_requests
-from .model_file import FACTS_FILE, SHAPE, AbsentFile, FetchRun, ModelFile, file_stamp, find_status
+from .model_file import FACTS_FILE, SHAPE, AbsentFile, FetchRun, ModelFile, file_stamp, find_file_status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ def _require_disk_space(missing: Sequence[PresentFile], run: FetchRun) -> None:
 class PresentFile(ModelFile):
     """A file that is to be on the host, complete and with the requested checksum."""
 
-    def __init__(self, run: FetchRun, asked: FileRequest) -> None:
-        super().__init__(run, asked)
-        self.wanted = asked.sha256
+    def __init__(self, run: FetchRun, request: FileRequest) -> None:
+        super().__init__(run, request)
+        self.wanted = request.sha256
         #: The facts that the server stated of the file, None as long as it was not asked.
         self.stated: ServedFile | None = None
         #: Why the file on the host is not the requested file, None where it is.
@@ -220,7 +220,7 @@ class PresentFile(ModelFile):
                 size = size or stated_size
                 if size is None:
                     self._require_space_for_download(None)
-        left = find_status(self.part)
+        left = find_file_status(self.part)
         return None if size is None else max(0, size - (left.st_size if left else 0))
 
     def _require_expected_size(self, stated_size: int | None) -> None:
@@ -269,7 +269,7 @@ class PresentFile(ModelFile):
         done, total = self.run.done, self.run.total
         if total is None:
             return progress
-        left = find_status(self.part)
+        left = find_file_status(self.part)
         already_fetched = left.st_size if left else 0
         return lambda have, dummy: progress(done + max(0, have - already_fetched), total)
 

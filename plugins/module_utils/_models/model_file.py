@@ -59,12 +59,12 @@ class FetchRun:
 class ModelFile:
     """A requested file, which is to be present or absent."""
 
-    def __init__(self, run: FetchRun, asked: FileRequest) -> None:
+    def __init__(self, run: FetchRun, request: FileRequest) -> None:
         self.run = run
-        self.request = asked
-        self.path = asked.path
+        self.request = request
+        self.path = request.path
         self.part = f"{self.path}.part"
-        self.status = find_status(self.path)
+        self.status = find_file_status(self.path)
         if self.status and not stat.S_ISREG(self.status.st_mode):
             raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
 
@@ -132,7 +132,7 @@ class AbsentFile(ModelFile):
         digest = self.load_current_facts().get("sha256")
         if self.status:
             self.record_difference("", ALGORITHM + digest if digest else "a file", None)
-        left = find_status(self.part)
+        left = find_file_status(self.part)
         if left:
             self.record_difference(".part", "a file", None)
         if (self.status or left) and not self.run.check:
@@ -141,7 +141,7 @@ class AbsentFile(ModelFile):
             self.save_facts(files=None, parts=None)
 
 
-def find_status(path: str) -> os.stat_result | None:
+def find_file_status(path: str) -> os.stat_result | None:
     """Return the status of a file, None where there is no such file."""
     try:
         return os.stat(path)
@@ -153,5 +153,5 @@ def find_status(path: str) -> os.stat_result | None:
 
 def file_stamp(path: str) -> list[int]:
     """Return size, modification time and inode of a file, which change with its content; empty without a file."""
-    file_status = find_status(path)
+    file_status = find_file_status(path)
     return [file_status.st_size, file_status.st_mtime_ns, file_status.st_ino] if file_status else []

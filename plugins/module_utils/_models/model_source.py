@@ -55,21 +55,23 @@ def is_url(text: str) -> bool:
     return "://" in text
 
 
-def read_source(text: str, checksums: Sequence[str], folder: str, timeout: float = 60) -> ModelSource:
+def read_source(path_or_url: str, checksums: Sequence[str], folder: str, timeout: float = 60) -> ModelSource:
     """Return the model at a path or URL, with the files to fetch for it.
 
     ``checksums`` has one for each file at a URL, and is empty where the server states them. ``folder`` is where the
     files of a URL will be, and ``timeout`` the seconds for which a server may be silent. BadRequest or another
     TuningError for a model that cannot be read.
     """
-    if is_url(text):
-        validate_url(text, "model")
-        return _read_from_server(text, checksums, folder, timeout)
-    if not text.startswith("/"):
-        raise BadRequest(f"models: '{text}' is neither a URL nor a whole path, which begins with /.")
+    if is_url(path_or_url):
+        validate_url(path_or_url, "model")
+        return _read_from_server(path_or_url, checksums, folder, timeout)
+    if not path_or_url.startswith("/"):
+        raise BadRequest(f"models: '{path_or_url}' is neither a URL nor a whole path, which begins with /.")
     if checksums:
-        raise BadRequest(f"checksum: {text} is on the host already, so its checksum is not asked for. Leave it out.")
-    return ModelSource(gguf_model.read_model(text), [])
+        raise BadRequest(
+            f"checksum: {path_or_url} is on the host already, so its checksum is not asked for. Leave it out."
+        )
+    return ModelSource(gguf_model.read_model(path_or_url), [])
 
 
 def _read_from_server(url: str, checksums: Sequence[str], folder: str, timeout: float) -> ModelSource:

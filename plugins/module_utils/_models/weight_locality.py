@@ -53,9 +53,9 @@ class MatrixSlices:
         self._matrix = tensor.bytes // tensor.matrices
         self.slice = -(-tensor.rows // threads) * (self._matrix // tensor.rows)
 
-    def find_reader(self, at: int) -> tuple[int, int]:
+    def find_reading_node(self, offset: int) -> tuple[int, int]:
         """Return the node that reads the byte ``at`` of the file, and the end of its slice."""
-        number, inside = divmod(at - self.begin, self._matrix)
+        number, inside = divmod(offset - self.begin, self._matrix)
         thread = inside // self.slice
         end = min((thread + 1) * self.slice, self._matrix)
         return thread % self._nodes, self.begin + number * self._matrix + end
@@ -65,7 +65,7 @@ class MatrixSlices:
         counts: dict[int, int] = {}
         at, end = max(begin, self.begin), min(end, self.end)
         while at < end:
-            node, stop = self.find_reader(at)
+            node, stop = self.find_reading_node(at)
             stop = min(stop, end)
             counts[node] = counts.get(node, 0) + stop - at
             at = stop
@@ -75,8 +75,8 @@ class MatrixSlices:
         """Yield node, first page and page after the last of each slice; a page belongs to the slice with more of it."""
         at = self.begin
         while at < self.end:
-            node, stop = self.find_reader(at)
-            first, end = _nearest_page(at), _nearest_page(stop)
+            node, stop = self.find_reading_node(at)
+            first, end = _round_to_page(at), _round_to_page(stop)
             if first < end:
                 yield node, first, end
             at = stop
@@ -89,8 +89,8 @@ class MatrixSlices:
         return sorted({first + int((at + at * page_cache.GOLDEN % 1) * (end - first) / count) for at in range(count)})
 
 
-def _nearest_page(at: int) -> int:
-    return (at + SMALL // 2) // SMALL
+def _round_to_page(offset: int) -> int:
+    return (offset + SMALL // 2) // SMALL
 
 
 class LocalBytes:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of engines: how the units of each are called, how its server answers, and what it cannot do.
+"""The table of engines: the names of their units, how their servers answer, and which features they lack.
 
-It is plain data, which the check, the agent and the hooks of a unit read without the code that plans instances. That
-code is a subclass of ``Engine`` in the folder of each engine. docs/add-an-engine.md shows how to add one.
+The table is plain data, so that the drift check, the agent and the hooks of a unit need not load the code that plans
+instances. That code is a subclass of ``Engine`` in the folder of each engine; see docs/add-an-engine.md.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 
 
 class EngineRow:
-    """What is known of an engine without its code.
+    """The facts of one engine that the common code of all engines needs.
 
-    ``key`` begins the names of its units, as in llama-chat.service, and ``title`` is its name for people. ``project``
-    has the code of its server, and ``module`` is the Ansible module that writes its units. ``in_work`` are the metrics
-    whose sum is the number of requests that its server has, and ``health_is_json`` says whether /health answers with an
-    object that has a status. ``completions`` is the path at which it continues a text. ``has_drafts`` says whether an
-    instance may have a second unit, whose name ends in -rpc, and ``has_state`` whether a unit has a folder below
-    /var/lib, which goes with it. ``cannot`` has a sentence for each feature of the common code that this engine lacks.
+    ``key`` begins the names of the engine's units, as in llama-chat.service; ``title`` is the engine's name for people.
+    ``project`` is the project whose server runs, and ``module`` the Ansible module that writes the units. The sum of
+    ``active_request_metrics`` is the number of requests that a server works on or has queued. ``health_is_json`` is
+    True where the server answers /health with a JSON object that has a status. ``completions`` is the path of the HTTP
+    endpoint that continues a text. ``has_drafts`` is True where an instance may have a second unit, whose name ends in
+    -rpc. ``has_state`` is True where a unit has a state folder below /var/lib. ``cannot`` has, for each feature that
+    the engine lacks, a sentence for people.
     """
 
     __slots__ = (
-        *("key", "title", "project", "module", "in_work", "health_is_json", "completions", "has_drafts", "has_state"),
-        "cannot",
+        *("key", "title", "project", "module", "active_request_metrics", "health_is_json", "completions"),
+        *("has_drafts", "has_state", "cannot"),
     )
 
     def __init__(
@@ -37,7 +38,7 @@ class EngineRow:
         title: str,
         project: str,
         module: str,
-        in_work: tuple[str, ...],
+        active_request_metrics: tuple[str, ...],
         health_is_json: bool = False,
         completions: str = "/v1/completions",
         has_drafts: bool = False,
@@ -48,24 +49,24 @@ class EngineRow:
         self.title = title
         self.project = project
         self.module = module
-        self.in_work = in_work
+        self.active_request_metrics = active_request_metrics
         self.health_is_json = health_is_json
         self.completions = completions
         self.has_drafts = has_drafts
         self.has_state = has_state
         self.cannot = dict(cannot or {})
 
-    def unit_of(self, name: str) -> str:
-        """Return the name of the unit of an instance."""
-        return f"{self.key}-{name}.service"
+    def unit_name(self, instance: str) -> str:
+        """Return the name of the unit in which the server of an instance runs."""
+        return f"{self.key}-{instance}.service"
 
-    def units_of(self, name: str) -> list[str]:
-        """Return the names of all units that an instance may have, that of its server first."""
-        return [self.unit_of(name), *([self.unit_of(f"{name}-rpc")] if self.has_drafts else [])]
+    def unit_names(self, instance: str) -> list[str]:
+        """Return the names of all units that an instance may have; the unit of the server is the first."""
+        return [self.unit_name(instance), *([self.unit_name(f"{instance}-rpc")] if self.has_drafts else [])]
 
-    def state_folders(self, name: str) -> list[str]:
-        """Return the folders that systemd keeps for the unit of an instance, and for its user where it makes one."""
-        state = self.unit_of(name)[: -len(".service")]
+    def state_folders(self, instance: str) -> list[str]:
+        """Return the state folders of an instance's unit; systemd uses the private one for a dynamic user."""
+        state = self.unit_name(instance)[: -len(".service")]
         return [f"/var/lib/{state}", f"/var/lib/private/{state}"] if self.has_state else []
 
 
@@ -73,7 +74,7 @@ ENGINES: dict[str, EngineRow] = {}
 
 
 def add_engine(row: EngineRow) -> EngineRow:
-    """Return a row, which is in the table from now on."""
+    """Add a row to the table of engines, and return the row."""
     ENGINES[row.key] = row
     return row
 
@@ -84,7 +85,7 @@ LLAMA = add_engine(
         title="llama-server",
         project="llama.cpp",
         module="llama_server",
-        in_work=("llamacpp:requests_processing", "llamacpp:requests_deferred"),
+        active_request_metrics=("llamacpp:requests_processing", "llamacpp:requests_deferred"),
         health_is_json=True,
         completions="/completion",
         has_drafts=True,
@@ -96,7 +97,7 @@ VLLM = add_engine(
         title="vLLM",
         project="vLLM",
         module="vllm_server",
-        in_work=("vllm:num_requests_running", "vllm:num_requests_waiting"),
+        active_request_metrics=("vllm:num_requests_running", "vllm:num_requests_waiting"),
         has_state=True,
         cannot={
             "speculation": "vLLM guesses no tokens here, because its instances have no option for that.",
@@ -106,7 +107,7 @@ VLLM = add_engine(
 )
 
 
-def unit_prefix_of(unit: str) -> str:
-    """Return the key of the engine that a unit belongs to by its name; "" for a unit of no engine."""
+def engine_key_of_unit(unit: str) -> str:
+    """Return the key of the engine to which a unit of this name belongs; "" for a unit of no engine."""
     key = unit.partition("-")[0]
     return key if key in ENGINES and unit.endswith(".service") else ""

@@ -41,7 +41,7 @@ class LlamaCompletions:
 
     path = "/completion"
     counters = ("llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total")
-    pending_metrics = LLAMA_ROW.in_work
+    pending_metrics = LLAMA_ROW.active_request_metrics
     metrics_hint = "start it with --metrics"
     context_hint = "give a slot more context (--ctx-size over --parallel)"
     counter_delay = 0.0
@@ -78,7 +78,7 @@ class VllmCompletions:
 
     path = "/v1/completions"
     counters = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
-    pending_metrics = VLLM_ROW.in_work
+    pending_metrics = VLLM_ROW.active_request_metrics
     metrics_hint = "start it without --disable-log-stats"
     context_hint = "give it more context (--max-model-len)"
     # vLLM counts the tokens of a step after it has sent them.

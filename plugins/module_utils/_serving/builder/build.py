@@ -105,15 +105,15 @@ def ensure_build(
 class Build:
     """One build: its inputs, its key, which is a digest of them, and its folder."""
 
-    def __init__(self, asked: Mapping[str, Any], fs: KernelFS) -> None:
-        wanted = parse_checksum(asked["checksum"])
+    def __init__(self, request: Mapping[str, Any], fs: KernelFS) -> None:
+        wanted = parse_checksum(request["checksum"])
         if not wanted:
             raise BadRequest("checksum: say which archive it shall be, as sha256:HEX.")
-        self.archive = Archive(asked["archive"], wanted)
-        self.engine: str = asked.get("engine") or "llama.cpp"
-        self.options = {**DEFAULTS, **format_cmake_options(asked.get("cmake_options") or {})}
-        self.reserve = parse_bytes(asked.get("reserve") or "1GiB", "reserve")
-        jobs = asked.get("jobs")
+        self.archive = Archive(request["archive"], wanted)
+        self.engine: str = request.get("engine") or "llama.cpp"
+        self.options = {**DEFAULTS, **format_cmake_options(request.get("cmake_options") or {})}
+        self.reserve = parse_bytes(request.get("reserve") or "1GiB", "reserve")
+        jobs = request.get("jobs")
         self.jobs = _count_build_cpus(fs) if jobs is None else require_whole(jobs, "jobs")
         if not self.jobs:
             raise BadRequest("jobs: '0' is too few; say how many compilers may run at once, from 1 up.")
@@ -128,7 +128,7 @@ class Build:
             "programs": [SERVER, QUANTIZE],
         }
         self.key = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode()).hexdigest()[:12]
-        self.root_folder = os.path.abspath(asked.get("folder") or "/opt/llama")
+        self.root_folder = os.path.abspath(request.get("folder") or "/opt/llama")
         self.folder = os.path.join(self.root_folder, self.key)
         self.part = f"{self.folder}.part"
         self.log = f"{self.folder}.log"

@@ -148,9 +148,9 @@ def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, s
 def parse_request_count(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
     """Return how many requests are in progress or wait for a slot."""
     numbers = parse_metrics(metrics)
-    if row.in_work[0] not in numbers:
-        raise TuningError(f"{url}/metrics has no {row.in_work[0]}: this is not a {row.project} server.")
-    return round(sum(numbers.get(name, 0) for name in row.in_work))
+    if row.active_request_metrics[0] not in numbers:
+        raise TuningError(f"{url}/metrics has no {row.active_request_metrics[0]}: this is not a {row.project} server.")
+    return round(sum(numbers.get(name, 0) for name in row.active_request_metrics))
 
 
 def parse_metrics(text: str) -> dict[str, float]:

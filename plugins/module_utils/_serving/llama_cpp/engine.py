@@ -22,7 +22,7 @@ from ..unit.engine import Engine
 from ..unit.refusals import read_keys_change_time, require_readable_files
 from ..unit.shared_host import read_free_memory_with_others
 from . import arguments as server_arguments
-from . import corpus, probe, units
+from . import probe, suffix_corpus, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class LlamaEngine(Engine):
         server_arguments.validate_variables(options.extra_environment, service.parameters, capabilities)
         programs = dict(capabilities.files)
         if service.rpc:
-            binary = units.rpc_binary(options)
+            binary = units.draft_program_path(options)
             programs.update(probe.list_program_files(binary, hardening.trial_lines(options, [binary])))
         return programs
 
@@ -134,7 +134,7 @@ def _read_other_files(options: Options) -> dict[str, list[int]]:
     paths = {option: getattr(options, option) for option in OTHER_FILES}
     files = {path: _file_identity(option, path) for option, path in paths.items() if path}
     if options.suffix_corpus:
-        corpus.refuse(options.suffix_corpus)
+        suffix_corpus.validate_corpus(options.suffix_corpus)
     return files
 
 

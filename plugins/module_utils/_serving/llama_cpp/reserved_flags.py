@@ -115,4 +115,4 @@ def _reserved_message(parameter: str) -> str:
     if parameter in SET_BY_COLLECTION:
         return "is always said by the collection, which asks the server what it does. Leave it out."
     option = OPTION_OF_PARAMETER.get(parameter, parameter)
-    return f"is said by the plan. Leave it out, and use the option {option} of the instance."
+    return f"is set by the plan. Leave it out, and use the option {option} of the instance."

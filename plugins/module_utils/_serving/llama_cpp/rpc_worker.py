@@ -75,15 +75,15 @@ class WorkerPlan(Knob):
         return {"worker": self.worker.to_dict()}
 
 
-def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob]:
+def worker_knobs(host: Host, request: Mapping[str, Any], root: str = "/") -> list[Knob]:
     """Return what brings the worker to the host, or takes it away; BadRequest where it cannot be there."""
-    if asked["state"] == "absent":
+    if request["state"] == "absent":
         return [WorkerUnit({}, root)]
-    missing = [key for key in ("binary", "address", "port") if asked[key] is None]
+    missing = [key for key in ("binary", "address", "port") if request[key] is None]
     if missing:
         raise BadRequest(f"{missing[0]} is missing, without which there is no worker. Set it.")
-    options = parse_worker_options(asked)
-    parse_worker_addresses(asked)
+    options = parse_worker_options(request)
+    parse_worker_addresses(request)
     behind = [
         *hardening.user_lines(options),
         *hardening.network_lines("127.0.0.1"),
@@ -91,14 +91,14 @@ def knobs_of(host: Host, asked: Mapping[str, Any], root: str = "/") -> list[Knob
         *sandbox.visible_folder_settings([options.binary]),
     ]
     files, openmp = probe.probe_program(options.binary, behind)
-    _refuse_another_program(options.binary, behind)
-    worker = plan_worker(host, asked, openmp, free_memory.read_free_memory(host, options, []))
-    return [WorkerUnit({PATH: unit_text(worker, files)}, root), WorkerPlan(worker)]
+    _require_rpc_server(options.binary, behind)
+    worker = plan_worker(host, request, openmp, free_memory.read_free_memory(host, options, []))
+    return [WorkerUnit({PATH: render_worker_unit(worker, files)}, root), WorkerPlan(worker)]
 
 
-def _refuse_another_program(binary: str, behind: Sequence[str]) -> None:
+def _require_rpc_server(binary: str, sandbox_settings: Sequence[str]) -> None:
     """Raise BadRequest for a program that does not keep weights when it is told so, or is no RPC server at all."""
-    done = sandbox.run_in_sandbox(behind, [binary, "--help"], SECONDS)
+    done = sandbox.run_in_sandbox(sandbox_settings, [binary, "--help"], SECONDS)
     said = done.out + done.err
     if "--threads" not in said or "--cache" not in said:
         raise BadRequest(
@@ -107,7 +107,7 @@ def _refuse_another_program(binary: str, behind: Sequence[str]) -> None:
         )
 
 
-def unit_text(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
+def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
     """Return the unit; ``programs`` are its files, each with size and time of the last change."""
     binary = worker.options.binary
     plan = {"address": worker.address, "expect": worker.expect, "programs": dict(programs)}

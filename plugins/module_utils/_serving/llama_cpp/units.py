@@ -47,11 +47,11 @@ def render_llama_units(
     """Return the texts of the units of an instance by their paths: of its server, and of a draft in its own process."""
     texts = unit_files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
     if service.rpc:
-        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_draft_unit(service, service.rpc))
+        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_render_draft_unit(service, service.rpc))
     return texts
 
 
-def rpc_binary(options: OptionTable) -> str:
+def draft_program_path(options: OptionTable) -> str:
     """Return the path of the program that drafts for an instance on a CCD of its own."""
     return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
 
@@ -71,14 +71,14 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files
     parts.first_lines = router.format_credential_lines(options)
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
-        *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _placing_commands(service)),
-        *_reach_lines(service),
+        *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
+        *_wait_for_workers_lines(service),
     ]
     # The server tells its health without a key, and the states of its models with one.
     keys = unit_files.credential_arguments(service) if options.models else []
-    parts.await_arguments = [*_models_words(router.models_loaded_at_start(options)), *keys]
+    parts.await_arguments = [*_models_arguments(router.models_loaded_at_start(options)), *keys]
     parts.await_as_root = bool(keys)
-    parts.drain_arguments = _models_words(options.models)
+    parts.drain_arguments = _models_arguments(options.models)
     parts.lines_after_start = _move_http_threads_lines(service.placement)
     parts.stop_lines = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
     parts.last_lines = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
@@ -90,9 +90,9 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files
     return parts
 
 
-def _draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
+def _render_draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     options = service.options
-    binary = rpc_binary(options)
+    binary = draft_program_path(options)
     unit = [
         f"Description=Draft model of llama-server {service.name}",
         *unit_files.ordering_lines(True, BOOT_SERVICE),
@@ -114,11 +114,11 @@ def _draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     return unit_files.render_unit_text(unit, run, [])
 
 
-def _models_words(names: Collection[str]) -> list[str]:
+def _models_arguments(names: Collection[str]) -> list[str]:
     return ["--models", ",".join(names)] if names else []
 
 
-def _placing_commands(service: InstancePlan) -> list[list[str]]:
+def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
     """Return the commands that bring the pages of the files to their nodes before the server reads them."""
     placement = service.placement
     nodes = format_cpulist(placement.nodes)
@@ -142,7 +142,7 @@ def _placing_commands(service: InstancePlan) -> list[list[str]]:
     return [hook_arguments("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
-def _reach_lines(service: InstancePlan) -> list[str]:
+def _wait_for_workers_lines(service: InstancePlan) -> list[str]:
     """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
     if not service.options.rpc_workers:
         return []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""LoRA adapters: small files that change the answers of a model, each with a scale.
+"""LoRA adapters: small files that change the answers of a model. Each adapter has a scale.
 
 Source: common/arg.cpp of llama.cpp (--lora-scaled), and general.type and adapter.type in gguf-py/gguf/constants.py.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ..._models.model import Model
 
 KEY = "adapters"
-#: The server takes all adapters in one argument: a comma between two of them, a colon before a scale.
+#: The server gets all adapters in one argument, with commas between the adapters and a colon before each scale.
 SEPARATORS = ",:"
 LARGEST_SCALE = 100.0
 
 
 def parse_adapters(value: object) -> dict[str, float]:
-    """Return the scale of each adapter by its path; BadRequest for anything but a dictionary of paths and numbers."""
+    """Return the scale of each adapter by the adapter's path; BadRequest unless the value is such a dictionary."""
     if not isinstance(value, dict):
         raise BadRequest(
             f"{KEY} must be a dictionary of files and their scales, as {{/srv/a.gguf: 1.0}}, not '{value}'."
@@ -51,7 +51,7 @@ def _parse_scale(path: object, scale: object) -> float:
 
 
 def validate_adapters(adapters: Sequence[Model], model: Model) -> None:
-    """Raise BadRequest for a file that is no LoRA adapter, or an adapter for another architecture than the model's."""
+    """Raise BadRequest for a file that is no LoRA adapter, or whose architecture is not that of the model."""
     for adapter in adapters:
         if adapter.text_value("general.type") != "adapter" or adapter.text_value("adapter.type") != "lora":
             raise BadRequest(
@@ -66,5 +66,5 @@ def validate_adapters(adapters: Sequence[Model], model: Model) -> None:
 
 
 def format_adapters(scales: dict[str, float]) -> str:
-    """Return the value of --lora-scaled: each path with its scale."""
+    """Return the value of the flag --lora-scaled: the path and the scale of each adapter."""
     return ",".join(f"{path}:{scale:g}" for path, scale in scales.items())

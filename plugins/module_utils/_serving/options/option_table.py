@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A table of the options of one kind of instance, and how a dictionary of an inventory is read by it.
+"""The options of an instance as a table, from which an inventory's dictionary is parsed and an argument spec is made.
 
-Each engine has a subclass of ``OptionTable`` with its own ``fields``; the argument spec of its module is made from the
-same table.
+Each engine has a subclass of ``OptionTable`` with its own ``fields``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Field:
-    """One option: its type as in an argument spec, and its valid values."""
+    """One option of an instance: its type by the name of the argument spec, its default, and its valid values."""
 
     __slots__ = ("choices", "default", "high", "low", "required", "type")
 
@@ -53,7 +52,7 @@ class Field:
         self.required = required
 
 
-#: The options that an instance of any engine has, because the common code of units and services reads them.
+#: The options that the instances of all engines have, because the common code of units reads these options.
 COMMON_FIELDS = {
     "name": Field("str", required=True),
     "alias": Field("str"),
@@ -73,7 +72,7 @@ COMMON_FIELDS = {
     "stop_timeout": Field("int", 5, low=1),
     "watchdog": Field("int", low=5),
 }
-#: The checks of common options whose values have a form: the option, its form, and the form in words.
+#: For each common option whose value has a form: the option, the pattern of the form, and the form in words.
 FORMS = (
     ("name", NAME, "a name of small letters, digits, - and _, of 40 characters at most"),
     ("user", USER, "the name of a system user"),
@@ -82,15 +81,15 @@ FORMS = (
 
 
 class OptionTable:
-    """The options of one instance, with an attribute for each of ``fields``; None is "not set".
+    """The options of one instance: an attribute for each of ``fields``, which is None where the option is not set.
 
-    The other attributes are the values of options that the common code asks for and only some engines have.
+    The class attributes are defaults for options that the common code reads but only some engines have.
     """
 
     __slots__ = ()
 
     fields: Mapping[str, Field] = COMMON_FIELDS
-    #: Functions that parse the values of options with a form of their own, by option.
+    #: By option, the function that parses its value, for options whose type alone does not define the valid values.
     value_parsers: Mapping[str, Callable[[object], Any]] = {"unit_settings": unit_settings.parse_unit_settings}
     #: The key of the engine in the catalogue.
     engine_key = ""
@@ -108,14 +107,14 @@ class OptionTable:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Every option is an attribute; their types are in the table."""
+            """Return the value of an option; the types of the options are in ``fields``."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         for key in self.fields:
             setattr(self, key, values[key])
 
     def validate(self) -> None:
-        """Raise BadRequest for options that exclude each other on any host."""
+        """Raise BadRequest for invalid values, and for options that exclude each other on any host."""
         for key, pattern, form in FORMS:
             value = getattr(self, key)
             if value is not None and not pattern.match(value):
@@ -125,7 +124,7 @@ class OptionTable:
 
     @classmethod
     def parse(cls: type[Table], raw: Mapping[str, Any]) -> Table:
-        """Read a dictionary of an inventory. Raises BadRequest, naming the key, for an invalid one."""
+        """Return the options of an inventory's dictionary; BadRequest, which names the option, for an invalid one."""
         if not isinstance(raw, dict):
             raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(cls._required())} and more.")
         for key in sorted(str(key) for key in set(raw) - set(cls.fields)):
@@ -142,7 +141,7 @@ class OptionTable:
 
     @classmethod
     def argument_spec(cls) -> dict[str, dict[str, Any]]:
-        """Return the argument spec of an instance, for a module that has a default for ``binary``."""
+        """Return the argument spec of an instance. ``binary`` is optional there, since the module has a default."""
         table: dict[str, dict[str, Any]] = {}
         for key, field in cls.fields.items():
             row: dict[str, Any] = {"type": field.type}
@@ -154,7 +153,7 @@ class OptionTable:
                 row["elements"] = "str"
             if field.default is not None:
                 row["default"] = list(field.default) if isinstance(field.default, tuple) else field.default
-            # The value is the path of a file with keys, not a key.
+            # The value is no secret: it is the path of a file with keys.
             if key == "api_key_file":
                 row["no_log"] = False
             table[key] = row
@@ -166,7 +165,7 @@ class OptionTable:
 
     @classmethod
     def _parse_value(cls, key: str, field: Field, value: object) -> Any:
-        """Return a value in its type, or refuse it."""
+        """Return a value converted to the type of its option; BadRequest for an invalid value."""
         if key in cls.value_parsers:
             return cls.value_parsers[key](value)
         if field.type == "bool":
@@ -190,7 +189,7 @@ class OptionTable:
             value = ",".join(str(word) for word in value)
         text = _require_unit_file_text(key, str(value))
         if not text:
-            raise BadRequest(f"{key} is empty; leave it out where it shall not be said.")
+            raise BadRequest(f"{key} is empty; leave it out where it shall not be set.")
         if field.choices and text not in field.choices:
             raise BadRequest(f"{key} is '{text}'; say one of {', '.join(field.choices)}.")
         if field.type == "path" and not text.startswith("/"):
@@ -208,7 +207,7 @@ def _parse_number(key: str, field: Field, value: object) -> float:
 
 
 def _require_unit_file_text(key: str, text: str) -> str:
-    """Refuse text that a line of a unit file cannot hold."""
+    """Return a text unchanged; BadRequest for a text that a line of a unit file cannot hold."""
     if any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) <= 0xDFFF for char in text):
         raise BadRequest(f"{key} holds a control character in {text!r}; a unit file cannot carry it. Leave it out.")
     return text

@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of one instance of llama-server: every name, default and choice is defined here only.
-
-The argument spec of the module is made from ``FIELDS``; ``Options.parse`` reads a dictionary by the same table.
-"""
+"""The options of an instance of llama-server, with their types, defaults and choices, and which options conflict."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ UPDATE_ORDERS = ("stop_first", "start_first")
 TASKS = ("completion", "embedding", "rerank")
 PLACEMENTS = ("shared", "first_ccd", "own_ccd")
 MEMORY_POLICIES = ("bind", "interleave", "distribute", "rows", "local")
-#: Memory policies with which the server binds each thread to a node, and does not repack the weights.
+#: Memory policies with which the server binds each thread to a NUMA node, and uses the mapped file without repacking.
 POLICIES_BY_THREAD = ("distribute", "rows")
 HUGEPAGES = ("none", "thp", "pool", "hugetlbfs")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
@@ -33,7 +30,7 @@ CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "
 
 FIELDS = {
     **COMMON_FIELDS,
-    # What is served
+    # The server and its models
     "binary": Field("path", required=True),
     "rpc_binary": Field("path"),
     "engine": Field("str", None, ENGINES),
@@ -54,11 +51,11 @@ FIELDS = {
     "ubatch": Field("int", low=1),
     "experts": Field("int", low=1),
     "sampling": Field("dict", {}),
-    # What only ik_llama.cpp has
+    # Options of ik_llama.cpp only
     "mla": Field("int", low=0, high=3),
     "attention_buffer": Field("int", low=1),
     "fused_moe": Field("bool"),
-    # Other hosts
+    # RPC workers on other hosts, and updates
     "rpc_workers": Field("list", ()),
     "rpc_layers": Field("int", low=1),
     "update_order": Field("str", UPDATE_ORDERS[0], UPDATE_ORDERS),
@@ -95,20 +92,11 @@ FIELDS = {
 }
 #: Options that only have an effect with a draft model.
 DRAFT_OPTIONS = (
-    "draft_model",
-    "draft_max",
-    "draft_p_min",
-    "draft_cache_type_k",
-    "draft_cache_type_v",
-    "draft_cpus",
-    "draft_threads",
-    "draft_l3_group",
-    "rpc_port",
-    "rpc_binary",
+    *("draft_model", "draft_max", "draft_p_min", "draft_cache_type_k", "draft_cache_type_v", "draft_cpus"),
+    *("draft_threads", "draft_l3_group", "rpc_port", "rpc_binary"),
 )
-#: Options that need a kind of speculation, and the value of speculation with which they have an effect.
+#: Options that need a kind of speculation, and the value of the option speculation with which they have an effect.
 KIND_NEEDED_BY_OPTION = {**dict.fromkeys(DRAFT_OPTIONS, "draft or cascade"), "suffix_corpus": "suffix"}
-#: Functions that parse the values of options with a form of their own, by option.
 PARSERS: dict[str, Callable[[object], Any]] = {
     "adapters": adapters.parse_adapters,
     "models": router.parse_models,
@@ -119,7 +107,7 @@ PARSERS: dict[str, Callable[[object], Any]] = {
 
 
 class Options(OptionTable):
-    """The options of one instance of llama-server. An attribute for each of ``FIELDS``; None is "not set"."""
+    """The options of one instance of llama-server: an attribute for each of ``FIELDS``, None where it is not set."""
 
     __slots__ = tuple(FIELDS)
 
@@ -129,17 +117,17 @@ class Options(OptionTable):
 
     @property
     def model_paths(self) -> list[str]:
-        """The path of each model of the instance; of a model in several files the first file."""
+        """The path of each model that the instance serves; the first file of a model in several files."""
         return list(self.models.values()) if self.models else [self.model]
 
     @property
     def uses_draft(self) -> bool:
-        """Whether a draft model, or a head that drafts, is asked for."""
+        """Whether the options request a draft model, or a head that drafts."""
         return self.drafting_kind is not None
 
     @property
     def drafting_kind(self) -> str | None:
-        """The kind of speculation that drafts with a model or a head, None without one."""
+        """The requested kind of speculation that drafts with a model or a head, None where there is none."""
         return next((word for word in self.speculation if word in speculation_kinds.DRAFTING_KINDS), None)
 
     @property
@@ -164,7 +152,7 @@ class Options(OptionTable):
 
     @property
     def checkpoints_per_slot(self) -> int:
-        """How many checkpoints of its state a slot keeps; 0 for a server that generates no text."""
+        """The number of checkpoints that the server keeps for each slot; 0 for a server that generates no text."""
         return int(self.checkpoints) if self.generates_text else 0
 
     def validate(self) -> None:
@@ -173,7 +161,7 @@ class Options(OptionTable):
 
 
 def options_without_effect(words: Sequence[str]) -> list[str]:
-    """Return the options that have no effect with these kinds of speculation, and that are refused with them."""
+    """Return the options that have no effect, and are refused, with these kinds of speculation."""
     drafts = any(word in speculation_kinds.DRAFTING_KINDS for word in words)
     return [key for key in KIND_NEEDED_BY_OPTION if not (drafts if key in DRAFT_OPTIONS else "suffix" in words)]
 
@@ -219,7 +207,7 @@ def _refuse_conflicts(options: Options) -> None:
     if options.drafting_kind in draft_compatibility.HEAD_KINDS and options.draft_placement != "shared":
         raise BadRequest(
             f"draft_placement {options.draft_placement} is for a draft model: a head reads what the model computes, "
-            "and runs where that runs. Leave it out."
+            "and runs where the model runs. Leave it out."
         )
     if options.draft_cpus and options.draft_placement == "shared":
         raise BadRequest(
@@ -239,12 +227,12 @@ def _refuse_conflicts(options: Options) -> None:
     if options.direct_io and (options.memory in POLICIES_BY_THREAD or options.hugepages == "hugetlbfs" or options.lock):
         raise BadRequest(
             "direct_io reads the weights past the page cache into memory of the server's own: leave it out beside "
-            "lock, hugepages hugetlbfs, and memory distribute or rows, which are about the file."
+            "lock, hugepages hugetlbfs, and memory distribute or rows, which need the mapped file."
         )
     copied = options.hugepages == "hugetlbfs"
     if options.repack and (options.memory in POLICIES_BY_THREAD or copied):
         other = "hugepages hugetlbfs" if copied else f"memory {options.memory}"
         raise BadRequest(
-            f"repack copies the weights into memory of the server's own, and {other} is about the file. Leave one of "
-            "them out."
+            f"repack copies the weights into memory of the server's own, and {other} needs the mapped file. Leave one "
+            "of them out."
         )

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several models behind one instance: a router starts a server for each model, and ends one server to start another.
+"""Several models behind one instance: a router of llama.cpp, which starts a server for each model that is in use.
 
-The options of the instance hold for all of its servers. The router reads its models from an INI file, which systemd
-hands over as a credential that stands in the unit. The servers listen on ports of the loopback.
+The options of the instance hold for all servers of the router. The router reads the list of models from an INI file.
+The unit contains this file as a credential of systemd. The servers listen on ports of the loopback.
 Source: "Using multiple models" in tools/server/README.md, and common/preset.cpp, of llama.cpp build 11434.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 CREDENTIAL = "models.ini"
-#: The router has a meaning of its own for a colon and for a comma in a name, so both are refused.
+#: The names of models. A colon or a comma has a special meaning for the router, so no name may have one.
 ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+-]{0,126}\Z")
-#: Characters that begin a comment of an INI file, wherever they stand in a line.
+#: Characters that begin a comment in an INI file, at any place of a line.
 COMMENTS = ";#"
-#: The router lists the files of its download cache at the start. This path keeps it from finding or making a cache.
+#: At its start, a router lists the models in its download cache. A path that does not exist keeps this list empty.
 ENVIRONMENT = {"LLAMA_CACHE": "/nonexistent"}
-#: Options that concern a single model, and values of other options that do.
+#: Options, and values of other options, that make sense for a single model only.
 SINGLE_MODEL_OPTIONS = (
     "model",
     "alias",
@@ -42,7 +42,7 @@ SINGLE_MODEL_VALUES = {"memory": "rows", "hugepages": "hugetlbfs"}
 
 
 def parse_models(value: object) -> dict[str, str]:
-    """Return the file of each model by its name; BadRequest for a name or path that a router cannot read."""
+    """Return the path of each model by the model's name; BadRequest for a name or a path that a router cannot read."""
     if not isinstance(value, dict):
         raise BadRequest(f"models must be a dictionary of names and files, as {{qwen: /srv/q.gguf}}, not '{value}'.")
     for name, path in value.items():
@@ -58,7 +58,7 @@ def parse_models(value: object) -> dict[str, str]:
 
 
 def validate_router(options: Any) -> None:
-    """Raise BadRequest for an instance without a model, and for options that several models cannot have."""
+    """Raise BadRequest for an instance without a model, and for options that an instance with several models lacks."""
     if not options.models:
         if not options.model:
             raise BadRequest("model is missing: an instance needs a model, or several by name in models.")
@@ -87,31 +87,24 @@ def most_models_in_memory(options: Any) -> int:
 
 
 def router_parameters(options: Any) -> dict[str, object]:
-    """Return the server parameters that make a server a router."""
+    """Return the server parameters with which llama-server runs as a router."""
     path = credential_path(instance_unit(options.name), CREDENTIAL)
     return {"models": path, "models_loaded": most_models_in_memory(options)}
 
 
 def format_credential_lines(options: Any) -> list[str]:
-    """Return the unit's line that carries the router's INI file, or no line for an instance of one model.
-
-    As many models as may be in memory at once are loaded at the start.
-    """
+    """Return the line of a unit that contains the router's INI file; empty for an instance with one model."""
     if not options.models:
         return []
     rows = ["version = 1"]
     for number, (name, path) in enumerate(options.models.items()):
         rows += [f"[{name}]", f"model = {path}", f"stop-timeout = {options.stop_timeout}"]
         rows += ["load-on-startup = true"] if number < most_models_in_memory(options) else []
-    text = "".join(f"{row}\n" for row in rows)
-    return [f"SetCredential={CREDENTIAL}:{_escape_c_text(text)}"]
+    # systemd resolves C escapes in SetCredential, and expands no specifiers such as %n there.
+    text = "".join(f"{row}\\n" for row in (row.replace("\\", "\\\\") for row in rows))
+    return [f"SetCredential={CREDENTIAL}:{text}"]
 
 
 def models_loaded_at_start(options: Any) -> list[str]:
-    """Return the names of the models that a router loads at its start; empty for an instance of one model."""
+    """Return the names of the models that a router loads at its start; empty for an instance with one model."""
     return list(options.models)[: most_models_in_memory(options)] if options.models else []
-
-
-def _escape_c_text(text: str) -> str:
-    """Return a text with C escapes, which systemd resolves in SetCredential; it expands no specifiers there."""
-    return text.replace("\\", "\\\\").replace("\n", "\\n")

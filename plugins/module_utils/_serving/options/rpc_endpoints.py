@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
-    """Return address and port of each worker; BadRequest for a public address, or a worker named twice."""
+    """Return address and port of each RPC worker; BadRequest for a public address, or for a worker named twice."""
     endpoints = [parse_endpoint(word, "rpc_workers") for word in words]
     for endpoint in endpoints:
         if endpoints.count(endpoint) > 1:
@@ -40,10 +40,10 @@ def validate_rpc_workers(options: Any) -> None:
         raise BadRequest("projector has not been tried with rpc_workers. Leave one of them out.")
     if options.hugepages == "hugetlbfs":
         raise BadRequest(
-            "hugepages hugetlbfs copies the whole model to this host, of which rpc_workers hold a part. Use thp."
+            "hugepages hugetlbfs copies the whole model to this host, but rpc_workers hold a part of it. Use thp."
         )
 
 
 def format_worker_endpoints(words: Sequence[str]) -> str:
-    """Return the value of --rpc: the workers, with commas between them."""
+    """Return the value of the flag --rpc: the addresses of the workers, with commas between them."""
     return ",".join(format_endpoint(*endpoint) for endpoint in parse_worker_endpoints(words))

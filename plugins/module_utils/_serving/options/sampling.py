@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sampling settings of an instance: how the next token is chosen where a request does not say it.
+"""Sampling settings of an instance: how the server chooses the next token for requests without such settings.
 
 Source: tools/server/README.md of llama.cpp, under "Sampling params".
 """
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Sampling = dict[str, float]
 
-#: Each name, whether it is a whole number, and the least and the greatest value.
+#: For each setting: whether it is a whole number, its least value and its greatest value.
 RANGES: dict[str, tuple[bool, float, float]] = {
     "temperature": (False, 0, 10),
     "top_k": (True, 0, 1_000_000),

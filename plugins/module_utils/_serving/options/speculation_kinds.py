@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The kinds of speculation of an inventory. A server asks several kinds in turn, until one proposes tokens."""
+"""The kinds of speculation of an inventory. A server asks several kinds in turn until one proposes tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: By the word of an inventory, the kind by its name for a server. llama.cpp asks the kinds in this order.
+#: The name of each kind for the server, by its name in an inventory. llama.cpp asks the kinds in this order.
 SERVER_KINDS = {
     "ngram": "ngram-simple",
     "ngram_map": "ngram-map-k",
@@ -22,15 +22,15 @@ SERVER_KINDS = {
     "draft": "draft",
     **{kind: kind for kind in draft_compatibility.HEAD_KINDS},
 }
-#: The kinds that draft with a second model, or with a head of the model. A server takes one of them.
+#: The kinds that draft with a second model, or with a head of the model. A server can use only one of these kinds.
 DRAFTING_KINDS = ("draft", *draft_compatibility.HEAD_KINDS)
-#: Words that stand for several kinds, or for none.
+#: Words of an inventory that stand for several kinds, or for no kind.
 ALIASES = {"none": (), "cascade": ("ngram", "draft")}
 WORDS = (*SERVER_KINDS, *ALIASES)
 
 
 def parse_speculation(value: object) -> tuple[str, ...]:
-    """Return the kinds that a list, or a text with commas, names, with aliases resolved; BadRequest for other words."""
+    """Return the kinds of speculation in a list, or in a text with commas; BadRequest for an unknown kind."""
     words = [str(word).strip() for word in (value if isinstance(value, (list, tuple)) else str(value).split(","))]
     for word in words:
         if word not in WORDS:
@@ -47,5 +47,5 @@ def parse_speculation(value: object) -> tuple[str, ...]:
 
 
 def sort_kinds(words: Sequence[str]) -> list[str]:
-    """Return the kinds in the order in which llama.cpp asks them."""
+    """Return kinds of speculation in the order in which llama.cpp asks them for tokens."""
     return [word for word in SERVER_KINDS if word in words]

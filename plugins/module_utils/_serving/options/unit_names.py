@@ -2,34 +2,34 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The names of the units of instances, and the path of the credential with the API keys of an instance."""
+"""The names of the units of llama-server instances, and the paths of the credentials of these units."""
 
 from __future__ import annotations
 
-#: The unit of a host that computes layers of a model for an instance on another host. A host has one such unit.
+#: The unit of an RPC worker, which computes layers of a model for an instance on another host. A host has one worker.
 WORKER_UNIT = "ggml-rpc-worker.service"
 
 
 def instance_unit(name: str) -> str:
-    """Return the name of an instance's unit."""
+    """Return the name of the unit of an instance."""
     return f"llama-{name}.service"
 
 
 def draft_unit(name: str) -> str:
-    """Return the name of the unit whose process drafts for an instance on its own CCD."""
+    """Return the name of the unit with the draft process of an instance, which has a CCD of its own."""
     return f"llama-{name}-rpc.service"
 
 
 def watchdog_unit(name: str) -> str:
-    """Return the name of the transient unit that kills an instance which hangs."""
+    """Return the name of the transient unit that kills the server of an instance when the server hangs."""
     return f"sovereign-epyc-watchdog-{name}.service"
 
 
 def credential_path(unit: str, name: str) -> str:
-    """Return the path at which systemd puts a credential of a unit, for its processes alone."""
+    """Return the path at which only the processes of a unit can read a credential of that unit."""
     return f"/run/credentials/{unit}/{name}"
 
 
 def api_key_path(unit: str) -> str:
-    """Return the path of the API keys of an instance, as its server reads them."""
+    """Return the path at which the server in a unit reads its API keys."""
     return credential_path(unit, "api-key")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings of systemd that a user adds to the unit of an instance, by systemd's own names, as a drop-in would.
+"""The option ``unit_settings``: settings of systemd that a user adds to the unit of an instance, as a drop-in would.
 
-A list becomes one line for each of its words, and an empty text resets the setting. unit/check.py has systemd verify
-the settings; this file refuses those that an option of the instance sets.
+A value that is a list becomes one line for each word, and an empty text resets the setting. This file refuses settings
+that another option of the instance sets; unit/check.py has systemd verify all other settings.
 Source: systemd.unit(5), systemd.service(5), systemd.exec(5), systemd.resource-control(5).
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Settings = dict[str, list[str]]
 
 SETTING_NAME = re.compile(r"[A-Z][A-Za-z0-9]+\Z")
-#: Settings of the section [Unit]. All other settings go to [Service].
+#: Settings of the section [Unit]. All other settings go to the section [Service].
 UNIT_SECTION = re.compile(
     r"(After|Before|Wants|Requires|Requisite|BindsTo|PartOf|Upholds|Conflicts|OnFailure|OnSuccess|OnFailureJobMode|"
     r"OnSuccessJobMode|PropagatesReloadTo|ReloadPropagatedFrom|PropagatesStopTo|StopPropagatedFrom|JoinsNamespaceOf|"
@@ -30,7 +30,7 @@ UNIT_SECTION = re.compile(
     r"JobTimeoutRebootArgument|RebootArgument|StartLimitAction|Condition\w+|Assert\w+)\Z"
 )
 SECRETS = ("SetCredential", "SetCredentialEncrypted")
-#: Settings that the plan decides: the options that lead to each, or "" where none does.
+#: Settings that the plan decides, and the options of the instance that change them ("" where no option does).
 RESERVED = {
     "ExecStart": "binary and extra_arguments",
     "Type": "",
@@ -53,7 +53,7 @@ RESERVED = {
 
 
 def parse_unit_settings(value: object) -> Settings:
-    """Return the values of each setting; BadRequest for an impossible name or value, or a setting of the plan."""
+    """Return the values of each setting; BadRequest for an impossible name or value, or for a setting in RESERVED."""
     if not isinstance(value, dict):
         raise BadRequest(f"unit_settings must be a dictionary of systemd's settings and values, not '{value}'.")
     settings = {}
@@ -67,14 +67,14 @@ def parse_unit_settings(value: object) -> Settings:
             )
         if key in RESERVED:
             way = f"Leave it out, and use {RESERVED[key]}." if RESERVED[key] else "Leave it out."
-            raise BadRequest(f"unit_settings: {key} is said by the plan. {way}")
+            raise BadRequest(f"unit_settings: {key} is set by the plan. {way}")
         words = given if isinstance(given, (list, tuple)) else [given]
         settings[key] = [_format_value(key, word) for word in words]
     return settings
 
 
 def format_section_lines(settings: Settings, is_unit_section: bool) -> list[str]:
-    """Return the unit file's lines for the settings of [Unit], or for those of [Service]."""
+    """Return the lines of a unit file with the settings of the section [Unit], or else of the section [Service]."""
     keys = [key for key in settings if bool(UNIT_SECTION.match(key)) == is_unit_section]
     return [f"{key}={word}" for key in keys for word in settings[key]]
 

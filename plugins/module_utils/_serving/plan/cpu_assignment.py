@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The CPUs on which an instance computes, the nodes of its memory, and the CPU of each compute thread.
+"""The CPUs on which an instance computes, the nodes of its memory, and how its compute threads are pinned to CPUs.
 
-Where CPUs or nodes are not set, they follow each other. ``strict`` are the server's own CPU masks: threads take their
-CPUs in ascending order. ``gomp`` is the CPU list of an OpenMP build, in any order. ``numa`` is the server's own spread
-over all nodes, which overrides pins at every graph. ``cpuset`` pins no threads: they move freely between the CPUs of
-the unit.
+Where an option sets only CPUs or only nodes, the others are chosen to match. There are four methods of pinning.
+``strict``: the server's flag --cpu-mask, with which threads take CPUs in ascending order. ``gomp``: the CPU list of an
+OpenMP build, in any order. ``numa``: the server's flag --numa distribute, which spreads threads over all nodes and
+overrides other pins. ``cpuset``: no pinning; threads move freely between the CPUs of the unit.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
     """Return the CPUs on which an instance and its draft compute.
 
-    They are those that the option cpus names, else all CPUs of the nodes but housekeeping; BadRequest where none is
-    left.
+    These are the CPUs of the option cpus, or else all CPUs of the nodes except for housekeeping CPUs. BadRequest where
+    no CPU is left.
     """
     top = host.topology
     if options.cpus:
@@ -48,7 +48,7 @@ def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
 
 
 def parse_cpus(host: Host, words: str) -> list[int]:
-    """Return the CPUs that a text names by roles, places and numbers with commas between them, in ascending order."""
+    """Return the CPUs, in ascending order, that a text names by roles, places and numbers with commas in between."""
     return sorted({cpu for word in words.split(",") for cpu in _parse_cpu_word(host, word.strip())})
 
 
@@ -59,22 +59,20 @@ def _parse_cpu_word(host: Host, word: str) -> set[int]:
 
 
 def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes for memory: those that the option nodes names, else those of the CPUs that compute."""
-    return (
-        tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes"))
-        if options.nodes
-        else memory_nodes_of_cpus(host, busy)
-    )
+    """Return the nodes for the memory of an instance: the option nodes, or else the nodes of the CPUs that compute."""
+    if options.nodes:
+        return tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes"))
+    return memory_nodes_of_cpus(host, busy)
 
 
 def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes of these CPUs that have memory, or all nodes of these CPUs where none of them has memory."""
+    """Return the nodes of these CPUs that have memory, or all nodes of these CPUs where no node of them has memory."""
     near = [node for node in host.topology.nodes if set(node.cpus) & set(cpus)]
     return tuple([node.id for node in near if node.bytes] or [node.id for node in near])
 
 
 def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
-    """Return remarks on CPUs far from the memory of an instance, and on housekeeping CPUs that compute."""
+    """Return remarks on CPUs that are far from the memory of an instance, and on housekeeping CPUs that compute."""
     remarks = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]
     if far and options.nodes:
@@ -88,7 +86,7 @@ def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], no
 
 
 STRICT, GOMP, NUMA, CPUSET = "strict", "gomp", "numa", "cpuset"
-#: The most NUMA nodes and CPUs that the server can handle, which are compiled into it.
+#: The limits of llama-server, which are compiled into the program.
 MOST_NODES = 8
 MOST_CPUS = 512
 
@@ -99,8 +97,20 @@ def first_cpu_of_each_core(top: Topology, cpus: Sequence[int]) -> list[int]:
     return sorted(min(members.intersection(core)) for core in top.cores if members.intersection(core))
 
 
+def require_core_for_each_thread(option: str, threads: int, cores: int, owner: str) -> None:
+    """Raise BadRequest where an option requests more threads than its owner, such as "the draft", has cores."""
+    if threads > cores:
+        raise BadRequest(
+            f"{option} is {threads}, but there are {cores} cores for {owner}. Two threads on a core slow each other "
+            f"down. Use at most {cores}."
+        )
+
+
 def alternate_l3_domains(top: Topology, cpus: Sequence[int]) -> list[int]:
-    """Return the CPUs with one from each L3 domain in turn, so that even a few threads use the links of all CCDs."""
+    """Return the CPUs in an order that takes one CPU of each L3 domain in turn.
+
+    In this order, even a few threads use the memory links of all CCDs.
+    """
     rows = [[cpu for cpu in cpus if cpu in domain.cpus] for domain in top.l3] or [list(cpus)]
     longest = max(len(row) for row in rows)
     return [row[at] for at in range(longest) for row in rows if at < len(row)]
@@ -129,9 +139,10 @@ def choose_pinning(
 
 
 def most_threads_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
-    """Return the most threads that --numa distribute spreads evenly: thread i runs on any CPU of node i % nodes.
+    """Return the largest number of threads that the flag --numa distribute spreads evenly over all nodes.
 
-    BadRequest where this host or these CPUs rule it out; ``memory`` is the value of the option that needs it.
+    With this flag, thread i runs on any CPU of node i modulo the number of nodes. BadRequest where the flag cannot be
+    used on this host or with these CPUs; ``memory`` is the value of the option memory that needs the flag.
     """
     numbers = [node.id for node in top.nodes]
     reason = ""

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Estimates from the cost of a token how many tokens a draft should propose on this host.
+"""Estimates how many tokens a draft should propose on this host, from the cost of a token.
 
-A token takes the longer of two times: reading the weights, and computing with them. Tokens that are verified together
-share one reading but not the computing, so that a host with few cores gains little.
+A token takes the longer of two times: the time to read the weights, and the time to compute. Tokens that are verified
+together share the reading, but each needs its own computing, so that a host with few cores gains little.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ..._host.topology import Topology
     from ..._models.token_cost import TokenWork
 
-#: Tokens of a batch, and milliseconds of one Zen 4 core for it in a model of BODY parameters. Measured with and without
-#: repacked weights; the slower of the two, because a model has tensors of both kinds.
+#: The number of tokens in a batch, and the milliseconds in which one Zen 4 core computes the batch with a model of
+#: MEASURED_PARAMETERS. The slower of the times with and without repacked weights; a model has tensors of both kinds.
 BATCH_COST = ((1, 14.5), (2, 27.6), (4, 45.0), (6, 63.0), (8, 79.0), (13, 102.0), (16, 102.0), (32, 163.0))
 MEASURED_PARAMETERS = 0.361e9
-#: GB/s of a socket with all channels filled, by CPU family and model range: 8 x DDR4 for Zen to Zen 3, 12 x DDR5.
+#: CPU family, range of models, and GB/s of a socket with all memory channels filled (8 x DDR4 up to Zen 3, 12 x DDR5).
 PEAK_BANDWIDTHS = (
     (23, 0x00, 0x2F, 170.6),
     (23, 0x30, 0xFF, 204.8),
@@ -35,9 +35,9 @@ ASSUMED_PEAK = 100.0
 UTILIZATION = 0.65
 #: GB/s that one CCD reads over its link.
 CCD_LINK = 50.0
-#: Seconds per core and drafted token that threads wait at barriers; measured with 128 cores.
+#: Seconds for which threads wait at barriers, for each core and drafted token. Measured with 128 cores.
 BARRIER_SECONDS = 0.001 / 128
-#: The share of drafted tokens that are accepted: reports say 0.6 to 0.7 for prose, more for code.
+#: The share of drafted tokens that is accepted. Reports have 0.6 to 0.7 for prose, and more for code.
 ACCEPTANCE = 0.7
 LONGEST_DRAFT = 16
 #: A draft model that multiplies the rate by less than this is left out.
@@ -46,7 +46,7 @@ NEARLY_BEST = 0.98
 
 
 class ComputeResources:
-    """The resources with which a model computes: cores, and the bytes per second that they read together."""
+    """The resources with which a model computes: its cores, and the bytes per second that all its cores read."""
 
     __slots__ = ("bandwidth", "cores")
 
@@ -56,14 +56,14 @@ class ComputeResources:
 
 
 class DraftEstimate:
-    """The best length of a draft, 0 where it gains too little, and tokens per second with and without a draft."""
+    """The best length of a draft, 0 where a draft gains too little, and tokens per second with and without a draft."""
 
     __slots__ = ("draft_max", "rate", "rate_without_draft")
 
-    def __init__(self, draft_max: int, rate: float, plain: float) -> None:
+    def __init__(self, draft_max: int, rate: float, rate_without_draft: float) -> None:
         self.draft_max = draft_max
         self.rate = rate
-        self.rate_without_draft = plain
+        self.rate_without_draft = rate_without_draft
 
 
 def socket_peak_bandwidth(top: Topology) -> float | None:
@@ -78,9 +78,9 @@ def socket_peak_bandwidth(top: Topology) -> float | None:
 def find_compute_resources(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None
 ) -> ComputeResources:
-    """Return the cores among some CPUs, and the bandwidth with which they read memory of some nodes.
+    """Return the number of cores among some CPUs, and the bandwidth with which these cores read memory of some nodes.
 
-    ``bandwidth`` is a measured one of these nodes in GB/s; without it, a share of the peak counts.
+    ``bandwidth`` is the measured bandwidth of these nodes in GB/s; None takes a share of the data sheet's peak.
     """
     members = set(cpus)
     cores = sum(1 for core in top.cores if members.intersection(core))
@@ -92,7 +92,7 @@ def find_compute_resources(
 
 
 def batch_core_milliseconds(tokens: int) -> float:
-    """Return the milliseconds that one core computes a batch of tokens, interpolated between measured sizes."""
+    """Return the milliseconds in which one core computes a batch of tokens, interpolated between measured sizes."""
     if tokens >= BATCH_COST[-1][0]:
         return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
     for (low, first), (high, second) in zip(BATCH_COST, BATCH_COST[1:]):
@@ -101,47 +101,52 @@ def batch_core_milliseconds(tokens: int) -> float:
     return BATCH_COST[0][1]
 
 
-def estimate_batch_seconds(work: TokenWork, box: ComputeResources, tokens: int) -> float:
-    """Return the seconds for a batch of tokens: the longer of reading weights and computing."""
-    computing = batch_core_milliseconds(tokens) / 1000 * work.parameters_per_token / MEASURED_PARAMETERS / box.cores
-    return max(work.batch_bytes(tokens) / box.bandwidth, computing)
+def estimate_batch_seconds(work: TokenWork, resources: ComputeResources, tokens: int) -> float:
+    """Return the seconds for a batch of tokens: the longer of the times to read the weights and to compute."""
+    computing = (
+        batch_core_milliseconds(tokens) / 1000 * work.parameters_per_token / MEASURED_PARAMETERS / resources.cores
+    )
+    return max(work.batch_bytes(tokens) / resources.bandwidth, computing)
 
 
 def expected_tokens_per_step(acceptance: float, drafted: int) -> float:
-    """Return how many tokens a step gives on average, with the token that the model itself adds."""
+    """Return the average number of tokens that a step gives, including the token that the model itself adds."""
     return sum(acceptance**number for number in range(drafted + 1))
 
 
 def estimate_tokens_per_second(
     target: TokenWork,
     draft: TokenWork,
-    box: ComputeResources,
-    draft_box: ComputeResources,
+    resources: ComputeResources,
+    draft_resources: ComputeResources,
     drafted: int,
     acceptance: float = ACCEPTANCE,
 ) -> float:
     """Return the tokens per second of a model when each step drafts ``drafted`` tokens, one after the other."""
-    step = estimate_batch_seconds(target, box, drafted + 1)
+    step = estimate_batch_seconds(target, resources, drafted + 1)
     if drafted:
-        step += drafted * _estimate_draft_token_seconds(draft, draft_box)
+        step += drafted * _estimate_draft_token_seconds(draft, draft_resources)
     return expected_tokens_per_step(acceptance, drafted) / step
 
 
-def _estimate_draft_token_seconds(draft: TokenWork, box: ComputeResources) -> float:
-    return estimate_batch_seconds(draft, box, 1) + BARRIER_SECONDS * box.cores
+def _estimate_draft_token_seconds(draft: TokenWork, resources: ComputeResources) -> float:
+    return estimate_batch_seconds(draft, resources, 1) + BARRIER_SECONDS * resources.cores
 
 
 def least_worthwhile_probability(
-    target: TokenWork, draft: TokenWork, box: ComputeResources, draft_box: ComputeResources, drafted: int
+    target: TokenWork, draft: TokenWork, resources: ComputeResources, draft_resources: ComputeResources, drafted: int
 ) -> float:
-    """Return the least probability of a token at which drafting it gains time, for drafts of ``drafted`` tokens.
+    """Return the least probability of a token at which drafting that token gains time.
 
-    One more token costs its drafting and its share of the longer batch. Without it, that time would give tokens at the
-    usual rate. A drafted token counts only when all tokens before it were accepted.
+    One more token costs the time to draft it and its share of the longer batch. In the same time, the server would
+    generate tokens at the usual rate. A drafted token counts only when all tokens before it were accepted. ``drafted``
+    is the length of a draft.
     """
-    batch = (estimate_batch_seconds(target, box, drafted + 1) - estimate_batch_seconds(target, box, 1)) / drafted
-    cost = (batch + _estimate_draft_token_seconds(draft, draft_box)) * estimate_tokens_per_second(
-        target, draft, box, draft_box, drafted
+    batch = (
+        estimate_batch_seconds(target, resources, drafted + 1) - estimate_batch_seconds(target, resources, 1)
+    ) / drafted
+    cost = (batch + _estimate_draft_token_seconds(draft, draft_resources)) * estimate_tokens_per_second(
+        target, draft, resources, draft_resources, drafted
     )
     return round(min(max(cost / ACCEPTANCE ** (drafted - 1), 0.05), 0.9), 2)
 
@@ -149,19 +154,21 @@ def least_worthwhile_probability(
 def estimate_best_draft(
     target: TokenWork,
     draft: TokenWork,
-    box: ComputeResources,
-    draft_box: ComputeResources,
+    resources: ComputeResources,
+    draft_resources: ComputeResources,
     acceptance: float = ACCEPTANCE,
-    alone: ComputeResources | None = None,
+    resources_without_draft: ComputeResources | None = None,
 ) -> DraftEstimate:
-    """Return the shortest draft with nearly the best rate; its length is 0 where no draft gains enough.
+    """Return the estimate for the shortest draft with nearly the best rate; length 0 where no draft gains enough.
 
-    ``box`` are the resources of the model beside a draft, ``alone`` those without a draft where they are more.
+    ``resources`` are the resources of the model while a draft runs too. ``resources_without_draft`` are more than these
+    where the draft has CPUs of its own.
     """
-    plain = estimate_tokens_per_second(target, draft, alone or box, draft_box, 0)
+    plain = estimate_tokens_per_second(target, draft, resources_without_draft or resources, draft_resources, 0)
     rates = {
-        k: estimate_tokens_per_second(target, draft, box, draft_box, k, acceptance) for k in range(1, LONGEST_DRAFT + 1)
+        k: estimate_tokens_per_second(target, draft, resources, draft_resources, k, acceptance)
+        for k in range(1, LONGEST_DRAFT + 1)
     }
-    # Of nearly equal rates the shortest draft wins: it loses least when fewer tokens are accepted than assumed.
+    # Among nearly equal rates, the shortest draft loses least when fewer tokens are accepted than assumed.
     best = min(k for k in rates if rates[k] >= NEARLY_BEST * max(rates.values()))
     return DraftEstimate(best if rates[best] >= LEAST_GAIN * plain else 0, rates[best], plain)

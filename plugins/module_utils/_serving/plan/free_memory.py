@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The free memory of a host by NUMA node, and whether it is enough for an instance."""
+"""The free memory of a host by NUMA node, and the check that this memory is enough for an instance."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from .instance_plan import MemoryNeed, Placement
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
-#: CPUs to which the kernel balances no tasks, isolated by a boot parameter or by a cpuset partition.
+#: The lists of CPUs to which the kernel balances no tasks: isolated by a boot parameter, or by a cpuset partition.
 ISOLATED = ("/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated")
-#: The largest page in kB of which a buffer of any size may take whole pages.
+#: The largest size in kB of the huge pages of a pool. With larger pages, small buffers would waste most of a page.
 LARGEST_POOL = 2048
 
 
 class FreeMemory:
-    """The free memory of a host, and other facts of its state that a plan needs.
+    """The free memory of a host, and other facts of the host's state that a plan needs.
 
     ``available`` has the free bytes by node, without huge pages, and ``free`` the free huge pages by node and page size
-    in kB. ``default_kb`` is the size of the huge pages that a program gets without naming a size, and ``hugetlbfs_kb``
-    that of the chosen mount, None without one. ``thp`` is the mode of transparent huge pages, ``staged`` has the files
-    that are on the hugetlbfs already, and ``partition`` the CPUs of the cpuset partition for instances.
+    in kB. ``default_kb`` is the size of the huge pages that a program gets by default. ``hugetlbfs_kb`` is the page
+    size of the chosen hugetlbfs, None without one. ``thp`` is the mode of transparent huge pages. ``staged`` has the
+    files that are on the hugetlbfs already, and ``partition`` the CPUs of the cpuset partition for instances.
     """
 
     __slots__ = ("available", "default_kb", "free", "hugetlbfs_kb", "isolated", "partition", "staged", "thp")
@@ -63,21 +63,20 @@ class FreeMemory:
         self.partition = frozenset(partition)
 
     def reserve(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
-        """Subtract bytes, evenly on these nodes, and huge pages of each of these nodes."""
-        self.add_free(
-            dict.fromkeys(nodes, -size // len(nodes)), {(node, kb): -pages for node in nodes} if pages else {}
-        )
+        """Subtract bytes from the free memory, evenly on these nodes, and a number of huge pages from each node."""
+        huge_pages = {(node, kb): -pages for node in nodes} if pages else {}
+        self.add_free(dict.fromkeys(nodes, -size // len(nodes)), huge_pages)
 
     def count_bytes(self, nodes: Sequence[int], even: bool) -> int:
-        """Return the free bytes of these nodes; where memory is interleaved (``even``), each gives as the smallest."""
+        """Return the free bytes of these nodes; with ``even``, a node counts as much as the node with least free."""
         return _sum_over_nodes([self.available.get(node, 0) for node in nodes], even)
 
     def count_huge_pages(self, nodes: Sequence[int], kb: int, even: bool) -> int:
-        """Return the free huge pages of a size on these nodes; with ``even``, each node gives as the smallest."""
+        """Return the number of free huge pages of a size on these nodes; ``even`` as for ``count_bytes``."""
         return _sum_over_nodes([self.free.get((node, kb), 0) for node in nodes], even)
 
     def add_free(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
-        """Add bytes by node, and huge pages by node and page size; negative numbers subtract."""
+        """Add free bytes by node, and free huge pages by node and page size; negative numbers subtract."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
         for key, count in pages.items():
@@ -89,7 +88,7 @@ def _sum_over_nodes(amounts: Sequence[int], even: bool) -> int:
 
 
 def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) -> FreeMemory:
-    """Return the free memory of this host, and which files of these models are staged for an instance."""
+    """Return the free memory of this host, with the files of these models that are staged for an instance already."""
     fs = host.fs
     default_kb = default_page_kb(fs)
     available = {}
@@ -136,7 +135,8 @@ def require_enough_memory(
                 "and the server takes at least one for each of its buffers. Boot with default_hugepagesz=2M, or use "
                 "thp."
             )
-        # With an empty pool, glibc takes ordinary pages. With pages on other nodes only, the kernel kills a bound task.
+        # With an empty pool, glibc silently takes ordinary pages. Where a process is bound to nodes without free huge
+        # pages, and other nodes have some, the kernel kills the process.
         subject = f"the parts of the instance ({required.format_parts()})"
         _require_huge_pages(count_pages(required.total, free.default_kb), free.default_kb, placement, free, subject)
         return
@@ -156,22 +156,25 @@ def require_enough_memory(
 
 
 def require_ordinary_memory(
-    required: MemoryNeed, placement: Placement, free: FreeMemory, subject: str, held: int = 0
+    required: MemoryNeed, placement: Placement, free: FreeMemory, subject: str, staged_bytes: int = 0
 ) -> None:
-    """Raise BadRequest when the nodes have too little ordinary memory; ``held`` bytes of the weights need none."""
+    """Raise BadRequest when the nodes have too little ordinary memory.
+
+    ``staged_bytes`` of the weights need no ordinary memory, because they are in huge pages.
+    """
     nodes, even = placement.nodes, placement.policy == "interleave"
-    rest = required.total - held
+    rest = required.total - staged_bytes
     available = free.count_bytes(nodes, even)
     if rest > available:
         raise BadRequest(
-            f"{subject} needs {format_bytes_short(rest)} ({required.format_parts(held)}); nodes "
+            f"{subject} needs {format_bytes_short(rest)} ({required.format_parts(staged_bytes)}); nodes "
             f"{format_cpulist(nodes)} have {format_bytes_short(available)} {'evenly ' if even else ''}available. Take "
             f"{_ways_to_need_less(required)}, or more nodes."
         )
 
 
 def _ways_to_need_less(required: MemoryNeed) -> str:
-    """Return the changes of options with which an instance would need less memory, for a sentence."""
+    """Return the part of a sentence that lists changes of options with which an instance would need less memory."""
     ways = ["a smaller context or model", "a quantized KV cache"]
     ways += ["a smaller prompt_cache"] if required.prompt_cache else []
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])

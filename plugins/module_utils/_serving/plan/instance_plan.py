@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One planned instance, from which its unit, its arguments and the check of its placement are made."""
+"""The plan of one instance. Its unit, its arguments and the check of its placement are made from the plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MemoryNeed:
-    """The memory that a process needs, in bytes by part. The weights include those of a draft in the same process."""
+    """The bytes of memory that a process needs, by part. The weights include the weights of a draft in the process."""
 
     PARTS = ("weights", "kv_cache", "compute", "prompt_cache", "checkpoints")
     __slots__ = PARTS
@@ -35,15 +35,20 @@ class MemoryNeed:
         self.prompt_cache = prompt_cache
         self.checkpoints = checkpoints
 
+    @classmethod
+    def sum_of(cls, needs: Sequence[MemoryNeed]) -> MemoryNeed:
+        """Return the need of all processes together."""
+        return cls(*(sum(getattr(need, part) for need in needs) for part in cls.PARTS))
+
     @property
     def total(self) -> int:
-        """The sum of all parts."""
+        """The sum of all parts in bytes."""
         return sum(getattr(self, part) for part in self.PARTS)
 
-    def format_parts(self, held: int = 0) -> str:
-        """Return the parts with their sizes for a sentence; ``held`` bytes of the weights need no memory any more."""
+    def format_parts(self, staged_bytes: int = 0) -> str:
+        """Return the parts and their sizes for a sentence; the weights count without the ``staged_bytes``."""
         parts = (
-            (self.weights - held, "weights"),
+            (self.weights - staged_bytes, "weights"),
             (self.kv_cache, "KV cache"),
             (self.compute, "compute buffers"),
             (self.prompt_cache, "prompt cache"),
@@ -52,28 +57,20 @@ class MemoryNeed:
         return ", ".join(f"{format_bytes_short(size)} {name}" for size, name in parts if size or name == "weights")
 
     def to_dict(self) -> dict[str, int]:
-        """Return plain data."""
+        """Return the bytes of each part and their sum as plain data."""
         return {**{key: getattr(self, key) for key in sorted(self.PARTS)}, "total": self.total}
 
 
 class Placement:
-    """The placement of one process: the CPUs that its unit allows, and the CPUs on which it computes.
+    """The placement of one process: its CPUs (``cpus``), the CPUs that compute (``busy_cpus``), and its memory nodes.
 
-    ``cpus`` are all allowed CPUs, including those for HTTP and tokenizer threads. ``affinity`` is the affinity mask at
-    the start, None for all of ``cpus``. ``group`` is the resctrl group whose limits apply, None without one. ``slice``
-    is the systemd slice of the unit, None for the default.
+    ``cpus`` includes the ``http_cpus`` for HTTP and tokenizer threads. ``affinity`` is the affinity mask at the start,
+    None for all of ``cpus``. ``group`` is the resctrl group whose limits apply, None without one. ``slice`` is the
+    systemd slice of the unit, None for the default slice.
     """
 
     __slots__ = (
-        "affinity",
-        "busy_cpus",
-        "cpus",
-        "environment",
-        "group",
-        "http_cpus",
-        "nodes",
-        "pinned",
-        "policy",
+        *("affinity", "busy_cpus", "cpus", "environment", "group", "http_cpus", "nodes", "pinned", "policy"),
         "slice",
     )
 
@@ -92,7 +89,7 @@ class Placement:
         self.slice: str | None = None
 
     def placement_expectations(self, huge: dict[str, str]) -> dict[str, Any]:
-        """Return options of service_placement_info that verify this placement and this much memory in huge pages."""
+        """Return the options of the module service_placement_info that verify this placement and these huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
@@ -105,7 +102,7 @@ class Placement:
         return expect
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data; ``busy_cpus`` in the order of the threads."""
+        """Return the placement as plain data, with ``busy_cpus`` in the order of the threads."""
         return {
             "cpus": format_cpulist(self.cpus),
             "busy_cpus": format_cpulist(self.busy_cpus),
@@ -119,7 +116,7 @@ class Placement:
 
 
 class DraftProcess:
-    """The process that drafts for an instance on its own CCD; ``arguments`` are those of ggml-rpc-server."""
+    """The ggml-rpc-server that drafts for an instance on a CCD of its own."""
 
     __slots__ = ("arguments", "expect", "need", "placement", "unit")
 
@@ -134,26 +131,15 @@ class DraftProcess:
 class InstancePlan:
     """A planned instance.
 
-    ``wants`` is for the builders of argument lists; ``expect`` are options of the module service_placement_info;
-    ``files`` are those to read, with size and time of the last change in nanoseconds; ``staged`` has the path of each
-    staged file on the hugetlbfs, and ``mapped`` are the files whose pages in the page cache are used as they lie there.
+    ``parameters`` become the arguments of the server. ``rpc`` is the separate process of a draft, or None. ``files``
+    has size and time of the last change (in ns) of each file that the server reads. ``staged`` has the path on the
+    hugetlbfs of each staged file. ``mapped`` are the files that the server maps, so that their pages in the page cache
+    are its weights. ``expect`` are options of the module service_placement_info that verify the running instance.
     """
 
     __slots__ = (
-        "details",
-        "draft_left_out_reason",
-        "expect",
-        "files",
-        "mapped",
-        "need",
-        "options",
-        "parameters",
-        "placement",
-        "rate",
-        "remarks",
-        "rpc",
-        "staged",
-        "unit",
+        *("details", "draft_left_out_reason", "expect", "files", "mapped", "need", "options", "parameters"),
+        *("placement", "rate", "remarks", "rpc", "staged", "unit"),
     )
 
     def __init__(
@@ -161,43 +147,43 @@ class InstancePlan:
         options: OptionTable,
         placement: Placement,
         need: MemoryNeed,
-        wants: dict[str, Any],
+        parameters: dict[str, Any],
         rpc: DraftProcess | None,
-        read: Sequence[Model],
+        models: Sequence[Model],
         staged: Sequence[Model],
         expect: dict[str, Any],
         remarks: Sequence[str],
     ) -> None:
         self.options = options
-        self.unit = ENGINES[options.engine_key].unit_of(options.name)
+        self.unit = ENGINES[options.engine_key].unit_name(options.name)
         self.placement = placement
         self.need = need
-        self.parameters = wants
+        self.parameters = parameters
         self.rpc = rpc
-        self.files = {part.path: [part.size, part.changed] for one in read for part in one.parts}
+        self.files = {part.path: [part.size, part.changed] for one in models for part in one.parts}
         self.staged = {part.path: path for one in staged for part, path in zip(one.parts, staged_paths(options, one))}
-        # A draft in its own process is sent there, and a projector and adapters are read into memory, so the server
-        # maps none of them. A model that is its own draft is mapped.
-        aside = {wants.get("projector"), wants.get("draft_model") if rpc else None, *options.adapters}
-        aside -= {wants.get("model")}
-        mapped = [] if staged or wants.get("load") != "mmap" else [one for one in read if one.path not in aside]
+        # The server maps neither a projector nor adapters, which it reads into memory, nor the draft of another
+        # process, which it sends there. A model that is its own draft is mapped.
+        aside = {parameters.get("projector"), parameters.get("draft_model") if rpc else None, *options.adapters}
+        aside -= {parameters.get("model")}
+        mapped = [] if staged or parameters.get("load") != "mmap" else [one for one in models if one.path not in aside]
         self.mapped = list(dict.fromkeys(part.path for one in mapped for part in one.parts))
         self.expect = expect
-        #: Bytes per second with which the time for a start is counted; None until that is known.
+        #: The bytes per second at which the server reads its files, for the start timeout; None where not known.
         self.rate: int | None = None
-        #: Facts that only this engine has, for those who ask or measure the instance.
+        #: Facts of this engine only, for the programs that ask or measure the instance.
         self.details: dict[str, Any] = {}
         self.remarks = list(remarks)
-        #: Why a draft is left out that the options ask for; empty where none is.
+        #: Why the requested draft is left out; empty where no draft was left out.
         self.draft_left_out_reason = ""
 
     @property
     def name(self) -> str:
-        """The name of the instance."""
+        """The name of the instance in the inventory."""
         return str(self.options.name)
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts."""
+        """Return the plan as plain data for a module's result."""
         rpc = self.rpc
         return {
             "unit": self.unit,
@@ -220,5 +206,5 @@ def staging_folder(options: OptionTable) -> str:
 
 
 def staged_paths(options: OptionTable, model: Model) -> list[str]:
-    """Return the paths of the files of a model on the hugetlbfs; the first is the path for the server."""
+    """Return the paths of the staged files of a model on the hugetlbfs; the server gets the first path."""
     return [f"{staging_folder(options)}/{os.path.basename(part.path)}" for part in model.parts]

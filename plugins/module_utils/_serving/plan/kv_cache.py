@@ -4,9 +4,9 @@
 
 """Computes the size of a KV cache from the header of a model.
 
-A model of an unknown architecture counts as if each of its layers kept every token, which is never too small.
-Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434. The tests compare the sizes with those
-that this server prints.
+A model of an unknown architecture counts as if each of its layers stored every token, so that the computed size is
+never too small. The tests compare the sizes with the sizes that a server prints.
+Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..._models.model import Model
 
-#: The number of tokens for which a cache has room is a multiple of this.
+#: A cache has room for a multiple of this number of tokens.
 CELLS = 256
 
 
 class KvCache:
-    """The size of a KV cache: ``bytes`` of all slots, and ``checkpoint``, the bytes of a checkpoint of one slot.
+    """The size of a KV cache: ``bytes`` for all slots, and ``checkpoint``, the bytes of one checkpoint of one slot.
 
-    A checkpoint has copies of sliding windows and of states only, since what is overwritten there is lost.
-    ``recurrent`` is whether layers keep a state, and ``tokens`` is how many tokens a slot holds.
+    A checkpoint copies only sliding windows and states, because the server overwrites these. ``recurrent`` is True
+    where layers keep a state, and ``tokens`` is the number of tokens for which a slot has room.
     """
 
     __slots__ = ("bytes", "checkpoint", "recurrent", "tokens")
@@ -39,10 +39,11 @@ class KvCache:
 
 
 class CacheSettings:
-    """The arguments of a server that decide on its KV cache: tokens of all slots, slots, tokens of a batch, types.
+    """The settings of a server that decide the size of its KV cache; ``types`` are the types of keys and of values.
 
-    ``windows`` is whether this server keeps less for layers with a sliding window, ``compressed`` whether it keeps no
-    values where a model has compressed keys, and ``flat`` whether the values of all layers are as wide as the widest.
+    ``context`` is the number of tokens of all slots, ``batch`` the number of tokens in a batch. With ``windows``, a
+    layer with a sliding window stores only its window. With ``compressed``, no values are stored where a model has
+    compressed keys. With ``flat``, the values of all layers are as wide as those of the widest layer.
     """
 
     __slots__ = ("batch", "compressed", "context", "flat", "key", "slots", "value", "windows")
@@ -72,7 +73,7 @@ class CacheSettings:
 
 
 def compute_kv_cache(model: Model, sizes: CacheSettings) -> KvCache | None:
-    """Return the size of the KV cache of a model; None where its header does not state its layers and heads."""
+    """Return the size of the KV cache of a model; None where the header of the model states no layers and heads."""
     header = ModelLayers(model)
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return KvCache(0, 0, False, sizes.slot_tokens)

@@ -4,8 +4,9 @@
 
 """Estimates the memory that an instance of llama-server needs, from the headers of its models.
 
-The compute buffers are a safe estimate, all other parts are what the server allocates. The prompt cache and the
-checkpoints grow up to their limits and count whole: a server that is bound to nodes is killed when these are full.
+The compute buffers are an estimate that is never too small; all other parts are exactly what the server allocates. The
+prompt cache and the checkpoints grow, and count with their limits, because the kernel kills a server that is bound to
+nodes when the memory of these nodes is full.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 #: The default sizes of a logical and of a physical batch, in tokens.
 BATCH, UBATCH = 2048, 512
-#: The type of the keys and values of a draft where no option sets it.
+#: The type of the keys and values of a draft where no option sets this type.
 DEFAULT_CACHE_TYPE = "f16"
-#: Bytes of a process for libraries, HTTP buffers and the heaps of threads.
+#: The bytes that each process needs for libraries, HTTP buffers and the heaps of threads.
 PROCESS_BYTES = 256 * UNITS["MiB"]
 #: Bytes of the buffers for a large picture.
 PICTURE_BYTES = 2 * UNITS["GiB"]
-#: A server with the first flag keeps less for layers with a sliding window, unless the flag is given. A llama.cpp with
-#: the second flag keeps no values where a model has compressed keys.
+#: A server that has the first flag stores only a window of tokens for layers with a sliding window, unless the flag is
+#: given. A llama.cpp that has the second flag stores no values where a model has compressed keys.
 FULL_WINDOWS_FLAG, COMPRESSED_CACHE_FLAG = "--swa-full", "--spec-type"
 PROMPT_CACHE_FLAG, CHECKPOINTS_FLAG = "--cache-ram", "--ctx-checkpoints"
 
@@ -43,15 +44,15 @@ def estimate_memory_need(
     server: ServerCapabilities,
     model: Model,
     draft: Model | None = None,
-    apart: bool = False,
+    draft_is_separate: bool = False,
     projector: Model | None = None,
     adapters: Sequence[Model] = (),
-    ahead: bool = False,
+    mtp_layers_draft: bool = False,
 ) -> tuple[MemoryNeed, MemoryNeed | None, list[str]]:
-    """Return the memory need of an instance, that of its draft process, and remarks on what is unknown.
+    """Return the memory need of an instance, the need of its draft process, and remarks on unknown parts.
 
-    The second need is None unless the draft computes in its own process (``apart``). ``ahead`` is whether the MTP
-    layers of the model draft, where there is no draft model.
+    The second need is None unless the draft computes in its own process (``draft_is_separate``). ``mtp_layers_draft``
+    is True where the MTP layers of the model draft, and there is no draft model.
     """
     remarks = []
     needs = []
@@ -72,7 +73,7 @@ def estimate_memory_need(
                 f"{member.path} has tensors of types that are not known here ({', '.join(member.unknown_types)}). "
                 "Their size is taken from the file."
             )
-        if member is model and ahead and draft is None and cache:
+        if member is model and mtp_layers_draft and draft is None and cache:
             cache.bytes += (
                 cache.bytes * (model.architecture_number(MTP_LAYERS) or 0) // max(1, ModelLayers(model).count)
             )
@@ -85,9 +86,9 @@ def estimate_memory_need(
         )
         checkpoint += cache.checkpoint if cache else 0
         recurrent = recurrent or bool(cache and cache.recurrent)
-    whole, draft_need = needs[0], needs[1] if apart else None
-    if len(needs) > 1 and not apart:
-        whole = MemoryNeed(*(first + second for first, second in zip(_parts(needs[0]), _parts(needs[1]))))
+    whole, draft_need = needs[0], needs[1] if draft_is_separate else None
+    if len(needs) > 1 and not draft_is_separate:
+        whole = MemoryNeed.sum_of(needs)
         whole.compute -= PROCESS_BYTES
     if projector:
         whole.weights += projector.weight_bytes
@@ -96,20 +97,15 @@ def estimate_memory_need(
     if server.has_flag(PROMPT_CACHE_FLAG):
         whole.prompt_cache = options.prompt_cache_mib * UNITS["MiB"]
     if server.has_flag(CHECKPOINTS_FLAG):
-        # To speculate with a recurrent model, the server keeps one checkpoint more.
+        # To speculate with a recurrent model, the server keeps one more checkpoint.
         checkpoints = options.checkpoints_per_slot + bool(recurrent and options.can_speculate)
         whole.checkpoints = checkpoints * options.slots * checkpoint
     return whole, draft_need, remarks
 
 
 def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
-    """Return the sum of the ``count`` largest needs: as many models of a router are in memory at once."""
-    largest = sorted(needs, key=lambda need: need.total, reverse=True)[:count]
-    return MemoryNeed(*(sum(getattr(need, part) for need in largest) for part in MemoryNeed.PARTS))
-
-
-def _parts(need: MemoryNeed) -> tuple[int, int, int]:
-    return need.weights, need.kv_cache, need.compute
+    """Return the sum of the ``count`` largest needs, for a router with at most ``count`` models in memory."""
+    return MemoryNeed.sum_of(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
 
 
 def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
@@ -126,7 +122,7 @@ def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[s
 
 
 def _estimate_compute_buffers(options: Options, model: Model, sizes: CacheSettings) -> int:
-    """Return the bytes of the buffers of a batch: logits, activations, attention masks and attention scores."""
+    """Return the bytes of the buffers for one batch: logits, activations, attention masks and attention scores."""
     embedding: int = model.architecture_number("embedding_length") or 0
     inner = model.largest_architecture_number("feed_forward_length") or 4 * embedding
     heads = model.largest_architecture_number("attention.head_count")

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
         @property
         def can_pin_threads(self) -> bool:
-            """Whether the server binds each thread to a CPU of --cpu-mask."""
+            """Whether the server binds each thread to one CPU of the flag --cpu-mask."""
 
         @property
         def openmp(self) -> bool:
-            """Whether it was built with OpenMP."""
+            """Whether the binary was built with OpenMP."""
 
         def has_flag(self, flag: str) -> bool:
-            """Return whether the binary takes a flag."""
+            """Return whether the binary accepts a flag."""
 
 
 #: The server distributes a batch of at least this many tokens to threads without regard to NUMA nodes.
@@ -51,7 +51,7 @@ NODE_BLIND_BATCH = 8
 
 
 def choose_memory_policy(options: Options, top: Topology, nodes: Sequence[int]) -> str:
-    """Return the memory policy: the option memory, or local on a host with one node, bind for one node, interleave."""
+    """Return the memory policy: the option memory, or else the policy that suits the number of nodes."""
     if options.memory:
         return str(options.memory)
     if len(top.nodes) == 1:
@@ -70,7 +70,7 @@ def place_threads(
     free: FreeMemory,
     remarks: list[str],
 ) -> Placement:
-    """Return the placement of the server's threads, and add thread counts and pins to the server parameters."""
+    """Return the placement of the server's threads, and add thread counts and pins to ``wants``, its parameters."""
     top = host.topology
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
@@ -109,8 +109,8 @@ def place_threads(
         result.busy_cpus = tuple(sorted(pins))
         wants["cpus"] = sorted(pins)
         if http and not server.openmp:
-            # Not with OpenMP: it counts its CPUs at the start, and with fewer CPUs than threads, threads sleep at
-            # barriers.
+            # A build with OpenMP counts its CPUs at the start. With fewer CPUs than threads, its threads would sleep
+            # at barriers, so such a build starts with all CPUs.
             result.affinity = http
     elif pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)
@@ -122,23 +122,22 @@ def place_threads(
             "set: the decoding threads are not spread over all CCDs."
         )
     if inside:
-        remarks.append(f"HTTP and tokenizer threads run among those that compute, because all of it is in {SLICE}.")
+        remarks.append(
+            f"HTTP and tokenizer threads run on the CPUs that compute, because the whole instance is in {SLICE}."
+        )
     elif not http:
-        remarks.append("There is no housekeeping CPU, so HTTP and tokenizer threads run among those that compute.")
+        remarks.append("There is no housekeeping CPU, so HTTP and tokenizer threads run on the CPUs that compute.")
     return result
 
 
 def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, policy: str) -> tuple[int, int]:
-    """Return the number of threads that decode, and of those that read prompts and verify drafts."""
+    """Return the number of threads for decoding, and the number of threads for prompts and for verifying drafts."""
     by_thread = policy in POLICIES_BY_THREAD
     threads: int = options.threads or most
     batch: int = options.threads_batch or (threads if by_thread else most)
+    owner = f"CPUs {format_cpulist(busy)}{', with the same number on each node' if by_thread else ''}"
     for key, number in (("threads", threads), ("threads_batch", batch)):
-        if number > most:
-            raise BadRequest(
-                f"{key} is {number}, and CPUs {format_cpulist(busy)} have {most} cores for it"
-                f"{', the same number on each node' if by_thread else ''}. Two threads on a core slow each other down."
-            )
+        cpu_assignment.require_core_for_each_thread(key, number, most, owner)
     if by_thread and threads != batch:
         raise BadRequest(
             f"memory {policy} puts each part of the weights on the node of the thread that reads it, so threads and "
@@ -148,13 +147,12 @@ def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, poli
 
 
 def _choose_draft_thread_count(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
-    """Return how many threads draft in the process of the server; 0 without a draft there."""
+    """Return how many threads draft in the process of the server; 0 where no draft computes in this process."""
     if not speculation.draft_max or speculation.has_draft_process:
         return 0
     most = first or threads
     number: int = options.draft_threads or most
-    if number > most:
-        raise BadRequest(f"draft_threads is {number}, but the draft has {most} cores. Use at most {most}.")
+    cpu_assignment.require_core_for_each_thread("draft_threads", number, most, "the draft")
     return number
 
 
@@ -168,7 +166,7 @@ def _add_batch_remark(wants: dict[str, Any], policy: str, remarks: list[str]) ->
 
 
 def choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
-    """Return the housekeeping CPUs for HTTP and tokenizer threads: those on the nodes of the busy CPUs, else all."""
+    """Return the housekeeping CPUs for HTTP and tokenizer threads, if possible on the nodes of the busy CPUs."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]
     near = {cpu for node in host.topology.nodes if busy & set(node.cpus) for cpu in node.cpus}
@@ -176,15 +174,15 @@ def choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
 
 
 def _is_in_partition(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
-    """Return whether the CPUs of a process are in the partition of the slice; BadRequest where only some are."""
+    """Return whether all CPUs of a process are in the cpuset partition; BadRequest where only some of them are."""
     outside = set(cpus) - partition
     if not partition.intersection(cpus):
         return False
     if outside:
         raise BadRequest(
             f"CPUs {format_cpulist(outside)} are not in the partition of {SLICE}, which has CPUs "
-            f"{format_cpulist(partition)}, and a process is in it or is not. Name cpus of one of the two, such as "
-            "draft,verify, or widen the partition."
+            f"{format_cpulist(partition)}, and all CPUs of a process must be inside or outside of the partition. Name "
+            "such cpus, as draft,verify, or widen the partition."
         )
     if "Slice" in options.unit_settings:
         raise BadRequest(
@@ -194,7 +192,7 @@ def _is_in_partition(options: Options, cpus: Iterable[int], partition: frozenset
 
 
 def _find_resctrl_group(host: Host, cpus: Sequence[int]) -> str | None:
-    """Return the name of the resctrl group of the plan that has all these CPUs, None without one."""
+    """Return the name of the planned resctrl group that contains all these CPUs, None without such a group."""
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 
@@ -206,12 +204,14 @@ def plan_draft_process(
     need: MemoryNeed,
     free: FreeMemory,
 ) -> DraftProcess:
-    """Return the process that drafts on its own CCD. It has no authentication, so it listens on the loopback only."""
+    """Return the planned process that drafts on a CCD of its own.
+
+    The process has no authentication, so it listens on the loopback only.
+    """
     cpus = speculation.cpus
     cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     number: int = options.draft_threads or len(cores)
-    if number > len(cores):
-        raise BadRequest(f"draft_threads is {number}, and the draft has {len(cores)} cores of its own.")
+    cpu_assignment.require_core_for_each_thread("draft_threads", number, len(cores), "the draft")
     policy = "local" if len(host.topology.nodes) == 1 else "bind"
     result = place_rpc_server(
         options, host, server.openmp, cpus, number, cpu_assignment.memory_nodes_of_cpus(host, cpus), policy, free
@@ -232,7 +232,7 @@ def place_rpc_server(
     policy: str,
     free: FreeMemory,
 ) -> Placement:
-    """Return the placement of a ggml-rpc-server with so many threads, which has no options for CPU masks."""
+    """Return the placement of a ggml-rpc-server, which has no flag for CPU masks, with this number of threads."""
     pinned = cpu_assignment.choose_pinning(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
     pins = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)[:threads]
     result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
@@ -244,5 +244,5 @@ def place_rpc_server(
 
 
 def rpc_server_arguments(address: str, port: int, threads: int) -> list[str]:
-    """Return the arguments of a ggml-rpc-server, whose default is a single thread."""
+    """Return the arguments of a ggml-rpc-server; without a number of threads, the program would use one."""
     return ["-H", address, "-p", str(port), "-t", str(threads)]

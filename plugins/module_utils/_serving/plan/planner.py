@@ -4,7 +4,7 @@
 
 """Plans one instance of llama-server from its options, the plan of the host and the headers of its models.
 
-Draft and verification take turns, so that by default both use all cores. A request that cannot be met exactly is
+Drafting and verifying take turns, so that by default both use all cores. A request that is impossible on this host is
 refused with the reason.
 """
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from .speculation_plan import SpeculationPlan
 
 
-#: glibc's tunables for huge pages, and the percentage of the weights that verify expects in them.
+#: By value of the option hugepages: the tunable of glibc, the kind of pages, and the least percentage of the weights
+#: that verify.yml must find in such pages.
 TUNABLES = {"thp": ("glibc.malloc.hugetlb=1", "thp", 80), "pool": ("glibc.malloc.hugetlb=2", "hugetlb", 95)}
 #: Options that become server parameters of the same name.
 PARAMETERS_NAMED_AS_OPTIONS = (
@@ -60,7 +61,7 @@ def plan_instance(
 ) -> InstancePlan:
     """Return the plan of an instance; BadRequest when the instance is impossible on this host.
 
-    ``others`` are the models of a router beside the first one.
+    ``more_models`` are all models of a router but the first, which is ``model``.
     """
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
@@ -68,8 +69,8 @@ def plan_instance(
     _require_readable_types(options, server, given)
     if options.memory == "rows" and server.engine != ENGINES[0]:
         raise BadRequest(
-            f"memory rows knows how llama.cpp gives rows to threads, and {options.binary} is {server.engine}. Take "
-            "memory distribute or interleave."
+            f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
+            f"{server.engine}. Take memory distribute or interleave."
         )
     remarks = [remark for item in (model, *more_models) for remark in _validate_models(options, server, item, draft)]
     validate_adapters(adapters, model)
@@ -90,7 +91,7 @@ def plan_instance(
         speculation.has_draft_process,
         projector,
         adapters,
-        ahead=bool(speculation.draft_max),
+        mtp_layers_draft=bool(speculation.draft_max),
     )
     if more_models:
         each = [estimate_memory_need(options, server, item) for item in more_models]
@@ -102,7 +103,7 @@ def plan_instance(
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
     wants = _server_parameters(options, model, drafts, speculation)
     placement = placing.place_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
-    # The weights of a draft in its own process are sent there, so the server neither stages nor maps them.
+    # The server sends the weights of a draft to the draft's own process, so it neither stages nor maps these weights.
     computed = [item for item in (model, drafts if not rpc else None) if item]
     staged = computed if options.hugepages == "hugetlbfs" else []
     if rpc:
@@ -111,12 +112,12 @@ def plan_instance(
     free_memory.require_enough_memory(options, whole, placement, free, staged)
     _add_memory_parameters(options, wants, placement, staged, free, remarks)
     _add_environment(options, placement)
-    # Which models of a router are in memory depends on the requests so far, so no huge pages can be expected.
+    # Requests decide which models of a router are in memory, so the amount of huge pages in use cannot be predicted.
     expect = placement.placement_expectations({} if options.models else _least_huge_pages(options, whole, staged))
     if policy == "rows":
         threads = wants["threads"], wants.get("draft_threads")
-        # A model that is its own draft has one entry: the threads of the model, which read more than those of the
-        # draft.
+        # A model that is its own draft has one entry, with the number of the model's threads, which read more than the
+        # threads of the draft. The entry of the model is the last, so it replaces the entry of the draft.
         expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, threads)])}
     read = [item for item in (model, drafts, projector, *adapters, *more_models) if item]
     plan = InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
@@ -125,7 +126,7 @@ def plan_instance(
 
 
 def _require_readable_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
-    """Raise BadRequest for weights that only ik_llama.cpp reads, before the running server is stopped for this one."""
+    """Raise BadRequest for weights of types that only ik_llama.cpp can read, where the server is another engine."""
     for model in models:
         foreign = [name for name in model.unknown_types if name in IK_TYPES.values()]
         if foreign and server.engine == ENGINES[0]:
@@ -155,7 +156,7 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
             raise BadRequest(f"experts: {model.path} uses {used} for each token. Say fewer, or leave experts out.")
         remarks.append(
             f"experts: {options.experts} instead of {used} for each token changes the answers of the model, for the "
-            "worse. Compare them before you rely on it."
+            "worse. Compare the answers before you rely on this option."
         )
     trained = model.architecture_number("context_length")
     if trained and options.context > trained * options.slots:
@@ -164,8 +165,8 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
         )
     if options.models and options.api_key_file:
         remarks.append(
-            "models: the servers of a router ask for no key, so that whoever is on this host reaches them at their "
-            "ports of the loopback."
+            "models: the servers of a router ask for no key, so that all programs of this host can use the ports of "
+            "these servers on the loopback."
         )
     if options.host not in LOOPBACK and not options.api_key_file:
         remarks.append(f"host {options.host}: everyone who can reach port {options.port} can use it. Set api_key_file.")
@@ -213,7 +214,7 @@ def _add_memory_parameters(
     free: FreeMemory,
     remarks: list[str],
 ) -> None:
-    """Add to the server parameters how the weights are loaded, whether they are repacked, and where they are staged."""
+    """Add to ``wants``, the server parameters, how the weights are loaded, repacked and staged."""
     wants["load"] = "mmap"
     if options.hugepages in TUNABLES:
         wants["load"] = "none"
@@ -234,8 +235,8 @@ def _add_memory_parameters(
     if staged or placement.policy in POLICIES_BY_THREAD:
         wants["repack"] = False
         remarks.append(
-            "The weights are not repacked, because the copy would not be where the file is. With quants that the "
-            "server can repack, such as Q4_K, each token takes more work; compare with hugepages thp."
+            "The weights are not repacked, because the copy would not be on the nodes of the file's pages. With types "
+            "that the server can repack, such as Q4_K, each token takes more work; compare with hugepages thp."
         )
 
 
@@ -251,7 +252,7 @@ def _add_environment(options: Options, placement: Placement) -> None:
 
 
 def _least_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model]) -> dict[str, str]:
-    """Return the least memory that verify must find in huge pages, by kind of pages; empty where none is expected."""
+    """Return the least memory that verify.yml must find in huge pages, by kind of pages; empty for ordinary pages."""
     if options.hugepages in TUNABLES:
         dummy, kind, percent = TUNABLES[options.hugepages]
         return {kind: f"{need.weights * percent // 100 >> 20}MiB"}

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""RPC workers: programs that hold and compute some layers of a model that is larger than its host.
+"""RPC workers: programs on other hosts that hold and compute some layers of a model that is too large for one host.
 
-The layers are computed one after the other, so that a token takes as long as on one host, and the network on top. The
-worker of a host is one ggml-rpc-server, with the CPUs and nodes that an instance without options would have, and a
-thread for each core.
+The layers are computed one after the other, so that a token takes as long as on one host, and the time of the network.
+The worker of a host is one ggml-rpc-server. By default, a worker has the CPUs and nodes of an instance without options,
+and a thread for each core.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
     from .free_memory import FreeMemory
     from .instance_plan import MemoryNeed, Placement
 
-
-#: The embeddings and the output stay on the host of the instance (the head), and count as this many layers.
+#: The embeddings and the output stay on the host of the instance (the head). They count as this many layers.
 EXTRA_HEAD_LAYERS = 2
 
 
 def count_worker_layers(options: Options, model: Model) -> int:
-    """Return how many layers the workers hold together: rpc_layers, else as many for each worker as for the head."""
+    """Return how many layers all workers hold together: the option rpc_layers, or else an equal share of each host."""
     count = model.architecture_number("block_count")
     if not count:
         raise BadRequest(f"rpc_workers: {model.path} does not state its number of layers. Set rpc_layers.")
@@ -49,7 +48,7 @@ def count_worker_layers(options: Options, model: Model) -> int:
 
 
 def subtract_worker_share(options: Options, model: Model, need: MemoryNeed) -> list[str]:
-    """Subtract from the need of this host the memory that the workers hold, and return a remark on it."""
+    """Subtract from an instance's need the memory that its workers hold, and return a remark on that memory."""
     number, count = count_worker_layers(options, model), model.architecture_number("block_count") or 1
     away = need.weights * number // (count + EXTRA_HEAD_LAYERS), need.kv_cache * number // count
     need.weights -= away[0]
@@ -58,16 +57,16 @@ def subtract_worker_share(options: Options, model: Model, need: MemoryNeed) -> l
     return [
         f"rpc_workers is experimental, and makes room, not speed: {number} of {count} layers are on other hosts, "
         f"about {format_bytes_short(each)} on each of {len(options.rpc_workers)}, which has to be free there. When "
-        "one of them ends, so does this server, and it begins anew."
+        "a worker ends, this server ends too, and starts again."
     ]
 
 
-#: Options of a worker with the names and limits of those of an instance.
+#: The options of a worker that have the same names and limits as options of an instance.
 OPTIONS_LIKE_INSTANCE = ("port", "cpus", "nodes", "threads", "l3_group")
 
 
 class RpcWorker:
-    """The plan of a worker. ``clients`` are the addresses that may connect, ``arguments`` those of ggml-rpc-server."""
+    """The plan of an RPC worker: its placement, the addresses that may connect (``clients``), and its arguments."""
 
     def __init__(self, options: Options, address: str, clients: list[str], placement: Placement, threads: int) -> None:
         self.options = options
@@ -75,29 +74,24 @@ class RpcWorker:
         self.clients = clients
         self.placement = placement
         self.threads = threads
-        # With -c, the worker caches the weights on its disk, so that they cross the network only once.
+        # With -c, the worker stores the weights on its disk, so that the weights cross the network only once.
         self.arguments = [*rpc_server_arguments(address, options.port, threads), "-c"]
         self.expect = placement.placement_expectations({})
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts."""
-        return {
-            "unit": WORKER_UNIT,
-            "threads": self.threads,
-            "arguments": self.arguments,
-            "expect": self.expect,
-            **self.placement.to_dict(),
-        }
+        """Return the plan as plain data for a module's result."""
+        facts = {"unit": WORKER_UNIT, "threads": self.threads, "arguments": self.arguments, "expect": self.expect}
+        return {**facts, **self.placement.to_dict()}
 
 
 def parse_worker_options(request: Mapping[str, Any]) -> Options:
-    """Return the options of a worker as options of an instance, which have the same names and limits."""
+    """Return the options of a worker as the options of an instance, because both have the same names and limits."""
     named = {"name": "worker", "binary": request["binary"], "model": "/dev/null"}
     return Options.parse({**named, **{key: request[key] for key in OPTIONS_LIKE_INSTANCE}})
 
 
 def parse_worker_addresses(request: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the address at which a worker listens, and its clients; BadRequest for addresses that are not private."""
+    """Return the address at which a worker listens, and its clients' addresses; BadRequest for a public address."""
     address = require_private_address(request["address"], "address")
     clients = [require_private_address(client, "clients") for client in request["clients"] or ()]
     if not clients:
@@ -106,17 +100,13 @@ def parse_worker_addresses(request: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def plan_worker(host: Host, request: Mapping[str, Any], openmp: bool, free: FreeMemory) -> RpcWorker:
-    """Return the plan of a worker; BadRequest for impossible options, and for addresses that are not private."""
+    """Return the plan of an RPC worker; BadRequest for impossible options, and for a public address."""
     options = parse_worker_options(request)
     address, clients = parse_worker_addresses(request)
     cpus = cpu_assignment.choose_compute_cpus(options, host)
     cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     threads: int = options.threads or len(cores)
-    if threads > len(cores):
-        raise BadRequest(
-            f"threads is {threads}, and CPUs {format_cpulist(cpus)} have {len(cores)} cores. Two threads on a core "
-            "slow each other down."
-        )
+    cpu_assignment.require_core_for_each_thread("threads", threads, len(cores), f"CPUs {format_cpulist(cpus)}")
     nodes = cpu_assignment.choose_memory_nodes(options, host, cpus)
     policy = choose_memory_policy(options, host.topology, nodes)
     placement = place_rpc_server(options, host, openmp, cpus, threads, nodes, policy, free)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SpeculationPlan:
     """How an instance speculates. ``draft_max`` is the length of a draft in tokens, 0 where no draft model runs.
 
-    ``busy`` are the CPUs on which the model computes. ``cpus`` are the CPUs of the draft, empty where it shares all
-    CPUs of the model; the CPUs of a draft in its own process are not among those of the model.
+    ``busy`` are the CPUs on which the model computes. ``cpus`` are the CPUs of the draft, empty where the draft and the
+    model share all CPUs. A draft in its own process shares no CPU with the model.
     """
 
     __slots__ = ("busy", "cpus", "draft_left_out_reason", "draft_max", "kinds", "p_min", "placement", "remarks")
@@ -39,12 +39,12 @@ class SpeculationPlan:
         self.placement = "shared"
         self.cpus: tuple[int, ...] = ()
         self.remarks: list[str] = []
-        #: Why a draft is left out that the options ask for; empty where none is.
+        #: Why the requested draft is left out; empty where no draft was left out.
         self.draft_left_out_reason = ""
 
     @property
     def uses_ngrams(self) -> bool:
-        """Whether a kind of speculation looks up n-grams in the text so far."""
+        """Whether one of the kinds of speculation looks up n-grams in the text so far."""
         return any(kind.startswith("ngram") for kind in self.kinds)
 
     @property
@@ -61,16 +61,15 @@ class SpeculationPlan:
 def plan_speculation(
     options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None
 ) -> SpeculationPlan:
-    """Return the plan of speculation. A draft that gains nothing on this host is left out, unless draft_max is set."""
+    """Return how an instance speculates. A draft that gains nothing here is left out, unless draft_max is set."""
     words = sort_kinds(options.speculation)
     result = SpeculationPlan([SERVER_KINDS[word] for word in words] if options.can_speculate else [], busy)
     if words != list(options.speculation):
-        result.remarks.append(f"speculation: they are asked in this order, whatever is said: {', '.join(words)}.")
+        result.remarks.append(f"speculation: the server always asks the kinds in this order: {', '.join(words)}.")
     if words and options.projector:
         result.remarks.append(
-            f"speculation {options.speculation_text} is left out, because servers were seen to end with an error "
-            "(build 11434) when they guessed in a text with a picture. Set speculation to none, and this "
-            "is not said any more."
+            f"speculation {options.speculation_text} is left out, because servers of build 11434 end with an error "
+            "when they guess tokens in a text with a picture. Set speculation to none to avoid this remark."
         )
     if not options.drafting_kind or not result.kinds:
         return result
@@ -78,7 +77,7 @@ def plan_speculation(
     result.placement = options.draft_placement
     cpus = _choose_draft_cpus(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
-    # Memory follows the CPUs of the model alone: a draft on another socket must not move the model's memory there.
+    # Memory is on the nodes of the model's CPUs: a draft on another socket must not move the model's memory there.
     box = draft_estimate.find_compute_resources(
         top, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy), options.bandwidth
     )
@@ -90,16 +89,16 @@ def plan_speculation(
         else draft_compatibility.drafted_token_work(model, draft)
     )
     works = TokenWork.of_model(model, options.experts), guesses
-    # A draft costs what its CPUs would add to the model, so the rate without a draft is that of all CPUs.
+    # Without the draft, the model would compute on all CPUs, so the rate without a draft counts with all CPUs.
     alone = draft_estimate.find_compute_resources(
         top, busy, cpu_assignment.choose_memory_nodes(options, host, busy), options.bandwidth
     )
-    start = draft_estimate.estimate_best_draft(*works, box, draft_box, alone=alone)
+    start = draft_estimate.estimate_best_draft(*works, box, draft_box, resources_without_draft=alone)
     result.draft_max = options.draft_max or start.draft_max
     if options.bandwidth is None and draft_estimate.socket_peak_bandwidth(top) is None:
         result.remarks.append(
             f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {box.bandwidth / 1e9:.0f} GB/s are "
-            "assumed to choose draft_max. Set bandwidth to what you measured."
+            "assumed to choose draft_max. Set bandwidth to the measured value."
         )
     if not start.draft_max:
         named = draft.path if draft else f"what {model.path} guesses by itself"
@@ -128,9 +127,9 @@ def _no_gain_message(draft: str, start: DraftEstimate, insists: bool) -> str:
 
 
 def _choose_draft_cpus(options: Options, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
-    """Return the CPUs of the draft: those that draft_cpus names, else those of the role draft, else those of one CCD.
+    """Return the CPUs of the draft: the option draft_cpus, or else the role draft, or else one CCD.
 
-    The CCD is the one with the most CPUs of the instance.
+    The chosen CCD is the one that has the most CPUs of the instance.
     """
     members = set(busy)
     if options.draft_cpus:

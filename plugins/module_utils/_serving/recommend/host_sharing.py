@@ -83,18 +83,20 @@ def list_host_parts(host: Host, free: FreeMemory) -> list[list[HostPart]]:
     return kinds_of_parts
 
 
-def count_parts(units: Sequence[HostPart], needs: Sequence[int], reading: Sequence[float]) -> list[int] | None:
+def count_parts(
+    parts: Sequence[HostPart], least_bytes: Sequence[int], bytes_per_token: Sequence[float]
+) -> list[int] | None:
     """Return how many parts each instance gets, None where there are too few.
 
     Each instance gets as many parts as hold its least need. The parts that are left go where a token reads most bytes
     for each part, because the time of a token is that of reading.
     """
-    part_bytes = sum(unit.memory for unit in units) / len(units) if units else 0
+    part_bytes = sum(unit.memory for unit in parts) / len(parts) if parts else 0
     if part_bytes <= 0:
         return None
-    counts = [max(1, -int(-need // part_bytes)) for need in needs]
-    left = len(units) - sum(counts)
+    counts = [max(1, -int(-need // part_bytes)) for need in least_bytes]
+    left = len(parts) - sum(counts)
     for dummy in range(left):
-        slowest = max(range(len(counts)), key=lambda number: reading[number] / counts[number])
+        slowest = max(range(len(counts)), key=lambda number: bytes_per_token[number] / counts[number])
         counts[slowest] += 1
     return counts if left >= 0 else None

@@ -68,14 +68,14 @@ class Candidate:
 
     __slots__ = ("draft", "fixed", "level", "levels", "model")
 
-    def __init__(self, asked: ModelRequest, model: Model, draft: Model | None, fixed: Mapping[str, Any]) -> None:
+    def __init__(self, request: ModelRequest, model: Model, draft: Model | None, fixed: Mapping[str, Any]) -> None:
         self.model = model
         self.draft = draft
         task = task_option(model)
-        self.fixed = {"slots": asked.slots or 1, **(task or {"speculation": "ngram"}), **fixed}
+        self.fixed = {"slots": request.slots or 1, **(task or {"speculation": "ngram"}), **fixed}
         # Only a server that generates text has a prompt cache.
         caches: Sequence[str | None] = (None,) if task else PROMPT_CACHES
-        self.levels = [(context, cache) for context in list_contexts(asked, model) for cache in caches]
+        self.levels = [(context, cache) for context in list_contexts(request, model) for cache in caches]
         self.level = len(self.levels) - 1
 
     def option_values(self, level: int | None = None) -> dict[str, Any]:

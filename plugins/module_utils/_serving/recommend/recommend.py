@@ -82,7 +82,7 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     free = _read_available_memory(host, wishes[0], runs)
     huge = free.thp != "never"
     for wish in wishes:
-        require_possible_fit(host, free, wish.make_candidate({}), wish.asked)
+        require_possible_fit(host, free, wish.make_candidate({}), wish.model_request)
     candidates, services = _plan_instances(host, free, wishes, request, ending_urls)
     notes = [_remove_useless_draft(candidate, service) for candidate, service in zip(candidates, services)]
     drafts = {candidate.draft.path for candidate in candidates if candidate.draft}
@@ -109,7 +109,7 @@ class RequestedModel:
     """A requested model and its draft, read from their headers."""
 
     def __init__(self, asked: ModelRequest, request: Request) -> None:
-        self.asked = asked
+        self.model_request = asked
         found = sources.read_source(asked.model, asked.checksum, request.folder, request.timeout)
         self.model: Model = found.model
         self.files = list(found.files)
@@ -126,7 +126,7 @@ class RequestedModel:
     def make_candidate(self, fixed: Mapping[str, Any]) -> Candidate:
         """Return a candidate for an instance of the model with these options."""
         named = {"name": "model", "port": LAST_PORT, **fixed}
-        return Candidate(self.asked, self.model, self.draft, named)
+        return Candidate(self.model_request, self.model, self.draft, named)
 
     def list_files_to_fetch(self, drafts: set[str]) -> list[FileToFetch]:
         """Return the files to fetch, including those of the draft where its path is among the used ``drafts``."""

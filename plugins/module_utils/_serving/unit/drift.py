@@ -76,14 +76,14 @@ def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list
     units = {}
     for instance in list_installed_or_enabled(root):
         units[instance.unit] = instance.text
-        for draft in instance.row.units_of(instance.name)[1:]:
+        for draft in instance.row.unit_names(instance.name)[1:]:
             text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{draft}"))
             units.update({} if text is None else {draft: text})
     is_there, plan = read_rpc_worker(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
     shown, why = _read_unit_states(units)
-    missing = [LLAMA.unit_of(name) for name in instances if LLAMA.unit_of(name) not in units]
+    missing = [LLAMA.unit_name(name) for name in instances if LLAMA.unit_name(name) not in units]
     found = [_build_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
     for unit, text in units.items():
         other = list_changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None

@@ -16,7 +16,7 @@ import os
 from ..._errors import BadRequest
 from ..._io import textfile
 from ..._io.paths import INSTANCE_HEAD, UNIT_FOLDER
-from ..catalogue import ENGINES, LLAMA, unit_prefix_of
+from ..catalogue import ENGINES, LLAMA, engine_key_of_unit
 from ..options.unit_names import WORKER_UNIT
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ class InstalledUnit:
     @property
     def unit(self) -> str:
         """The name of its unit."""
-        return self.row.unit_of(self.name)
+        return self.row.unit_name(self.name)
 
     @property
     def plan(self) -> dict[str, Any] | None:
@@ -152,7 +152,7 @@ def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
     links = textfile.path_in_tree(root, folder)
     lost = []
     for unit in os.listdir(links) if os.path.isdir(links) else []:
-        link, row = os.path.join(links, unit), ENGINES.get(unit_prefix_of(unit))
+        link, row = os.path.join(links, unit), ENGINES.get(engine_key_of_unit(unit))
         # The link to the unit of another program leads to another folder.
         target = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
         if row and target == f"{UNIT_FOLDER}/{unit}" and not os.path.exists(textfile.path_in_tree(root, target)):
@@ -165,7 +165,7 @@ def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
 def _parse_instance_name(unit: str, row: EngineRow) -> str:
     """Return the name of the instance that a unit of an engine serves by its own name; "" for other units."""
     name = unit[len(row.key) + 1 : -len(".service")]
-    return name if unit == row.unit_of(name) else ""
+    return name if unit == row.unit_name(name) else ""
 
 
 def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
@@ -195,7 +195,7 @@ def require_instance_name(name: str | None, known: Sequence[str]) -> str:
 
 def repair_message(unit: str) -> str:
     """Return the sentence that says how a unit is written again."""
-    return f"Run the play with {ENGINES.get(unit_prefix_of(unit), LLAMA).module} again."
+    return f"Run the play with {ENGINES.get(engine_key_of_unit(unit), LLAMA).module} again."
 
 
 def list_instance_placements(root: str = "/") -> list[dict[str, str]]:

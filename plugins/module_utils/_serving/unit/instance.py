@@ -92,7 +92,7 @@ class Instance(ManagedUnits, UnitFiles):
         self.files = dict(files)
         self.service = service
         self.require_new_units_serve = proof
-        self.names = row.units_of(name)
+        self.names = row.unit_names(name)
         self.main_unit = self.names[0]
         #: What systemd keeps for its units, which goes with them.
         self.folders = row.state_folders(name)

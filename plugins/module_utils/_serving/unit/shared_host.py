@@ -80,13 +80,13 @@ def read_free_memory_with_others(
 
 def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
     """Return which of these instances of an engine run."""
-    shown = read_unit_properties([row.unit_of(name) for name in names]) if names else {}
-    return [name for name in names if shown.get(row.unit_of(name), {}).get("ActiveState") == "active"]
+    shown = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
+    return [name for name in names if shown.get(row.unit_name(name), {}).get("ActiveState") == "active"]
 
 
 def list_held_memory(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
     """Yield what each process of a running instance holds, its draft's too: they end before the new one starts."""
-    first, *more = row.units_of(name)
+    first, *more = row.unit_names(name)
     yield from _list_memory_of_unit(host, first)
     for unit in more:
         with suppress(BadRequest):  # Only few instances have a draft.

@@ -139,7 +139,7 @@ def run_trial(
         return trial
     before = _fetch_counters(url, question.limit, key, model)
     trial.speculative = _fetch_speculative(url, end - clock.monotonic(), key, model)
-    trial.other_requests = round(sum(before.get(name, 0) for name in LLAMA.in_work))
+    trial.other_requests = round(sum(before.get(name, 0) for name in LLAMA.active_request_metrics))
     timings: Numbers = {}
     first = last = 0.0
     try:
@@ -172,7 +172,7 @@ def run_trial_with_usage(
     trial = Trial()
     end = clock.monotonic() + question.limit
     before = _fetch_counters(url, question.limit, key, None)
-    trial.other_requests = round(sum(before.get(name, 0) for name in row.in_work))
+    trial.other_requests = round(sum(before.get(name, 0) for name in row.active_request_metrics))
     body = {
         "model": model,
         "prompt": question.text,

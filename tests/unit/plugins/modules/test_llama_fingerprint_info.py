@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 
 def asked(here: Measured, name: str = "chat", **expect: Any) -> dict[str, Any]:
-    return llama_fingerprint_info.read({"instance": name, "expect": expect}, here.service.tree.fs)
+    return llama_fingerprint_info.compare_fingerprint({"instance": name, "expect": expect}, here.service.tree.fs)
 
 
 def test_what_is_the_same_makes_no_difference(here: Measured) -> None:

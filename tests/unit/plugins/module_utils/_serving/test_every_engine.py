@@ -49,7 +49,7 @@ class Life:
         self.engine = engine
         self.asked = asked
         self.root = root
-        self.unit = engine.row.unit_of("chat")
+        self.unit = engine.row.unit_name("chat")
         self.systemd = Systemd(root, {self.unit: "multi-user.target"})
         tool = root / HOST_TOOL[1:]
         tool.parent.mkdir(parents=True)
@@ -130,7 +130,9 @@ def test_it_is_waited_for_and_drained(life: Life, capsys: pytest.CaptureFixture[
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         health = '{"status":"ok"}' if row.health_is_json else ""
-        metrics = "".join(f"{name} {0 if number else busy[0]}\n" for number, name in enumerate(row.in_work))
+        metrics = "".join(
+            f"{name} {0 if number else busy[0]}\n" for number, name in enumerate(row.active_request_metrics)
+        )
         say(request, 200, (health if request.path == "/health" else metrics).encode())
         if request.path == "/metrics":
             busy.pop(0)
@@ -183,7 +185,7 @@ def test_it_is_removed_with_what_it_kept(life: Life) -> None:
 
 def test_a_name_that_another_engine_has_is_refused(life: Life) -> None:
     other = next(row for row in ENGINES.values() if row is not life.engine.row)
-    path = life.root / f"{UNIT_FOLDER}/{other.unit_of('chat')}"[1:]
+    path = life.root / f"{UNIT_FOLDER}/{other.unit_name('chat')}"[1:]
     path.write_text(INSTANCE_HEAD)
     with pytest.raises(TuningError, match=f"{other.title} has an instance chat on this host. Give this one another"):
         life.converge(life.asked)
@@ -192,7 +194,7 @@ def test_a_name_that_another_engine_has_is_refused(life: Life) -> None:
 @pytest.mark.parametrize("key", ENGINES)
 def test_the_checklist_proves_it(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving_instances(tmp_path, monkeypatch) as here:
-        unit = ENGINES[key].unit_of("chat")
+        unit = ENGINES[key].unit_name("chat")
         here.states[unit] = "active"
         here.runs(unit)
         here.planned(unit, engine=key, speculation=[], details={"alias": "m", "hosts": 1})

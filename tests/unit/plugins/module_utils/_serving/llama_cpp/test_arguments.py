@@ -124,7 +124,7 @@ def test_workers_on_other_hosts() -> None:
     assert arguments(server(NEW), **wants) == "--rpc 10.20.0.2:50052,10.20.0.3:50052 --n-gpu-layers 20"
     with pytest.raises(BadRequest, match=r"No build of ik_llama\.cpp is known to have rpc_workers"):
         arguments(server("ik-llama-cpp-python-0.1.5"), **wants)
-    with pytest.raises(BadRequest, match=r"-ngl is said by the plan.* the option rpc_layers"):
+    with pytest.raises(BadRequest, match=r"-ngl is set by the plan.* the option rpc_layers"):
         arguments(server(NEW), **wants, extra=["-ngl", "3"])
     assert arguments(server(NEW), extra=["-ngl", "3"]) == "-ngl 3"
 

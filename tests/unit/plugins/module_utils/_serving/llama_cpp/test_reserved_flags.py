@@ -52,7 +52,7 @@ def test_what_an_option_says_is_refused_under_all_its_names(name: str, flag: str
     said = refused(name, "--top-k", "20", flag, "1")
     flag = flag.partition("=")[0].replace("--api_key_file", "--api-key-file")
     assert said == (
-        f"extra_arguments: {flag} is said by the plan. Leave it out, and use the option {option} of the instance."
+        f"extra_arguments: {flag} is set by the plan. Leave it out, and use the option {option} of the instance."
     )
 
 
@@ -100,7 +100,7 @@ def test_devices_are_the_plans_where_a_second_process_drafts() -> None:
 @pytest.mark.parametrize(
     ("variable", "words"),
     [
-        ("LLAMA_ARG_HOST", "LLAMA_ARG_HOST is said by the plan. Leave it out, and use the option host of"),
+        ("LLAMA_ARG_HOST", "LLAMA_ARG_HOST is set by the plan. Leave it out, and use the option host of"),
         ("LLAMA_ARG_API_KEY_FILE", "use the option api_key_file"),
         ("LLAMA_API_KEY", "LLAMA_API_KEY would put a secret"),
         ("HF_TOKEN", "HF_TOKEN would put a secret"),

@@ -59,7 +59,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 
 def knobs(systemd: Systemd, **asked: Any) -> list[Knob]:
-    return rpc_worker.knobs_of(machine("9754"), {**ASKED, **asked}, str(systemd.root))
+    return rpc_worker.worker_knobs(machine("9754"), {**ASKED, **asked}, str(systemd.root))
 
 
 def run(systemd: Systemd, **asked: Any) -> list[str]:

@@ -106,8 +106,8 @@ def test_a_module_takes_what_an_instance_takes(raw: dict[str, Any]) -> None:
         ({"direct_io": True, "lock": True}, "direct_io reads the weights past the page cache"),
         ({"direct_io": True, "memory": "rows"}, "direct_io reads the weights past the page cache"),
         ({"direct_io": True, "hugepages": "hugetlbfs"}, "direct_io reads the weights past the page cache"),
-        ({"repack": True, "hugepages": "hugetlbfs"}, "hugepages hugetlbfs is about the file"),
-        ({"repack": True, "memory": "distribute"}, "memory distribute is about the file"),
+        ({"repack": True, "hugepages": "hugetlbfs"}, "hugepages hugetlbfs needs the mapped file"),
+        ({"repack": True, "memory": "distribute"}, "memory distribute needs the mapped file"),
         ({"memory": "rows", "lock": True}, "memory rows has each part of the mapped file read"),
         (
             {"speculation": "magic"},

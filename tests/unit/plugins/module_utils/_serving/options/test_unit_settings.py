@@ -35,14 +35,14 @@ def test_settings_become_lines_of_their_sections() -> None:
 @pytest.mark.parametrize(
     ("own", "words"),
     [
-        ({"AllowedCPUs": "0-3"}, "unit_settings: AllowedCPUs is said by the plan. Leave it out, and use cpus."),
+        ({"AllowedCPUs": "0-3"}, "unit_settings: AllowedCPUs is set by the plan. Leave it out, and use cpus."),
         ({"NUMAMask": "0"}, "use nodes."),
         ({"User": "ann"}, "use user."),
         ({"Environment": "A=1"}, "use extra_environment."),
         ({"ExecStart": "/bin/sh"}, "use binary and extra_arguments."),
         ({"TimeoutStartSec": 9}, "use start_timeout."),
         ({"StartLimitIntervalSec": 9}, "use restart_limit_seconds."),
-        ({"Type": "simple"}, "Type is said by the plan. Leave it out."),
+        ({"Type": "simple"}, "Type is set by the plan. Leave it out."),
         ({"SetCredential": "a:secret"}, "would put a secret into a unit file that everyone on the host can read"),
         ({"memory_max": "64G"}, "'memory_max' is no name of a setting; write it as systemd does, as MemoryMax."),
         ({"Nice=5\nUser": "root"}, "is no name of a setting"),

@@ -47,7 +47,7 @@ def test_a_draft_with_cpus_of_its_own_is_held_against_the_model_on_all_of_them()
     """On half of a host that waits for memory it gains nothing over the whole host, whatever it gains over the half."""
     half, whole = ComputeResources(32, 100e9), ComputeResources(64, 400e9)
     assert draft_estimate.estimate_best_draft(LARGE, SMALL, half, half).draft_max > 0
-    found = draft_estimate.estimate_best_draft(LARGE, SMALL, half, half, alone=whole)
+    found = draft_estimate.estimate_best_draft(LARGE, SMALL, half, half, resources_without_draft=whole)
     assert found.draft_max == 0 and found.rate_without_draft == draft_estimate.estimate_tokens_per_second(
         LARGE, SMALL, whole, half, 0
     )

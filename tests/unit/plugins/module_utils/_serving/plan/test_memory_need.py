@@ -92,12 +92,12 @@ def test_a_draft_in_a_process_of_its_own_has_a_need_of_its_own(tmp_path: Path) -
     large = ggufs.written(tmp_path / "l.gguf", 40 * GIB)
     small = ggufs.written(tmp_path / "s.gguf", GIB)
     alone = estimate_memory_need(options(), NEW, large)[0]
-    whole, own, dummy = estimate_memory_need(options(), NEW, large, small, apart=True)
+    whole, own, dummy = estimate_memory_need(options(), NEW, large, small, draft_is_separate=True)
     assert whole.to_dict() == alone.to_dict()
     assert own is not None and own.weights == pytest.approx(GIB, abs=4096) and own.kv_cache == whole.kv_cache
     assert own.compute > PROCESS_BYTES and own.prompt_cache == own.checkpoints == 0
     asked = options(speculation="draft", draft_cache_type_k="q8_0", draft_cache_type_v="q8_0")
-    smaller = estimate_memory_need(asked, NEW, large, small, apart=True)[1]
+    smaller = estimate_memory_need(asked, NEW, large, small, draft_is_separate=True)[1]
     # 34 bytes for 32 numbers, instead of 64.
     assert smaller is not None and smaller.kv_cache == own.kv_cache * 34 // 64
 

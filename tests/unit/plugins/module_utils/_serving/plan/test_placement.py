@@ -217,7 +217,7 @@ def test_an_instance_in_the_partition_has_no_cpu_outside_of_it(host: Host, model
     seat = found.placement
     assert (seat.slice, format_cpulist(seat.cpus)) == ("llama.slice", PARTITION)
     assert (seat.http_cpus, seat.affinity) == ((), None)
-    assert [remark for remark in found.remarks if remark.startswith("HTTP and tokenizer threads run among those that")]
+    assert [remark for remark in found.remarks if remark.startswith("HTTP and tokenizer threads run on the CPUs that")]
     assert not [remark for remark in found.remarks if "no housekeeping CPU" in remark]
 
 
@@ -251,13 +251,16 @@ def test_fewer_threads_use_all_ccds(host: Host, models: Models) -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"threads": 125}, "threads is 125, and CPUs 1-31,33-63,65-95,97-127 have 124 cores"),
+        ({"threads": 125}, "threads is 125, but there are 124 cores for CPUs 1-31,33-63,65-95,97-127"),
         ({"threads_batch": 128}, "threads_batch is 128"),
-        ({"speculation": "draft", "draft_threads": 125}, "draft_threads is 125, but the draft has 124 cores"),
-        ({"speculation": "draft", "draft_placement": "first_ccd", "draft_threads": 17}, "but the draft has 16 cores"),
+        ({"speculation": "draft", "draft_threads": 125}, "draft_threads is 125, but there are 124 cores for the draft"),
+        (
+            {"speculation": "draft", "draft_placement": "first_ccd", "draft_threads": 17},
+            "but there are 16 cores for the draft",
+        ),
         (
             {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052, "draft_threads": 17},
-            "the draft has 16 cores of its own",
+            "there are 16 cores for the draft",
         ),
         (
             {"speculation": "draft", "draft_placement": "own_ccd", "rpc_port": 50052, "cpus": "draft"},
@@ -305,7 +308,7 @@ def test_rows_are_distribute_with_each_part_of_the_weights_put_in_its_place(mode
 
 
 def test_rows_of_another_engine_are_not_known(host: Host, models: Models) -> None:
-    assert "memory rows knows how llama.cpp gives rows to threads" in refused(
+    assert "memory rows needs llama.cpp, which gives rows to threads" in refused(
         host, models, Able(engine="ik_llama.cpp"), memory="rows"
     )
 

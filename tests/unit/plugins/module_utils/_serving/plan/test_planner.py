@@ -69,7 +69,7 @@ def test_kinds_by_their_words(host: Host, models: Models, asked: Any, kinds: lis
 def test_another_order_than_that_of_the_server_is_told(host: Host, models: Models) -> None:
     found = planned(host, models, speculation=["draft", "ngram_mod"])
     assert found.parameters["speculation"] == ["ngram-mod", "draft"]
-    assert "speculation: they are asked in this order, whatever is said: ngram_mod, draft." in found.remarks
+    assert "speculation: the server always asks the kinds in this order: ngram_mod, draft." in found.remarks
 
 
 def test_weights_are_repacked_as_it_is_said(host: Host, models: Models) -> None:

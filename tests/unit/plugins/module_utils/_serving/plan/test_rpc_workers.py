@@ -107,7 +107,7 @@ def test_where_a_worker_is_asked_to_be() -> None:
         ({"address": "8.8.8.8"}, "address: 8.8.8.8 is not an address of a private network"),
         ({"clients": []}, "clients is empty: name the address of the host whose server uses this worker"),
         ({"clients": ["10.20.0.1", "0.0.0.0"]}, "clients: 0.0.0.0 is not an address of a private network"),
-        ({"threads": 300}, "threads is 300, and CPUs "),
+        ({"threads": 300}, "threads is 300, but there are "),
         ({"port": 80}, "port is '80'; say a whole number from 1024 to 65535"),
     ],
 )

@@ -78,7 +78,7 @@ def test_without_a_driver_of_frequencies(models: dict[str, str], tmp_path: Path)
     fs = sized("9754")
     fs.__class__ = Without
     found = recommended(fs, models["dense 8B"], tmp_path)["variables"]
-    assert [found[f"cpufreq_{role}"] for role in ("draft", "verify", "housekeeping")] == [{}, {}, {}]
+    assert [found[f"epyc_cpufreq_{role}"] for role in ("draft", "verify", "housekeeping")] == [{}, {}, {}]
 
 
 def test_the_server_that_is_there(models: dict[str, str], tmp_path: Path) -> None:

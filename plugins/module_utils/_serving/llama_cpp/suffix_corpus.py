@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 MOST = (1 << 28) // 64
 
 
-def refuse(path: str) -> None:
+def validate_corpus(path: str) -> None:
     """Raise BadRequest for a file that such a server would leave out."""
     size = os.stat(path).st_size
     if path.endswith(".json"):
         try:
             with open(open_file(path), encoding="utf-8") as file:
-                found = any(_texts(json.load(file)))
+                found = any(_find_texts(json.load(file)))
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"suffix_corpus: {path} is no JSON ({error}).") from None
         if not found:
@@ -45,17 +45,17 @@ def refuse(path: str) -> None:
         raise BadRequest(f"suffix_corpus: {path} has {size // 4} tokens, and {MOST} is the most. Make it shorter.")
 
 
-def _texts(node: object) -> Iterator[str]:
+def _find_texts(node: object) -> Iterator[str]:
     """Yield the texts as that server finds them."""
     if isinstance(node, str):
         if node:
             yield node
     elif isinstance(node, list):
         for one in node:
-            yield from _texts(one)
+            yield from _find_texts(one)
     elif isinstance(node, dict):
         content = node.get("content")
         if isinstance(content, str):
-            yield from _texts(content)
+            yield from _find_texts(content)
         else:
-            yield from _texts(node.get("messages"))
+            yield from _find_texts(node.get("messages"))

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of interrupts: which CPUs may be interrupted by which device.
+"""The knob of interrupts: the CPUs that each device may interrupt.
 
-Addresses: ``irq:41/affinity`` (a CPU list) and ``irq:default`` (the mask for interrupts that are requested later).
-irqbalance, which sets the same, is a knob of its own beside this one.
-Source: Documentation/core-api/irq/irq-affinity.rst and kernel/irq/proc.c of the Linux kernel.
+Addresses: ``irq:41/affinity`` (a CPU list) and ``irq:default`` (the mask for interrupts that drivers request later).
+irqbalance, which sets the affinity too, is a separate knob. Source: Documentation/core-api/irq/irq-affinity.rst and
+kernel/irq/proc.c of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -40,28 +40,27 @@ TITLES = {
 
 
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return irqbalance and the interrupts as knobs; irqbalance is told first, so that it does not undo the rest."""
+    """Return irqbalance and the interrupts as knobs; irqbalance is first, so that it does not undo the rest."""
 
     def cpus() -> tuple[int, ...]:
         if not options.get("cpus"):
             raise BadRequest("Say which CPUs may be interrupted: cpus, such as housekeeping or 0-3.")
-        found = host.parse_cpus(options["cpus"])
-        if not found:
+        allowed = host.parse_cpus(options["cpus"])
+        if not allowed:
             raise BadRequest("cpus names no CPU, and the kernel leaves no interrupt without one.")
-        return found
+        return allowed
 
     balance = Irqbalance(host, options.get("irqbalance", "ignore"), cpus, bool(options.get("spread")))
     return [balance, IrqAffinity(host, options, balance)]
 
 
 def describe_setting(rest: str) -> Words:
-    """Return what a setting is, for people."""
     number = rest.partition("/")[0]
     return ("CPUs", "interrupt", int(number)) if number.isdecimal() else (TITLES.get(rest, rest), "", None)
 
 
 class IrqAffinity(Knob):
-    """Where each movable interrupt goes, and where those of drivers yet to come will go."""
+    """The affinity of each movable interrupt, and the default for interrupts that drivers request later."""
 
     prefix = "irq"
 
@@ -73,27 +72,26 @@ class IrqAffinity(Knob):
         self._irqs: list[Irq] = []
         self._managed: list[Irq] = []
         self._unmet: list[str] = []
-        #: Vanished, or found to be managed, only when they were written.
+        #: Addresses of interrupts that vanished or turned out to be managed when they were written.
         self._left: set[str] = set()
         self._wrote = False
         self._wanted: Settings = {}
 
     def owns_address(self, address: str) -> bool:
-        """All but what is irqbalance's."""
         return super().owns_address(address) and not self.balance.owns_address(address)
 
     def wanted_settings(self) -> Settings:
-        """Return where each movable interrupt of the request shall go."""
+        """Return the wanted affinity of each movable interrupt of the request."""
         cpus = self.balance.cpus()
         which = self.options.get("which", ["all"])
         matched, self._unmet = interrupts.select_irqs(self.fs, interrupts.read_requested_irqs(self.fs), which)
-        by_mode = interrupts.file_modes_show_movability(self.fs)
-        may_move = {irq.number: interrupts.is_movable(self.fs, irq.number, by_mode) for irq in matched}
+        modes_show_it = interrupts.file_modes_show_movability(self.fs)
+        may_move = {irq.number: interrupts.is_movable(self.fs, irq.number, modes_show_it) for irq in matched}
         self._managed = [irq for irq in matched if may_move[irq.number] is False]
         self._irqs = [irq for irq in matched if may_move[irq.number]]
         if self.options.get("spread"):
-            found = {irq.number: self._read_cpus(irq.number, "smp_affinity_list") for irq in self._irqs}
-            places = {number: str(cpu) for number, cpu in interrupts.spread_over_cpus(found, cpus).items()}
+            present = {irq.number: self._read_cpus(irq.number, "smp_affinity_list") for irq in self._irqs}
+            places = {number: str(cpu) for number, cpu in interrupts.spread_over_cpus(present, cpus).items()}
         else:
             places = dict.fromkeys((irq.number for irq in self._irqs), format_cpulist(cpus))
         self._wanted = {f"irq:{number}/affinity": place for number, place in places.items()}
@@ -103,36 +101,38 @@ class IrqAffinity(Knob):
         return dict(self._wanted)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return what was asked of the kernel last; where an interrupt really goes is in effective_affinity_list."""
+        """Return the affinity that was written last; the CPU in use is in effective_affinity_list."""
         return {address: self.fs.read_if_present(_file_of_address(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare CPUs. A running irqbalance that was told the CPUs may choose among them."""
+        """Compare CPUs. An irqbalance with banned CPUs may choose among the wanted ones."""
         if address in self._left or wanted == found:
             return True
         if wanted is None or found is None:
-            # An interrupt that vanished needs no place.
+            # An interrupt that vanished needs no affinity.
             return address != DEFAULT
         if address == DEFAULT:
             return parse_cpumask(wanted) == parse_cpumask(found)
-        have, want = parse_cpulist(found), parse_cpulist(wanted)
-        return have == want or (self._is_balanced() and bool(have) and set(have) <= set(want))
+        present_cpus, wanted_cpus = parse_cpulist(found), parse_cpulist(wanted)
+        if self._is_balanced() and present_cpus:
+            return set(present_cpus) <= set(wanted_cpus)
+        return present_cpus == wanted_cpus
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return why an interrupt cannot be moved: it has vanished, or its number has passed to a managed one."""
+        """Return that an interrupt has vanished or cannot be moved, None if neither is the case."""
         if address == DEFAULT:
             return None
         may_move = interrupts.is_movable(self.fs, _irq_of_address(address))
         if may_move is None:
             return f"interrupt {_irq_of_address(address)} is not there any more"
-        return None if may_move else f"interrupt {_irq_of_address(address)} is the kernel's own to place"
+        return None if may_move else f"the kernel alone places interrupt {_irq_of_address(address)}"
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """Keep nothing for later: an interrupt that has vanished has no place to go back to."""
+        """Return nothing, because the original of a vanished interrupt is not needed later."""
         return {}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Move each; the default first, which holds for interrupts that come while we work."""
+        """Write the default first, which holds for interrupts that appear meanwhile, then each interrupt."""
         self._wrote = True
         for change in sorted(changes, key=lambda change: change.address != DEFAULT):
             if change.after is None:
@@ -145,28 +145,27 @@ class IrqAffinity(Knob):
                 self._handle_refusal(change, error)
 
     def list_remarks(self) -> list[str]:
-        """Return what was asked for and cannot be done, and what is still on its way."""
+        """Return the words and interrupts of the request without an effect, and interrupts still at their old place."""
         remarks = [
             f"'{word}' names no interrupt of this host now; a driver may request one later." for word in self._unmet
         ]
         if self._managed and not self._irqs:
             remarks.append(
-                "Every interrupt that was named is the kernel's own to place: "
-                f"{interrupts.format_irqs(self._managed)}. Only "
-                "the boot parameter isolcpus=managed_irq keeps those off CPUs."
+                f"The kernel alone places every interrupt that was named: {interrupts.format_irqs(self._managed)}. "
+                "Only the boot parameter isolcpus=managed_irq keeps those off CPUs."
             )
-        # Two files for each interrupt, which a look that changed nothing need not read.
+        # Finding pending interrupts reads two files for each, which a run without writes can do without.
         pending = self._find_pending_irqs() if self._wrote else []
         if pending:
             remarks.append(
-                "Still at their old place, which is usual until the next interrupt comes: "
-                f"{interrupts.format_irqs(pending)}."
-                " One that stays there though it comes found no free vector on the CPUs that were asked for."
+                f"Still at their old place, which is usual until the next interrupt comes: "
+                f"{interrupts.format_irqs(pending)}. An interrupt that comes and stays there found no free vector on "
+                "the wanted CPUs."
             )
         return remarks
 
     def module_facts(self) -> dict[str, object]:
-        """Return each interrupt of the request by what can be done with it."""
+        """Return the interrupts of the request: movable ones, managed ones, and those at their old place."""
         return {
             "movable": [{**irq.to_dict(), "cpus": self._wanted[f"irq:{irq.number}/affinity"]} for irq in self._irqs],
             "managed": [{**irq.to_dict(), "cpus": self._format_affinity(irq.number)} for irq in self._managed],
@@ -183,19 +182,19 @@ class IrqAffinity(Knob):
         return format_cpulist(self._read_cpus(number, "smp_affinity_list"))
 
     def _find_pending_irqs(self) -> list[Irq]:
-        """Return interrupts that go where the request does not allow, though the kernel took it."""
+        """Return interrupts whose CPU in use is not among the wanted ones that the kernel accepted."""
         pending = []
         for irq in self._irqs:
-            asked = set(self._read_cpus(irq.number, "smp_affinity_list"))
+            accepted = set(self._read_cpus(irq.number, "smp_affinity_list"))
             wanted = set(parse_cpulist(self._wanted[f"irq:{irq.number}/affinity"] or ""))
-            really = set(self._read_cpus(irq.number, "effective_affinity_list"))
-            # In check mode nothing was asked yet.
-            if asked <= wanted and not really <= wanted:
+            in_use = set(self._read_cpus(irq.number, "effective_affinity_list"))
+            # In check mode the kernel has the old affinity, so the interrupt is not pending.
+            if accepted <= wanted and not in_use <= wanted:
                 pending.append(irq)
         return pending
 
     def _handle_refusal(self, change: Change, error: Refused) -> None:
-        """Say what a refusal means. One that turns out to be managed is left where it is."""
+        """Explain a refusal of the kernel. An interrupt that turns out to be managed stays where it is."""
         if change.address != DEFAULT and error.errno in interrupts.NOT_MOVABLE:
             self._left.add(change.address)
             number = _irq_of_address(change.address)

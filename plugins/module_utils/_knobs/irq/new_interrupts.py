@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The moments at which new interrupts may have come, as the kernel tells them on two netlink sockets.
+"""The times to look for new interrupts, by the kernel's events on two netlink sockets and by a timer.
 
-Most drivers request their interrupts when they are bound to a device, and then a uevent follows. Many drivers of
-network cards wait until the link is switched on, of which only rtnetlink tells. What has no event, such as another
-number of queues, is found by a look from time to time.
-Sources: lib/kobject_uevent.c and net/core/rtnetlink.c of the Linux kernel, rtnetlink(7).
+Most drivers request their interrupts when they are bound to a device, which a uevent announces. Many drivers of network
+cards wait until the link is switched on, which only rtnetlink announces. Other new interrupts, such as those of a
+changed number of queues, have no event and are found by the timer. Sources: lib/kobject_uevent.c and
+net/core/rtnetlink.c of the Linux kernel, rtnetlink(7).
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
     from ..._host.host import Host
 
-#: Seconds between an event and the look: a driver requests its last interrupts a little later than its first.
+#: Seconds between an event and the look, because a driver requests its last interrupts a little later.
 SETTLED = 1.0
 #: Seconds between two looks without an event.
 PERIOD = 300.0
-
-#: Seconds between two looks for threads of units, whose starts no event of the kernel tells.
+#: Seconds between two looks for threads of units, whose start no event of the kernel announces.
 SHORT = 15.0
 
 NETLINK_KOBJECT_UEVENT = 15
@@ -41,9 +40,9 @@ IFF_UP = 1
 
 
 def wait_for_new_interrupts(has_awaited_threads: Callable[[], bool]) -> Iterator[bool]:
-    """Yield at once, and again whenever it is time for a look; never end.
+    """Yield True at once, and whenever it is time to look for new interrupts; never return.
 
-    A look is for new interrupts, then True is yielded, or between two of those for what ``follows`` says is awaited.
+    While ``has_awaited_threads`` returns True, yield False every few seconds in between, to look for threads of units.
     """
     import select
     import socket
@@ -66,14 +65,14 @@ def wait_for_new_interrupts(has_awaited_threads: Callable[[], bool]) -> Iterator
             yield False
         for listener in ready:
             if announces_interrupts(listener, listeners[listener]):
-                # Events that follow do not put the look off: they lead to another one.
+                # Later events do not delay this look; they lead to another look.
                 due = min(due, time.monotonic() + SETTLED)
 
 
 def pin_to_housekeeping(host: Host) -> None:
-    """Run this process on the CPUs that the plan keeps for the system, so that a look disturbs no thread that computes.
+    """Run this process on the housekeeping CPUs, if there is a plan, so that it disturbs no computing thread.
 
-    A look reads a few files for each interrupt, and hosts have thousands. Where there is no plan, it runs anywhere.
+    A look for new interrupts reads a few files for each interrupt, and hosts have thousands.
     """
     with suppress(TuningError, OSError):
         if host.plan.housekeeping:
@@ -81,7 +80,7 @@ def pin_to_housekeeping(host: Host) -> None:
 
 
 def announces_interrupts(listener: socket.socket, is_announcement: Callable[[bytes], bool]) -> bool:
-    """Return whether the next message is one of new interrupts, or was lost among too many."""
+    """Return whether the next message announces interrupts; True too if the kernel has dropped messages."""
     try:
         return is_announcement(listener.recv(1 << 16))
     except OSError as error:
@@ -98,7 +97,7 @@ def is_driver_bind(message: bytes) -> bool:
 def is_link_up(message: bytes) -> bool:
     """Return whether an rtnetlink message says that a link was switched on just now.
 
-    It is a struct nlmsghdr of 16 bytes and a struct ifinfomsg, whose flags and changed flags are at 8 and 12.
+    The message is a struct nlmsghdr of 16 bytes and a struct ifinfomsg, with flags and changed flags at 8 and 12.
     """
     kind, flags, changed = (int.from_bytes(message[at:end], "little") for at, end in ((4, 6), (24, 28), (28, 32)))
     return kind == RTM_NEWLINK and bool(flags & changed & IFF_UP)

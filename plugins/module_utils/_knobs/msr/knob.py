@@ -4,8 +4,8 @@
 
 """The knob for single bits of model-specific registers (MSRs).
 
-Addresses: ``msr:0xc0000108[1]/cpu16`` with the values 0 and 1. Each bit has its own, so that requests for fields that
-overlap cannot spoil each other's originals. The kernel module that shows registers has ``msr:module/msr``.
+Addresses: ``msr:0xc0000108[1]/cpu16`` with the values 0 and 1. Each bit has its own address, so that requests for
+overlapping fields do not spoil each other's originals. The kernel module that shows registers is ``msr:module/msr``.
 Source: arch/x86/kernel/msr.c of the Linux kernel: the file offset is the register's number, a write taints the kernel.
 """
 
@@ -34,7 +34,7 @@ TAINTED = "/proc/sys/kernel/tainted"
 TAINT_BIT = 2
 
 
-#: What a bit of a register switches off.
+#: (register, bit) -> the noun for the feature that the bit switches off.
 TITLES = {
     (register, bit): f"prefetcher {name}" if option == "prefetch_control" else name.replace("_", " ")
     for option, (register, bits) in registers.NAMED.items()
@@ -43,7 +43,6 @@ TITLES = {
 
 
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the kernel modules and the bits as knobs."""
     settings = options.get("settings") or []
     return [
         MsrModules(host, bool(options.get("load_module")), lambda: _needs_cpuid(settings)),
@@ -52,7 +51,6 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
 
 
 def describe_setting(rest: str) -> Words:
-    """Return what a bit is, or which kernel module, for people."""
     name = f"msr:{rest}"
     if name.startswith(MODULE):
         return f"kernel module {name[len(MODULE) :]}", "", None
@@ -61,14 +59,14 @@ def describe_setting(rest: str) -> Words:
 
 
 def format_value(rest: str, text: str) -> str:
-    """Return what a bit with a name switches off."""
+    """Return "enabled" or "disabled" for a bit with a name, any other value as it is."""
     name = f"msr:{rest}"
     named = not name.startswith(MODULE) and split_address(name)[:2] in TITLES
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 
 
 def _needs_cpuid(settings: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the request needs CPUID to know whether the CPU has the register."""
+    """Return whether the request has a register that exists only on CPUs with a bit of CPUID."""
     return any(
         item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse_setting(setting)
     )
@@ -82,7 +80,7 @@ def split_address(name: str) -> tuple[int, int, int]:
 
 
 class Msr(Knob):
-    """The bits."""
+    """The bits of registers."""
 
     prefix = "msr"
     outlives_kexec = True
@@ -99,38 +97,40 @@ class Msr(Knob):
     # The protocol
 
     def owns_address(self, address: str) -> bool:
-        """All but the kernel modules."""
         return super().owns_address(address) and not address.startswith(MODULE)
 
     def wanted_settings(self) -> Settings:
-        """Expand the request to bits of CPUs, refusing what this host, its kernel or the allow-list do not let pass."""
+        """Return the wanted bits of CPUs, refusing bits that the allow-list, the CPU or the kernel do not permit."""
         self._remarks = []
         items = [item for setting in self.settings for item in registers.parse_setting(setting)]
         for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
             registers.require_writable_bit(register, bit, self.host.topology, self.allow_undocumented)
-        asked = self._bits_by_cpu(items)
-        self._refuse_split_cores(asked)
+        requested = self._bits_by_cpu(items)
+        self._refuse_split_cores(requested)
         if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
             self._remarks.append(
                 "The driver acpi-cpufreq writes the boost bit too, and would undo this silently. Prefer the boost of "
-                "cpufreq_per_ccd, and never use both: each remembers for itself what was before."
+                "cpufreq_per_ccd, and never use both: each of them stores an original of its own."
             )
         wanted: Settings = {
-            registers.format_address(*key): str(item.value) for key, item in sorted(asked.items(), key=_cpu_first_key)
+            registers.format_address(*key): str(item.value)
+            for key, item in sorted(requested.items(), key=_cpu_first_key)
         }
-        if wanted and self._can_read_registers(asked):
-            todo = find_differences(self, wanted, self.read_settings(wanted))
-            if todo:
-                self._refuse_locked()
-                if not self._was_tainted():
-                    self._remarks.append(
-                        "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next "
-                        "boot. It changes nothing but what the kernel says of itself in error reports."
-                    )
+        if (
+            wanted
+            and self._can_read_registers(requested)
+            and find_differences(self, wanted, self.read_settings(wanted))
+        ):
+            self._refuse_locked()
+            if not self._was_tainted():
+                self._remarks.append(
+                    "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next boot. "
+                    "The flag only appears in the kernel's error reports."
+                )
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return bits, with one open per CPU and one read per register; None where the CPU or the module is away."""
+        """Return bits, None for a CPU without the device; each CPU's device is opened once, each register read once."""
         addresses = list(addresses)
         self._was_tainted()
         found: Settings = dict.fromkeys(addresses)
@@ -147,7 +147,7 @@ class Msr(Knob):
         return found
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Set bits, with one open per CPU and one read and write per register, leaving all other bits as they are."""
+        """Write bits, with one open per CPU and one read and write per register; other bits stay as they are."""
         self._was_tainted()
         after = {change.address: change.after for change in changes}
         for cpu, by_register in _group_by_cpu(after).items():
@@ -168,7 +168,7 @@ class Msr(Knob):
                 raise Refused(self._refusal_message(error, cpu), error.errno, path) from None
 
     def unreachable_reason(self, address: str) -> str | None:
-        """An offline CPU has no registers, and without the kernel module nobody sees them."""
+        """Return that a CPU is offline or the kernel module not loaded, None if neither is the case."""
         cpu = split_address(address)[2]
         if has_device(self.fs, cpu, "msr"):
             return None
@@ -185,58 +185,58 @@ class Msr(Knob):
         before = self._was_tainted()
         return {"tainted_before": before, "tainted": self._is_tainted()}
 
-    # What stands in the way
+    # Refusals
 
     def _bits_by_cpu(self, items: Sequence[registers.BitRequest]) -> dict[tuple[int, int, int], registers.BitRequest]:
-        asked: dict[tuple[int, int, int], registers.BitRequest] = {}
+        requested: dict[tuple[int, int, int], registers.BitRequest] = {}
         for item in items:
             for cpu in self.host.parse_cpus(item.cpus):
-                other = asked.setdefault((item.register, item.bit, cpu), item)
+                other = requested.setdefault((item.register, item.bit, cpu), item)
                 if other.value != item.value:
                     raise BadRequest(
                         f"CPU {cpu} is asked for two values of bit {item.bit} in register {item.register:#x}: "
-                        f"{other.what}, and {item.what}. Let the sets of CPUs not overlap."
+                        f"{other.source}, and {item.source}. Let the sets of CPUs not overlap."
                     )
-        return asked
+        return requested
 
-    def _refuse_split_cores(self, asked: Mapping[tuple[int, int, int], registers.BitRequest]) -> None:
-        """The threads of a core share the registers that we know."""
+    def _refuse_split_cores(self, requested: Mapping[tuple[int, int, int], registers.BitRequest]) -> None:
+        """Refuse different values for the threads of a core, which share the registers of the allow-list."""
         core_of = {cpu: core for core in self.host.topology.cores for cpu in core}
-        along: dict[int, set[int]] = {}
-        for (register, bit, cpu), item in asked.items():
+        siblings: dict[int, set[int]] = {}
+        for (register, bit, cpu), item in requested.items():
             if bit not in registers.KNOWN.get(register, ()):
                 continue
             for sibling in core_of.get(cpu, ()):
-                other = asked.get((register, bit, sibling))
+                other = requested.get((register, bit, sibling))
                 if other is None:
-                    along.setdefault(register, set()).add(sibling)
+                    siblings.setdefault(register, set()).add(sibling)
                 elif other.value != item.value:
                     raise BadRequest(
                         f"CPUs {cpu} and {sibling} are threads of one core and share register {register:#x}, but "
-                        f"{item.what}, and {other.what}. Ask the same of both, or switch SMT off."
+                        f"{item.source}, and {other.source}. Ask the same of both, or switch SMT off."
                     )
-        for register, cpus in along.items():
+        for register, cpus in siblings.items():
             self._remarks.append(
                 f"CPUs {format_cpulist(cpus)} were not asked for, but share register {register:#x} with threads of "
-                "the same cores that were: they change along."
+                "the same cores that were: their bits change too."
             )
 
-    def _can_read_registers(self, asked: Iterable[tuple[int, int, int]]) -> bool:
-        """Return whether registers can be read now; a check that would have to load kernel modules knows no more."""
-        guarded = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in asked}
-        guard_unknown = guarded and self.host.topology.prefetch_control is None
-        there = has_device(self.fs, first_online_cpu(self.fs), "msr")
-        if there and not guard_unknown:
+    def _can_read_registers(self, requested: Iterable[tuple[int, int, int]]) -> bool:
+        """Return whether registers can be read; False in check mode if kernel modules would be loaded first."""
+        needs_cpuid = registers.PREFETCH_CONTROL in {register for register, dummy, dummy in requested}
+        lacks_cpuid = needs_cpuid and self.host.topology.prefetch_control is None
+        has_msr = has_device(self.fs, first_online_cpu(self.fs), "msr")
+        if has_msr and not lacks_cpuid:
             return True
-        names = [*([] if there else ["msr"]), *(["cpuid"] if guard_unknown else [])]
+        names = [*([] if has_msr else ["msr"]), *(["cpuid"] if lacks_cpuid else [])]
         missing = f"The kernel module{'s' * (len(names) > 1)} {' and '.join(names)} {'are' if len(names) > 1 else 'is'}"
         if not self.load:
             raise BadRequest(
-                f"{missing} not loaded, so {'it is unknown which' if there else 'no'} registers can be reached. Set "
+                f"{missing} not loaded, so {'it is unknown which' if has_msr else 'no'} registers can be reached. Set "
                 "load_module, or name them in a file in /etc/modules-load.d."
             )
         self._refuse_locked(
-            f" {missing} not loaded, so it cannot be seen whether they hold what is asked already; 'modprobe -a "
+            f" {missing} not loaded, so it cannot be seen whether they have the wanted bits already; 'modprobe -a "
             f"{' '.join(names)}' loads what shows it."
         )
         if not self.fs.read_only:
@@ -245,7 +245,7 @@ class Msr(Knob):
         return False
 
     def _refuse_locked(self, more: str = "") -> None:
-        """Say before the first write what the kernel would answer to it with a bare EPERM."""
+        """Raise Unsupported if the kernel would refuse a write with a bare EPERM."""
         reason = lockdown.registers_read_only_reason(self.fs)
         if reason:
             raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
@@ -280,7 +280,7 @@ def _cpu_first_key(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int
 
 
 def _group_by_cpu(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:
-    """Return the addresses as CPU -> register -> bit."""
+    """Return CPU -> register -> bit -> address for the addresses."""
     groups: dict[int, dict[int, dict[int, str]]] = {}
     for name in addresses:
         register, bit, cpu = split_address(name)

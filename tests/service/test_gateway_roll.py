@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_a_check_of_a_roll_says_what_it_would_do(gateway_of_two: Gateway, rolling_hosts: RollingHosts) -> None:
     before = gateway_of_two.read_state(), rolling_hosts.read_states()
     played = rolling_hosts.run_playbook("roll", "--check", "-l", "h1", **ROLL_VARIABLES)
-    assert "Take it out of service at each gateway" in played.changed_results, played.output
+    assert "Take the host out of service at each gateway" in played.changed_results, played.output
     assert (gateway_of_two.read_state(), rolling_hosts.read_states()) == before
 
 
@@ -50,7 +50,11 @@ def test_a_host_is_rebooted_out_of_service(gateway_of_two: Gateway, rolling_host
     """The test of roll.yml, which has the same tasks, shows that no request is lost under load."""
     played = rolling_hosts.run_playbook("reboot", "-l", "h1", epyc_reboot_ok=True, **ROLL_VARIABLES)
     assert played.returncode == 0, played.output
-    order = ["Take it out of service at each gateway", "Reboot the host", "Have each instance that makes text answer"]
+    order = [
+        "Take the host out of service at each gateway",
+        "Reboot the host",
+        "Have each instance that makes text answer",
+    ]
     tasks = [result["task"] for result in played.results]
     assert [task for task in tasks if task in order] == order
     assert rolling_hosts.read_states()["h1:a"] == "0"

@@ -178,7 +178,11 @@ def test_a_change_takes_the_host_out_of_service_at_the_gateway(
     assert placed.returncode == 0, placed.output
     rolled = play("-e", "epyc_vllm_roll=true", slots=5)
     assert rolled.returncode == 0, rolled.output
-    order = ["Take it out of service at each gateway", "Run the instances", "Put it back into service at each gateway"]
+    order = [
+        "Take the host out of service at each gateway",
+        "Run the instances",
+        "Put the host back into service at each gateway",
+    ]
     assert [task for task in rolled.changed_results if task in order] == order
     ready = play(playbook="ready", slots=5)
     assert ready.returncode == 0 and "Have each instance that makes text answer" in ready.output, ready.output

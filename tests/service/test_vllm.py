@@ -139,7 +139,7 @@ def test_it_is_measured_as_an_instance_of_llama_server_is(
 ) -> None:
     """Others use this machine too, so whether a round counts is chance; what the samples say is not."""
     asked = {"rounds": 1, "tokens": 12, "kinds": ["prose"], "streams": [4], "folder": str(tmp_path)}
-    variables = json.dumps({f"benchmark_{name}": value for name, value in asked.items()})
+    variables = json.dumps({f"epyc_benchmark_{name}": value for name, value in asked.items()})
     checked = play("--check", "-e", variables, playbook="benchmark")
     assert "batch would be asked prompts in 1 rounds (3 of prose), with 1 and 4 streams." in checked.output
     played = play("-e", variables, playbook="benchmark")

@@ -396,12 +396,12 @@ options:
     type: bool
     default: false
 notes:
-  - Needs root, a host that was booted with systemd, and the engine on it (M(sovereign.epyc.epyc_engine)), whose command
+  - Needs root, a host that was booted with systemd, and the host tool (M(sovereign.epyc.epyc_host_tool)), whose command
     waits for the server, drains it, and places its files.
   - Runs in the background of the host, since a large model is read for minutes. The controller shows what is being
     started, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
 seealso:
-  - module: sovereign.epyc.epyc_engine
+  - module: sovereign.epyc.epyc_host_tool
   - module: sovereign.epyc.llama_build
   - module: sovereign.epyc.model_file
   - module: sovereign.epyc.service_placement_info

@@ -18,7 +18,7 @@ description:
   - Each candidate is planned as M(sovereign.epyc.llama_server) plans it. Options that it would refuse are rejected.
   - The service is stopped and started many times. Before the first change a transient unit is started that starts the
     service as its unit says when the run ends in any way; after a power cut the boot does so.
-  - No result is applied. C(tuned) holds it for the variable C(epyc_llama_tuned) of the role llama.
+  - No result is applied. C(tuned) holds it for the variable C(epyc_llama_tuned) of the role epyc_llama.
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -79,9 +79,9 @@ document:
   type: str
 tuned:
   description:
-    - The options that beat the default, for the variable C(epyc_llama_tuned) of the role llama; empty where the default
-      stays. C(ratio) is their speed over that of the default, C(low) and C(high) are the ends of the interval, and
-      C(measured_on) has the versions for which the result is valid.
+    - The options that beat the default, for the variable C(epyc_llama_tuned) of the role epyc_llama; empty where the
+      default stays. C(ratio) is their speed over that of the default, C(low) and C(high) are the ends of the interval,
+      and C(measured_on) has the versions for which the result is valid.
   returned: always
   type: dict
   sample:

@@ -179,7 +179,7 @@ options:
         description: The port at which a worker waits for the head. The head has none.
         type: int
 notes:
-  - Needs root, a host that was booted with systemd, and the engine on it (M(sovereign.epyc.epyc_engine)), whose command
+  - Needs root, a host that was booted with systemd, and the host tool (M(sovereign.epyc.epyc_host_tool)), whose command
     waits for the server and drains it.
   - Runs in the background of the host, since a large model is read for minutes. The controller shows what is being
     started, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.

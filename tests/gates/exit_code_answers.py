@@ -83,7 +83,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     **{
         name: {}
         for name in (
-            "epyc_engine",
+            "epyc_host_tool",
             "epyc_restore",
             "gateway_member",
             "llama_rpc_worker",

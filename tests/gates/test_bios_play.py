@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role bios on a fleet of 20 servers by five makers, in batches: one BMC is dead, one refuses the password, and one
-says what its machine did not do. The others are done, all three are named, and no password is in any output.
+"""The role epyc_bios on a fleet of 20 servers by five makers, in batches: one BMC is dead, one refuses the password,
+and one says what its machine did not do. The others are done, all three are named, and no password is in any output.
 
 The servers are the lab's BMCs; what their kernels show is answered by an action plugin in a copy of the collection.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role monitoring in real runs on this machine: what it removes is what it wrote, and nothing else."""
+"""The role epyc_monitoring in real runs on this machine: what it removes is what it wrote, and nothing else."""
 
 from __future__ import annotations
 

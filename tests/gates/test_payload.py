@@ -23,7 +23,7 @@ BEFORE = {
     "epyc_bmc_bios": 255.0,
     "epyc_bmc_reset": 221.0,
     "epyc_drift_info": 437.9,
-    "epyc_engine": 582.2,
+    "epyc_host_tool": 582.2,
     "epyc_history": 206.1,
     "epyc_last_run": 464.7,
     "epyc_plan": 257.0,

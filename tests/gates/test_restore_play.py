@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
         return ANSWER
 """
 ANSWERS = {
-    "epyc_engine": "REFUSED if host['serves'] and not removed and not asked.get('instances_leave')"
+    "epyc_host_tool": "REFUSED if host['serves'] and not removed and not asked.get('instances_leave')"
     " else {'changed': True}",
     "epyc_restore": "{'changed': True, 'summary': 'Summary.', 'reboot_required': False}"
     " if not host.get('left') else {'failed': True, 'changed': True, 'msg': 'Pages are in use.', 'left': ['Pages.'],"
@@ -136,7 +136,7 @@ def test_a_host_that_serves_is_refused_first_in_the_same_words_with_and_without_
         (failed,) = [result for result in played.results if result["status"] == "failed"]
         assert failed["msg"] == "llama-chat.service calls the command. Nothing was changed."
         assert (played.changed_results, controller.calls(check=False)) == ({}, [])
-        assert controller.calls(check=True) == ["epyc_engine"]
+        assert controller.calls(check=True) == ["epyc_host_tool"]
 
 
 @pytest.mark.slow
@@ -163,13 +163,13 @@ def test_what_instances_hold_is_no_failure_of_a_check_that_removes_them(controll
 
 def test_settings_are_looked_at_before_instances_are_removed(controller: Controller) -> None:
     controller.play("restore", "serves", *INSTANCES)
-    assert controller.calls(check=True) == ["epyc_engine", "epyc_restore"]
+    assert controller.calls(check=True) == ["epyc_host_tool", "epyc_restore"]
     assert controller.calls(check=False) == [
         "llama_server",
         "vllm_server",
         "llama_rpc_worker",
         "epyc_restore",
-        "epyc_engine",
+        "epyc_host_tool",
         "file",
     ]
 

@@ -197,14 +197,14 @@ def test_the_interpreter_has_another_path(host):
         return json.loads(host.machine.run(f"PYTHONPATH={PAYLOAD} {python} -", input=program).stdout)
 
     try:
-        assert module("epyc_engine")["changed"]
+        assert module("epyc_host_tool")["changed"]
         assert module("sysfs_settings", thp="never", persistent=True)["changed"]
         host.run("echo always >/sys/kernel/mm/transparent_hugepage/enabled; systemctl start sovereign-epyc.service")
         assert "[never]" in host.run("cat /sys/kernel/mm/transparent_hugepage/enabled")
         assert host.run("sovereign-epyc check").endswith(" 0 not as configured\n")
         assert host.run("systemctl is-active sovereign-epyc.service sovereign-epyc-watch.service") == "active\n" * 2
         assert module("epyc_restore")["changed"]
-        assert module("epyc_engine", state="absent")["changed"]
+        assert module("epyc_host_tool", state="absent")["changed"]
     finally:
         host.run(f"ln -s {python.rpartition('/')[2]} /usr/bin/python3")
 

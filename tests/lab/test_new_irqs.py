@@ -37,7 +37,7 @@ def read_journal(guest):
 
 @pytest.fixture(scope="module")
 def host(own_bare_guest):
-    """The small machine with the role base, and a stored request for the interrupts of its random source."""
+    """The small machine with the role epyc_base, and a stored request for the interrupts of its random source."""
     own_bare_guest.play("playbooks/site.yml", "--tags", "base")
     made = own_bare_guest.module("irq_affinity", cpus="4-5", which=["virtio2-*"], persistent=True)
     assert made["changed"], made

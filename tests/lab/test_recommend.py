@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 #: A server of files that knows no ranges and says no checksums.
 SERVE = "systemd-run --quiet --unit=files python3 -m http.server --bind 127.0.0.1 --directory /run/files 8765"
 URL = "http://127.0.0.1:8765/model.gguf"
-#: The default of the role llama.
+#: The default of the role epyc_llama.
 PROGRAM = "/usr/bin/llama-server"
 CHECKSUM = f"sha256:{'0' * 64}"
 LISTENS = "timeout 30 sh -c 'until ss -ltn | grep -q :8765; do sleep 0.1; done'"

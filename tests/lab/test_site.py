@@ -200,7 +200,7 @@ def test_second_time_changes_nothing(tuned, how, core):
     assert tuned.state() == before
     assert 0 < len(play.executions) <= MOST_MODULES, play.executions
     plans = [task for module, task in play.executions if module.endswith("epyc_plan")]
-    assert len(plans) == 1, "the role plan runs once, though each layer depends on it"
+    assert len(plans) == 1, "the role epyc_plan runs once, though each layer depends on it"
     assert waits_for_a_reboot(tuned) in play["Say what waits for a reboot"]["msg"]
 
 

@@ -135,7 +135,7 @@ def test_boot_service_that_will_not_run_is_red_until_it_is_repaired(tuned, how, 
     assert verify_complaints(tuned) == [
         f"boot service: sovereign-epyc.service is {state}, so no setting is applied at boot. Run site.yml --tags base."
     ]
-    assert "engine:sovereign-epyc.service/enabled" in tuned.module("epyc_engine")["diff"]["changes"]["before"]
+    assert "host_tool:sovereign-epyc.service/enabled" in tuned.module("epyc_host_tool")["diff"]["changes"]["before"]
     assert verify_complaints(tuned) == []
 
 

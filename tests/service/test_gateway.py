@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role gateway with the real HAProxy of the distribution: installed, checked, rolled under load, and removed."""
+"""The role epyc_gateway with the real HAProxy of the distribution: install, check, roll under load, and removal."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role llama with the real llama-server and a real model: an instance starts, is updated, and is removed."""
+"""The role epyc_llama with the real llama-server and a real model: an instance starts, is updated, and is removed."""
 
 from __future__ import annotations
 

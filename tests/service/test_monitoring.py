@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role monitoring with the real Prometheus, which scrapes a real llama-server, HAProxy and node_exporter."""
+"""The role epyc_monitoring with the real Prometheus, which scrapes a real llama-server, HAProxy and node_exporter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PARTS = "/opt/parts"
 FOLDER = "/etc/prometheus/sovereign-epyc"
 CHAT = {"name": "chat", "port": 8080, "alias": "m"}
 PACKAGES = ("prometheus", "prometheus-node-exporter", *debian_packages.HAPROXY)
-#: Before one server with one slot, as the role gateway names things.
+#: Before one server with one slot, as the role epyc_gateway names things.
 HAPROXY = """
 defaults
   mode http

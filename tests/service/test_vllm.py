@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role vllm with the real systemd, and a stand-in for vLLM, whose package for CPUs is gigabytes of a third party.
+"""The role epyc_vllm with the real systemd, and a stand-in for vLLM, whose package for CPUs is gigabytes of a third
+party.
 
 With VLLM, the folder of a virtual environment with the real one, and VLLM_MODEL, a folder with a small model, the same
 tests run that. Both have to be below /opt or /srv, as has the Python of the environment.

@@ -165,7 +165,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "kernel_cmdline": {"parameters": ["nohz_full=1-127"]},
     "epyc_plan": {},
     "epyc_drift_info": {},
-    "epyc_engine": {},
+    "epyc_host_tool": {},
 }
 
 #: Runs in the guest: medians of interpreters that were started in turns, all without site packages.
@@ -310,7 +310,7 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
     debian_packages.install_packages(machine, "msr-tools")
     ansible = Ansible(machine)
     for module, options in OTHERS.items():
-        if module in ("kernel_cmdline", "epyc_engine"):
+        if module in ("kernel_cmdline", "epyc_host_tool"):
             ansible.measure_seconds(MODULES + module, options, changed=True)
     figures.print_figure(
         "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)

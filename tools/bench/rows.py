@@ -60,7 +60,7 @@ def main() -> int:
     for shape in SHAPES:
         with tempfile.TemporaryDirectory() as folder, guest_of(shape, "rows", Path(folder)) as guest:
             guest.carry_modules()
-            guest.module("epyc_engine")
+            guest.module("epyc_host_tool")
             program = ensure_llama(GUEST) / "bin/llama-server"
             write_guest_file(guest.machine, BINARY, program.read_bytes(), mode=755)
             model = random_model(WORDS)

@@ -34,8 +34,8 @@ LAYERS = {RUN: LAYER_TITLES[RUN], **{row.name: row.title for row in KNOBS.values
 LAYER_ORDER = list(LAYERS)
 #: The address of a ledger without an undamaged file. No run can repair such a ledger.
 LOST_LEDGER = "ledger:lost"
-#: The address under which the module epyc_engine reports whether the boot service is enabled.
-SERVICE_ENABLED = f"engine:{BOOT_SERVICE}/enabled"
+#: The address under which the module epyc_host_tool reports whether the boot service is enabled.
+SERVICE_ENABLED = f"host_tool:{BOOT_SERVICE}/enabled"
 SITE, REBOOT = "sovereign.epyc.site", "sovereign.epyc.reboot"
 APPLY_COMMAND = "sovereign-epyc apply"
 

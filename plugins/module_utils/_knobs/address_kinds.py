@@ -128,7 +128,7 @@ def _describe_stored_request(rest: str) -> Words:
     return ("stored intent", "", None) if rest == "intent" else ("stored request", "", rest)
 
 
-def _describe_engine_part(rest: str) -> Words:
+def _describe_host_tool_part(rest: str) -> Words:
     name, dummy, kind = rest.rpartition("/")
     if name in UNITS:
         return UNITS[name] if kind == "enabled" else f"run of the {UNITS[name]}", "", name
@@ -187,11 +187,11 @@ KINDS = {
         opaque=("",),
         each_its_own_value=True,
     ),
-    "engine": AddressKind(
-        _describe_engine_part,
+    "host_tool": AddressKind(
+        _describe_host_tool_part,
         layer=BOOT,
         role="base",
-        modules=("epyc_engine",),
+        modules=("epyc_host_tool",),
         lasting=("",),
         opaque=("/",),
         has_run_state=True,

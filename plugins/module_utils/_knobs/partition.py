@@ -182,7 +182,7 @@ class Partition(Knob):
             if unit.startswith(INSTANCE_HEAD):
                 self._remarks.append(
                     f"{other.name} was planned without the partition, and loses {shared} to it until it is placed in "
-                    f"{SLICE}. Run llama_server again, as the role llama does."
+                    f"{SLICE}. Run llama_server again, as the role epyc_llama does."
                 )
             elif in_force:
                 self._remarks.append(f"{other.name} has {shared} in its AllowedCPUs, and runs on others instead.")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .._io.store import Store
     from .._knobs.protocol.knob import Change, Settings
 
-PREFIX = "engine"
+PREFIX = "host_tool"
 STARTED_BY = {SOCKET: "sockets.target"}
 #: Both units have no default dependencies, which would stop them first at a shutdown; so they run until its end.
 UNITS = {

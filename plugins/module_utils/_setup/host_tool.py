@@ -4,8 +4,8 @@
 
 """The host tool with its systemd units: the boot service, the watch service, and the check with its timer.
 
-Addresses, besides those of files: ``engine:UNIT/enabled`` and ``engine:UNIT/active``; a value is systemd's word, such
-as "enabled" or "failed", None where the unit does not exist.
+Addresses, besides those of files: ``host_tool:UNIT/enabled`` and ``host_tool:UNIT/active``; a value is systemd's word,
+such as "enabled" or "failed", None where the unit does not exist.
 Source: systemctl(1), org.freedesktop.systemd1(5), systemd.time(7), and parse_time() of systemd.
 """
 
@@ -155,19 +155,19 @@ class HostTool(ManagedUnits, HostToolFiles):
         wanted = super().wanted_settings()
         if self.present:
             wanted.update(
-                {unit_address("engine", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units}
+                {unit_address("host_tool", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units}
             )
             wanted.update(
-                {unit_address("engine", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units}
+                {unit_address("host_tool", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units}
             )
             return wanted
         self._refuse_units_that_call_it()
-        wanted.update(dict.fromkeys(f"engine:{UNIT_FOLDER}/{name}" for name in self.units))
-        wanted.update(dict.fromkeys(unit_address("engine", name, "enabled") for name in STARTED_BY))
-        wanted.update(dict.fromkeys(unit_address("engine", name, "active") for name in self.units))
+        wanted.update(dict.fromkeys(f"host_tool:{UNIT_FOLDER}/{name}" for name in self.units))
+        wanted.update(dict.fromkeys(unit_address("host_tool", name, "enabled") for name in STARTED_BY))
+        wanted.update(dict.fromkeys(unit_address("host_tool", name, "active") for name in self.units))
         if self.metrics:
             # Without a check, the metrics would never change again.
-            wanted[f"engine:{self.metrics}"] = None
+            wanted[f"host_tool:{self.metrics}"] = None
         return wanted
 
     def _refuse_units_that_call_it(self) -> None:
@@ -191,7 +191,7 @@ class HostTool(ManagedUnits, HostToolFiles):
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the running units that must be restarted after these changes of files."""
-        written = [change.address[len("engine:") :] for change in files if change.after is not None]
+        written = [change.address[len("host_tool:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
         # The watch service has the modules in memory that it was started with.
         if WATCH not in names and any(path == HOST_TOOL or path.startswith(f"{HOST_TOOL_FOLDER}/") for path in written):

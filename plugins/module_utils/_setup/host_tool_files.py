@@ -4,7 +4,7 @@
 
 """The files of the host tool, installed from the package that Ansible sends with a module.
 
-Addresses: ``engine:FILE``; see _knobs/managed_files.py for the values.
+Addresses: ``host_tool:FILE``; see _knobs/managed_files.py for the values.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ sys.exit(main(sys.argv[1:]))
 class HostToolFiles(ManagedFiles):
     """The files of the host tool and its command; other files in its folder are removed."""
 
-    prefix = "engine"
+    prefix = "host_tool"
     programs = (HOST_TOOL,)
 
     def __init__(self, present: bool, root: str = "/", more_files: Mapping[str, str] | None = None) -> None:
@@ -86,19 +86,19 @@ class HostToolFiles(ManagedFiles):
 
     def wanted_settings(self) -> Settings:
         """Return a digest for each file of this version, None for files of older versions."""
-        old = [f"engine:{PACKAGE}/{name}" for name in self._list_installed_modules()]
-        wanted: Settings = dict.fromkeys([*old, f"engine:{HOST_TOOL}"])
+        old = [f"host_tool:{PACKAGE}/{name}" for name in self._list_installed_modules()]
+        wanted: Settings = dict.fromkeys([*old, f"host_tool:{HOST_TOOL}"])
         wanted.update(super().wanted_settings())
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write and remove files; the command is written last, after the modules that it imports."""
-        super().write_changes(sorted(changes, key=lambda change: change.address == f"engine:{HOST_TOOL}"))
+        super().write_changes(sorted(changes, key=lambda change: change.address == f"host_tool:{HOST_TOOL}"))
         modules = self._list_installed_modules()
         if not modules:
             shutil.rmtree(textfile.path_in_tree(self.root, HOST_TOOL_FOLDER), ignore_errors=True)
         elif any(
-            change.address.startswith((f"engine:{HOST_TOOL_FOLDER}", f"engine:{HOST_TOOL}")) for change in changes
+            change.address.startswith((f"host_tool:{HOST_TOOL_FOLDER}", f"host_tool:{HOST_TOOL}")) for change in changes
         ):
             # Started by the interpreter in its first line, as systemd will do it.
             try:

@@ -37,7 +37,7 @@ TIMEOUT = 20
 
 
 def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> list[str]:
-    """Return a message for each package, source and model that the role llama cannot get on this host.
+    """Return a message for each package, source and model that the role epyc_llama cannot get on this host.
 
     ``sources`` is the option of that name of the module epyc_preflight. Models without a URL are not checked.
     """

@@ -4,8 +4,8 @@
 
 """Plans an instance with other options, as the planner does, in a drop-in of its own unit.
 
-So a candidate that the planner refuses is refused here, and the role llama plans the best candidate exactly as it was
-measured.
+So a candidate that the planner refuses is refused here, and the role epyc_llama plans the best candidate exactly as it
+was measured.
 
 Source: systemd.unit(5) (drop-ins; an empty value resets earlier ones).
 """

@@ -229,13 +229,13 @@ class CpuFreq(Knob):
         online = [name for name in others if cpufreq_policy.read_online_cpus(self.fs, name)]
         all_policies = [*policies, *(cpufreq_policy.read_policy(self.fs, name) for name in online)]
         machine = self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
-        # Check mode loads no kernel module; in a run, the role prerequisites has loaded the module msr before.
+        # Check mode loads no kernel module; in a run, the role epyc_prerequisites has loaded the module msr before.
         reasons = (cpufreq_policy.hidden_boost_reason(self.fs, policy.name, policy.cpus) for policy in policies)
         hidden = next(filter(None, reasons), "") if self.fs.read_only else ""
         wanted = rules.plan_boost(all_policies, boosts, machine, bool(hidden))
         if hidden and wanted.keys() != {BOOST}:
             self._remarks.append(
-                f"What boost the CPUs have is not known yet: {hidden}. The role prerequisites loads it."
+                f"What boost the CPUs have is not known yet: {hidden}. The role epyc_prerequisites loads it."
             )
         return {MACHINE_BOOST if name == BOOST else f"cpufreq:{name}/{BOOST}": text for name, text in wanted.items()}
 

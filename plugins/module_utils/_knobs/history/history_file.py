@@ -44,7 +44,7 @@ LAYERS = {
     "sysfs:workqueue/": "irq",
     "sysfs:writeback/": "irq",
 }
-#: The layers by the requests that they store, as "KNOB/LABEL"; the role plan makes the intent.
+#: The layers by the requests that they store, as "KNOB/LABEL"; the role epyc_plan makes the intent.
 REQUESTS = {
     "cmdline/cmdline": "grub_params",
     "cpufreq/cpufreq": "cpufreq",

@@ -102,8 +102,8 @@ class Expansion:
             return f"Give the cpus of {holder} too."
         return (
             f"Have the program that made {holder} leave that CPU out, or stop it and remove the group with 'rmdir "
-            f"{self.able.mount_point or HOME}/{holder}'. With purge set to all (epyc_cat_purge of the role cat), every "
-            "group that is not asked for is removed."
+            f"{self.able.mount_point or HOME}/{holder}'. With purge set to all (epyc_cat_purge of the role epyc_cat), "
+            "every group that is not asked for is removed."
         )
 
     def _shrink_monitors(self) -> Settings:

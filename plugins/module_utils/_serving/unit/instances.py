@@ -89,7 +89,8 @@ def build_knobs(
 def require_host_tool(root: str) -> None:
     if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         raise BadRequest(
-            f"There is no {HOST_TOOL}, which the units of instances call. Run the role base, or the module epyc_engine."
+            f"There is no {HOST_TOOL}, which the units of instances call. Run the role epyc_base, or the module "
+            "epyc_host_tool."
         )
 
 

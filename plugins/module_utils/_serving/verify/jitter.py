@@ -47,7 +47,7 @@ def build_jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[st
     if cpus <= tickless and seen["ticks"] > TICKS and not crowded:
         wrong.append("The tick goes on though nohz_full names these CPUs, and no other task wants them.")
     if cpus <= tickless | isolated and seen["devices"] > DEVICES:
-        wrong.append("Interrupts of devices come there: the role irq keeps them away.")
+        wrong.append("Interrupts of devices come there: the role epyc_irq keeps them away.")
     if cpus <= isolated | partition and crowded:
         wrong.append("Other tasks run there: 'ps -eLo psr,comm' shows which were on these CPUs.")
     sentence = (

@@ -116,7 +116,7 @@ SETTINGS = {
         prefetchers.read_prefetchers,
         {
             ON: "The prefetchers then compete with one another for the memory channels.",
-            "": "Weights that are streamed from memory are then fetched late. The role prefetch can set them without "
+            "": "Weights that are streamed from memory are fetched late then. The role epyc_prefetch sets them without "
             "the BIOS, for single CCDs as well.",
         },
         "CPU Common Options, Prefetcher settings",

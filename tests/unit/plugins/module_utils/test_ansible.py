@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import manag
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool, host_tool_files
 from ansible_collections.sovereign.epyc.plugins.modules import (
     epyc_drift_info,
-    epyc_engine,
+    epyc_host_tool,
     epyc_plan,
     epyc_restore,
     model_file,
@@ -193,15 +193,15 @@ def test_the_engine_is_installed_replaced_and_removed(
     )
     monkeypatch.setattr(host_tool, "SERVICES", {})
     (package / "_of_an_older_version.py").write_text("")
-    assert run(epyc_engine)["changed"] is True
+    assert run(epyc_host_tool)["changed"] is True
     assert [path.name for path in package.iterdir()] == ["_knob.py"]
     assert (command.read_text(), command.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
-    assert run(epyc_engine)["changed"] is False
+    assert run(epyc_host_tool)["changed"] is False
     (package / "_knob.py").write_text("edited")
-    assert list(run(epyc_engine)["diff"]["changes"]["after"]) == [f"engine:{host_tool_files.PACKAGE}/_knob.py"]
-    assert run(epyc_engine, interval="often")["msg"].startswith("interval is 'often'")
+    assert list(run(epyc_host_tool)["diff"]["changes"]["after"]) == [f"host_tool:{host_tool_files.PACKAGE}/_knob.py"]
+    assert run(epyc_host_tool, interval="often")["msg"].startswith("interval is 'often'")
     monkeypatch.setattr(managed_units.command, "run_command", lambda command: "")
-    assert run(epyc_engine, state="absent")["changed"] is True
+    assert run(epyc_host_tool, state="absent")["changed"] is True
     assert not home.exists()
     assert not command.exists()
 

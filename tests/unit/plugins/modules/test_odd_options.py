@@ -63,7 +63,7 @@ STARTS: dict[str, dict[str, Any]] = {
     "epyc_bmc_bios_info": BMC,
     "epyc_bmc_bios": {**BMC, "originals": "/nonexistent/originals.json"},
     "epyc_bmc_reset": {**BMC, "reset": "graceful"},
-    "epyc_engine": {"textfile": "/var/lib/a.prom", "agent_bind": "10.0.0.1:8407", "agent_allow": ["10.0.0.2"]},
+    "epyc_host_tool": {"textfile": "/var/lib/a.prom", "agent_bind": "10.0.0.1:8407", "agent_allow": ["10.0.0.2"]},
     "epyc_recommend_info": {"models": [MODEL]},
     "epyc_last_run": {"inputs": "a"},
     "gateway_member": {"host": "epyc-07", "state": "drain"},

@@ -97,7 +97,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
 def test_a_socket_that_was_stopped_is_found_and_started(systemd: Systemd) -> None:
     run(systemd, ASKED)
     systemd.run(["systemctl", "stop", SOCKET])
-    assert run(systemd, ASKED).to_diff()["before"] == {f"engine:{SOCKET}/active": "inactive"}
+    assert run(systemd, ASKED).to_diff()["before"] == {f"host_tool:{SOCKET}/active": "inactive"}
     assert systemd.active[SOCKET] == "active"
 
 

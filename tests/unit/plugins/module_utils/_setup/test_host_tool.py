@@ -72,13 +72,13 @@ def test_it_is_installed_and_a_second_run_asks_once(systemd: Systemd) -> None:
     ]
     assert not systemd.file(TIMER).exists()
     assert addresses(done) == [
-        f"engine:{UNIT_FOLDER}/{WATCH}",
-        f"engine:{UNIT_FOLDER}/{BOOT}",
-        f"engine:{MODULE}",
-        f"engine:{host_tool_files.HOST_TOOL}",
-        f"engine:{WATCH}/active",
-        f"engine:{WATCH}/enabled",
-        f"engine:{BOOT}/enabled",
+        f"host_tool:{UNIT_FOLDER}/{WATCH}",
+        f"host_tool:{UNIT_FOLDER}/{BOOT}",
+        f"host_tool:{MODULE}",
+        f"host_tool:{host_tool_files.HOST_TOOL}",
+        f"host_tool:{WATCH}/active",
+        f"host_tool:{WATCH}/enabled",
+        f"host_tool:{BOOT}/enabled",
     ]
     assert set(done.to_diff()["before"].values()) == {None}
     assert run(systemd).changes == []
@@ -103,7 +103,7 @@ def test_the_host_checks_itself_and_without_a_file_that_is_left_alone(systemd: S
     systemd.asked()
     assert run(systemd).changes == []
     assert systemd.asked() == [f"show {BOOT} {WATCH}"]
-    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{UNIT_FOLDER}/{TIMER}"]
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"host_tool:{UNIT_FOLDER}/{TIMER}"]
     assert systemd.asked()[1:-1] == ["daemon-reload", f"reset-failed {TIMER}", f"try-restart {TIMER}"]
 
 
@@ -111,7 +111,7 @@ def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monke
     run(systemd, textfile=TEXTFILE)
     systemd.asked()
     version(monkeypatch, "two")
-    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"engine:{MODULE}"]
+    assert addresses(run(systemd, textfile=TEXTFILE)) == [f"host_tool:{MODULE}"]
     assert systemd.asked()[1:-1] == [PROOF, f"reset-failed {WATCH}", f"try-restart {WATCH}"]
     systemd.file(WATCH).write_text("edited")
     systemd.file(BOOT).write_text("edited")
@@ -123,9 +123,9 @@ def test_what_keeps_an_older_engine_or_unit_is_restarted(systemd: Systemd, monke
 @pytest.mark.parametrize(
     ("verb", "name", "address", "words", "repair"),
     [
-        ("disable", BOOT, f"engine:{BOOT}/enabled", "disabled", f"enable {BOOT}"),
-        ("stop", WATCH, f"engine:{WATCH}/active", "inactive", f"restart {WATCH}"),
-        ("stop", TIMER, f"engine:{TIMER}/active", "inactive", f"restart {TIMER}"),
+        ("disable", BOOT, f"host_tool:{BOOT}/enabled", "disabled", f"enable {BOOT}"),
+        ("stop", WATCH, f"host_tool:{WATCH}/active", "inactive", f"restart {WATCH}"),
+        ("stop", TIMER, f"host_tool:{TIMER}/active", "inactive", f"restart {TIMER}"),
     ],
 )
 def test_what_was_done_by_hand_is_found_and_repaired(
@@ -145,7 +145,7 @@ def test_a_link_that_is_gone_is_found_though_systemd_remembers_it(systemd: Syste
     run(systemd)
     systemd.link(BOOT).unlink()
     assert "UnitFileState=enabled" in systemd.show(BOOT)
-    assert run(systemd).to_diff()["before"] == {f"engine:{BOOT}/enabled": "disabled"}
+    assert run(systemd).to_diff()["before"] == {f"host_tool:{BOOT}/enabled": "disabled"}
     assert systemd.link(BOOT).is_symlink()
 
 
@@ -153,7 +153,7 @@ def test_a_run_that_ended_before_systemd_read_the_files_is_made_good(systemd: Sy
     run(systemd)
     systemd.known[WATCH] = ("older", "enabled")
     systemd.asked()
-    assert run(systemd).to_diff()["before"] == {f"engine:{WATCH}/active": "active as before its file changed"}
+    assert run(systemd).to_diff()["before"] == {f"host_tool:{WATCH}/active": "active as before its file changed"}
     assert systemd.asked()[1:-1] == ["daemon-reload", f"restart {WATCH}"]
 
 
@@ -177,7 +177,7 @@ def test_a_masked_unit_is_replaced_and_nothing_is_written_through_its_link(
     assert systemd.file(WATCH).readlink() == device
     systemd.refuses = ""
     done = run(systemd)
-    assert done.to_diff()["before"][f"engine:{UNIT_FOLDER}/{WATCH}"] == f"link to {device}"
+    assert done.to_diff()["before"][f"host_tool:{UNIT_FOLDER}/{WATCH}"] == f"link to {device}"
     assert device.read_text() == ""
     assert not systemd.file(WATCH).is_symlink()
     assert modes == {0}, "not even for a moment may anybody write it"
@@ -187,7 +187,7 @@ def test_a_file_that_anybody_may_write_is_repaired(systemd: Systemd) -> None:
     run(systemd)
     systemd.file(BOOT).chmod(0o666)
     (address, value), *more = run(systemd).to_diff()["before"].items()
-    assert (address, more) == (f"engine:{UNIT_FOLDER}/{BOOT}", [])
+    assert (address, more) == (f"host_tool:{UNIT_FOLDER}/{BOOT}", [])
     assert str(value).endswith(f" 0666 {os.geteuid()}")
     assert systemd.file(BOOT).stat().st_mode & 0o7777 == 0o644
 
@@ -227,7 +227,7 @@ def test_nothing_is_left_of_it(systemd: Systemd) -> None:
 
 def test_without_its_file_the_metrics_are_not_looked_for(systemd: Systemd) -> None:
     run(systemd, textfile=TEXTFILE)
-    assert f"engine:{UNIT_FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
+    assert f"host_tool:{UNIT_FOLDER}/{TIMER}" in addresses(run(systemd, present=False))
     assert not systemd.file(TIMER).exists()
 
 
@@ -274,7 +274,9 @@ def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Sys
     for name in ("_old/__pycache__/a.pyc", "_old/a.py", "_flat.py", "_knobs/__pycache__/knob.pyc"):
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text("")
-    assert addresses(run(systemd)) == [f"engine:{host_tool_files.PACKAGE}/{name}" for name in ("_flat.py", "_old/a.py")]
+    assert addresses(run(systemd)) == [
+        f"host_tool:{host_tool_files.PACKAGE}/{name}" for name in ("_flat.py", "_old/a.py")
+    ]
     assert sorted(path.name for path in package.rglob("*")) == [
         "__pycache__",
         "_knobs",

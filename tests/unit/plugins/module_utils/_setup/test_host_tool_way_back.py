@@ -42,7 +42,9 @@ def test_a_refusal_has_the_words_of_systemctl_and_leaves_a_bare_host_bare(system
 def test_a_unit_that_does_not_run_afterwards_is_a_failure(systemd: Systemd) -> None:
     before = files(systemd)
     systemd.breaks = {WATCH}
-    with pytest.raises(NotApplied, match=f"engine:{WATCH}/active: .* wanted 'active', found 'failed'.* was put back"):
+    with pytest.raises(
+        NotApplied, match=f"host_tool:{WATCH}/active: .* wanted 'active', found 'failed'.* was put back"
+    ):
         run(systemd)
     assert files(systemd) == before
 

@@ -53,11 +53,11 @@ DRIFT a
   [1] L3 partition: L3 share of group draft, L3 domain 3: drift
       found ffff, wanted 00ff
       now drift, at boot ok, reboot none pending
-      role cat, epyc_plan_draft, since 2026-11-20T12:00:00Z
+      role epyc_cat, epyc_plan_draft, since 2026-11-20T12:00:00Z
   [2] boot parameters: boot parameter, nohz_full: drift
       1-15 now, as wanted; nothing after a boot
       now ok, at boot drift, reboot none pending
-      role grub_params, epyc_grub_params_isolation, new
+      role epyc_grub_params, epyc_grub_params_isolation, new
 
 Repair:
   [1] ansible-playbook -i inventories/x sovereign.epyc.site -l a --tags cat
@@ -104,10 +104,10 @@ Check of 3 hosts: 2 would change, 1 would not change.
 WOULD CHANGE a
   [1] kernel settings: transparent huge pages: would change
       always -> madvise
-      role numa, epyc_numa_thp
+      role epyc_numa, epyc_numa_thp
   [2] llama.cpp: unit of instance chat: would change
       a text of 1 line -> another one
-      role llama, epyc_llama_instances
+      role epyc_llama, epyc_llama_instances
 
 WOULD CHANGE c
   [3] other tasks: Write, /etc/x: would change

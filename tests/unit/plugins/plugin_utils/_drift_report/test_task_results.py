@@ -112,12 +112,12 @@ def test_an_unreadable_result_makes_its_layers_unknown() -> None:
 
 def test_an_enabled_service_is_about_the_next_boot_and_its_run_about_now() -> None:
     before = {
-        "engine:sovereign-epyc.service/enabled": "disabled",
-        "engine:sovereign-epyc-watch.service/active": "failed",
+        "host_tool:sovereign-epyc.service/enabled": "disabled",
+        "host_tool:sovereign-epyc-watch.service/active": "failed",
     }
     after = dict(zip(before, ("enabled", "active")))
     one, two = task_results.check_result_to_findings(
-        "Install it", "base", "sovereign.epyc.epyc_engine", change(before, after)
+        "Install it", "base", "sovereign.epyc.epyc_host_tool", change(before, after)
     )[0]
     assert (one["what"], one["where"], one["wanted"]) == ("boot service", "sovereign-epyc.service", "enabled")
     assert (one["live"], one["persistent"], one["at_boot"]) == ("ok", "drift", "disabled")

@@ -130,7 +130,7 @@ def test_an_older_kernel_needs_the_register_to_let_cpus_differ(tmp_path: Path) -
 
 
 def test_a_check_of_an_older_kernel_says_what_a_run_would_do_once_the_register_is_there(tmp_path: Path) -> None:
-    """The run loads the kernel module before, by the role prerequisites; the check must not."""
+    """The run loads the kernel module before, by the role epyc_prerequisites; the check must not."""
     tree = machine(tmp_path, "acpi-cpufreq", boost=None)
     tree.fs.read_only = True
     made = knob(tree, {"cpus": "0-2", "boost": True}, {"cpus": "3", "boost": False})

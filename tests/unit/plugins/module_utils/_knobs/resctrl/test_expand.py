@@ -153,7 +153,7 @@ def test_cpus_of_a_group_that_does_not_give_them(case: Case) -> None:
         case.refused({"name": "old"}, draft)
     )
     said = case.refused(draft)
-    assert "Give the cpus" not in said, "the role cat has no variable for that"
+    assert "Give the cpus" not in said, "the role epyc_cat has no variable for that"
     assert "Have the program that made old leave that CPU out" in said
     assert "epyc_cat_purge" in said
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: epyc_engine
+module: epyc_host_tool
 short_description: Install the engine of this collection on a host, with its services
 version_added: 0.1.0
 description:
@@ -82,21 +82,21 @@ notes:
 
 EXAMPLES = r"""
 - name: Install the engine and its services
-  sovereign.epyc.epyc_engine:
+  sovereign.epyc.epyc_host_tool:
 
 - name: Have the host check itself every hour, too
-  sovereign.epyc.epyc_engine:
+  sovereign.epyc.epyc_host_tool:
     textfile: /var/lib/prometheus/node-exporter/sovereign-epyc.prom
     interval: 1h
 
 - name: Have gateways learn of a planned stop, and of a check that found drift
-  sovereign.epyc.epyc_engine:
+  sovereign.epyc.epyc_host_tool:
     textfile: /var/lib/prometheus/node-exporter/sovereign-epyc.prom
     agent_bind: 10.0.0.11:8407
     agent_allow: [10.0.0.2, 10.0.0.3]
 
 - name: Remove the engine and its services
-  sovereign.epyc.epyc_engine:
+  sovereign.epyc.epyc_host_tool:
     state: absent
 """
 
@@ -113,8 +113,8 @@ diff:
   sample:
     prepared: "engine on the host, 1 file: new\nboot service, sovereign-epyc.service: disabled -> enabled\n"
     changes:
-      before: {"engine:/usr/sbin/sovereign-epyc": null, "engine:sovereign-epyc.service/enabled": "disabled"}
-      after: {"engine:/usr/sbin/sovereign-epyc": "9f86d081884c7d65", "engine:sovereign-epyc.service/enabled": "enabled"}
+      before: {"host_tool:/usr/sbin/sovereign-epyc": null, "host_tool:sovereign-epyc.service/enabled": "disabled"}
+      after: {"host_tool:/usr/sbin/sovereign-epyc": "9f86d081", "host_tool:sovereign-epyc.service/enabled": "enabled"}
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAULTS

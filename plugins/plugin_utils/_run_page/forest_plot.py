@@ -41,9 +41,9 @@ def forest_rows(judgement: Judgement, dearest: str) -> list[Row]:
     """
     names = {unit: rule.name for unit, rule in schedule.REPETITIONS.items()}
     found: list[Row] = [
-        (verdict.knob, verdict.word, verdict.primary, names.get(verdict.unit, "")) for verdict in judgement.verdicts
+        (verdict.knob, verdict.word, verdict.primary, names.get(verdict.unit, ""))
+        for verdict in judgement.verdicts_by_gain()
     ]
-    found.sort(key=lambda row: (-row[2].interval.mean if row[2] and row[2].interval else math.inf, row[0]))
     if judgement.stock.count:
         found.append(("tuned over stock", "", judgement.stock, names[dearest]))
     return found + [(f"tuned over itself, {unit}", "", twin, names[unit]) for unit, twin in judgement.twins.items()]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A forest plot in characters: a line with the interval of each comparison, around 1 and the zone of no effect."""
+"""A forest plot in characters: each line shows an interval, the ratio 1 and the zone of no effect on one axis."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ WIDTH = 36
 
 
 class PlotAxis:
-    """The range of all intervals, the zone of no effect, and 1, as logarithms."""
+    """The axis of a plot, in logarithms; it has room for all intervals and for the zone of no effect."""
 
-    def __init__(self, found: Sequence[Interval], zone: float) -> None:
+    def __init__(self, intervals: Sequence[Interval], zone: float) -> None:
         self.zone = zone
-        self.low = min([-zone, *(interval.low for interval in found)])
-        self.high = max([zone, *(interval.high for interval in found)])
+        self.low = min([-zone, *(interval.low for interval in intervals)])
+        self.high = max([zone, *(interval.high for interval in intervals)])
 
     def column_of(self, value: float) -> int:
-        """Return the column of a logarithm; rounded first, so that the last digit of a machine has no effect."""
+        """Return the column of a logarithm; rounding makes it equal on machines whose floats differ slightly."""
         share = round((value - self.low) / (self.high - self.low), 9)
         return math.floor(share * (WIDTH - 1) + 0.5)
 
-    def interval_line(self, found: Interval | None) -> str:
-        """Return the line of an interval; only zone and 1 where there is no interval yet."""
+    def interval_line(self, interval: Interval | None) -> str:
+        """Return the line of an interval; for None the line shows only the zone and the ratio 1."""
         begin, end = self.column_of(-self.zone), self.column_of(self.zone)
         cells = [":" if begin <= at <= end else " " for at in range(WIDTH)]
         cells[self.column_of(0.0)] = "|"
-        if found is not None:
-            low, high = self.column_of(found.low), self.column_of(found.high)
+        if interval is not None:
+            low, high = self.column_of(interval.low), self.column_of(interval.high)
             cells[low : high + 1] = "-" * (high + 1 - low)
             cells[low], cells[high] = "[", "]"
-            cells[self.column_of(found.mean)] = "o"
+            cells[self.column_of(interval.mean)] = "o"
         return "".join(cells).rstrip()
 
     def scale_line(self) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parts that all reports of runs share: lines of 100 columns, the host, the rounds, and the discarded rounds."""
+"""Parts that all reports of runs share: lines of at most 100 columns on the host, the rounds and metrics."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..verdicts.comparison import HURTS, PAYS, format_metric
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..rounds.measured_rounds import Round
     from ..verdicts.comparison import Comparison
 
 WIDTH = 100
-#: Marks behind a ratio whose interval proves a gain or a loss.
+#: The mark after a ratio whose interval proves a gain or a loss, by verdict word.
 MARKS = {PAYS: "+", HURTS: "-"}
 
 
@@ -29,25 +29,34 @@ def wrap_text(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
-def host_lines(document: Mapping[str, Any], those: Sequence[Round]) -> Iterator[str]:
-    """Yield the processor and kernel of the host, and the numbers of rounds and samples."""
-    known = document["fingerprint"]
-    yield from wrap_text(f"{known['sku'] or 'unknown processor'}, Linux {known['kernel'] or 'unknown'}")
-    void = sum(bool(measured.discard_reason) for measured in those)
-    yield f"{len(those)} rounds, {void} of them discarded; {len(document['samples'])} samples"
+def join_lines(lines: Iterable[str]) -> str:
+    """Return lines as one text, without trailing spaces and with a newline at its end."""
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def discarded_round_lines(those: Sequence[Round], title: str) -> Iterator[str]:
-    """Yield a title, and each discarded round with its reason; nothing where there is none."""
-    void = [measured for measured in those if measured.discard_reason]
-    if void:
+def host_lines(document: Mapping[str, Any], rounds: Sequence[Round]) -> Iterator[str]:
+    """Yield lines with the processor and kernel of the host, and with the numbers of rounds and samples."""
+    fingerprint = document["fingerprint"]
+    yield from wrap_text(f"{fingerprint['sku'] or 'unknown processor'}, Linux {fingerprint['kernel'] or 'unknown'}")
+    discarded = sum(bool(measured.discard_reason) for measured in rounds)
+    yield f"{len(rounds)} rounds, {discarded} of them discarded; {len(document['samples'])} samples"
+
+
+def discarded_round_lines(rounds: Sequence[Round]) -> Iterator[str]:
+    """Yield a title, and each discarded round with its reason; nothing where no round was discarded."""
+    discarded = [measured for measured in rounds if measured.discard_reason]
+    if discarded:
         yield ""
-        yield title
-    for measured in void:
+        yield "Discarded rounds:"
+    for measured in discarded:
         yield from wrap_text(f"round {measured.number}: {measured.discard_reason}", "  ")
 
 
-def format_marked_metric(one: Comparison, proves: bool) -> str:
-    """Return a metric with its ratio, and a mark for a proven gain or loss where the run ``proves`` anything."""
-    ratio = math.exp(one.interval.mean) if one.interval else 1.0
-    return f"{format_metric(one)} {ratio:.2f}{MARKS.get(one.word, '') if proves else ''}"
+def format_metrics(comparisons: Iterable[Comparison], is_sound: bool) -> str:
+    """Return the ratio of each metric that has an interval; in a sound run, with a mark for a proven gain or loss."""
+    return ", ".join(
+        f"{format_metric(comparison)} {math.exp(comparison.interval.mean):.2f}"
+        f"{MARKS.get(comparison.word, '') if is_sound else ''}"
+        for comparison in comparisons
+        if comparison.interval
+    )

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report of a tuning for a terminal of 100 columns, from its document alone, the same bytes on any machine."""
+"""The report of a tuning for a terminal of 100 columns; a document gives the same bytes on any machine."""
 
 from __future__ import annotations
 
 from ..rounds import schedule
 from ..verdicts.tuning_result import TuningResult
-from .report_parts import discarded_round_lines, format_marked_metric, host_lines, wrap_text
+from .report_parts import discarded_round_lines, format_metrics, host_lines, join_lines, wrap_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,58 +19,56 @@ if TYPE_CHECKING:
 
 
 def render_tuning_report(document: Mapping[str, Any]) -> str:
-    """Return the report of a validated document, with a newline at its end."""
-    return "\n".join(line.rstrip() for line in _report_lines(TuningResult(document))) + "\n"
+    """Return the report of a validated document of a tuning."""
+    return join_lines(_report_lines(TuningResult(document)))
 
 
-def _report_lines(found: TuningResult) -> Iterator[str]:
-    document = found.document
-    yield from wrap_text(found.headline())
-    for sentence in [*found.faults, *document["remarks"]]:
+def _report_lines(result: TuningResult) -> Iterator[str]:
+    document = result.document
+    yield from wrap_text(result.headline())
+    for sentence in [*result.faults, *document["remarks"]]:
         yield from wrap_text(sentence)
     yield ""
     yield from wrap_text(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
-    yield from host_lines(document, found.rounds)
+    yield from host_lines(document, result.rounds)
     yield ""
     yield f"{'predicted':>9} {'measured':>8} {'n':>3}  against the default"
-    standings = found.candidate_results()
-    for result in standings:
-        if not result.rejected:
-            yield from _candidate_lines(result)
-    error = found.median_prediction_error()
+    candidates = result.candidate_results()
+    for candidate in candidates:
+        if not candidate.rejected:
+            yield from _candidate_lines(candidate)
+    error = result.median_prediction_error()
     if error is not None:
         yield f"Predictions of combinations were off by {error:.1%} (median)."
-    yield from _rejected_lines(standings)
-    yield from _confirmation_lines(found)
-    yield from discarded_round_lines(found.rounds, "Discarded rounds:")
+    yield from _rejected_lines(candidates)
+    yield from _confirmation_lines(result)
+    yield from discarded_round_lines(result.rounds)
 
 
-def _candidate_lines(one: CandidateResult) -> Iterator[str]:
-    predicted, measured = (f"{value:.3f}" if value else "-" for value in (one.predicted, one.measured))
-    yield from wrap_text(f"{predicted:>9} {measured:>8} {one.count:>3}  {format_options(one.arm)}")
+def _candidate_lines(candidate: CandidateResult) -> Iterator[str]:
+    predicted, measured = (f"{value:.3f}" if value else "-" for value in (candidate.predicted, candidate.measured))
+    yield from wrap_text(f"{predicted:>9} {measured:>8} {candidate.count:>3}  {format_options(candidate.arm)}")
 
 
-def _rejected_lines(standings: list[CandidateResult]) -> Iterator[str]:
-    rejected = [result for result in standings if result.rejected]
+def _rejected_lines(candidates: list[CandidateResult]) -> Iterator[str]:
+    rejected = [candidate for candidate in candidates if candidate.rejected]
     if rejected:
         yield ""
         yield "Rejected:"
-    for one in rejected:
-        yield from wrap_text(f"{format_options(one.arm)}: {one.rejected}", "  ")
+    for candidate in rejected:
+        yield from wrap_text(f"{format_options(candidate.arm)}: {candidate.rejected}", "  ")
 
 
-def _confirmation_lines(found: TuningResult) -> Iterator[str]:
-    if not found.best or not found.gain:
+def _confirmation_lines(result: TuningResult) -> Iterator[str]:
+    if not result.best or not result.gain:
         return
     yield ""
-    yield f"Confirmation, {found.gain.count} fresh rounds: {format_options(found.best)}"
-    yield f"  {'over the default':<24} {found.gain.format_ratio()}"
-    yield f"  {'the default over itself':<24} {found.twins[schedule.RESTART].format_ratio()}"
-    yield from wrap_text(
-        ", ".join(format_marked_metric(guard, not found.faults) for guard in found.guards if guard.interval), "  "
-    )
+    yield f"Confirmation, {result.gain.count} fresh rounds: {format_options(result.best)}"
+    yield f"  {'over the default':<24} {result.gain.format_ratio()}"
+    yield f"  {'the default over itself':<24} {result.twins[schedule.RESTART].format_ratio()}"
+    yield from wrap_text(format_metrics(result.guards, not result.faults), "  ")
 
 
 def format_options(arm: Mapping[str, Any]) -> str:
-    """Return as text the options that a candidate changes."""
+    """Return the options of a candidate as text."""
     return ", ".join(f"{name} {value}" for name, value in arm["options"].items())

@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the samples of a run prove: verdicts on settings, and the result of a tuning."""
+"""Conclusions from the samples of a run: verdicts on settings, and the result of a tuning."""

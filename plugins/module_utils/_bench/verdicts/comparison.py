@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The comparison of two arms: its interval, and which arm is proven to be better.
+"""Compares a metric of two arms: the interval of the ratio, and which arm is proven to be better.
 
-In a comparison a log ratio above 0 means that the setting makes the metric better.
+A log ratio above 0 means that the metric is better in the anchor than in the other arm.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ PAYS, HURTS, NOTHING, UNDECIDED = "pays", "hurts", "nothing", "undecided"
 
 
 class DecisionRule:
-    """What decides a comparison: the error probability, the zone of no effect, and how many values it takes.
+    """When a comparison is decided.
 
-    ``zone`` is a logarithm, and ``least`` the smallest number of values.
+    ``alpha`` is the probability of a false claim, ``zone`` the logarithm of the largest ratio that counts as no effect,
+    and ``least`` the smallest number of values.
     """
 
     def __init__(self, alpha: float, zone: float, least: int) -> None:
@@ -35,7 +36,7 @@ class DecisionRule:
 
 
 class Comparison:
-    """A metric compared between two arms: number of values, the interval where there is one, and the verdict word."""
+    """A metric compared between two arms: number of values, interval (None for too few values) and verdict word."""
 
     def __init__(self, key: Key, values: Sequence[float], rule: DecisionRule) -> None:
         self.key = key
@@ -44,7 +45,7 @@ class Comparison:
         self.word = _verdict_word(self.interval, rule.zone)
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data; ratios have six decimals, which are the same on every machine."""
+        """Return metric, kind, streams, rounds and ratios; six decimals of a ratio are equal on every machine."""
         ratios = self.interval.to_ratios() if self.interval else (None, None, None)
         ratio, low, high = (None if ratio is None else round(ratio, 6) for ratio in ratios)
         metric, kind, streams = self.key
@@ -57,17 +58,17 @@ class Comparison:
 
 
 def compare_arms(
-    those: Sequence[Round], arm: str, key: Key, rule: DecisionRule, anchor: str = schedule.TUNED
+    rounds: Sequence[Round], arm: str, key: Key, rule: DecisionRule, anchor: str = schedule.TUNED
 ) -> Comparison:
-    """Compare the anchor with an arm by the rounds that count."""
-    return Comparison(key, measured_rounds.log_ratios(those, arm, key, anchor), rule)
+    """Compare an anchor with an arm in the rounds that count."""
+    return Comparison(key, measured_rounds.log_ratios(rounds, arm, key, anchor), rule)
 
 
-def format_interval(found: Interval | None) -> str:
-    """Return an interval as ratios; with three decimals where two would hide on which side of 1 it is."""
-    if found is None:
+def format_interval(interval: Interval | None) -> str:
+    """Return an interval as ratios; three decimals where two would hide whether an end is above or below 1."""
+    if interval is None:
         return "no interval yet"
-    ratios = found.to_ratios()
+    ratios = interval.to_ratios()
     digits = 2 if min(abs(ratio - 1) for ratio in ratios[1:]) >= 0.01 else 3
     middle, low, high = (f"{ratio:.{digits}f}" for ratio in ratios)
     return f"{middle} ({low} to {high})"
@@ -79,11 +80,11 @@ def format_metric(comparison: Comparison) -> str:
     return " ".join([metric, *([f"of {kind}"] if kind else []), *([f"with {streams} streams"] if streams > 1 else [])])
 
 
-def _verdict_word(found: Interval | None, zone: float) -> str:
-    if found is None:
+def _verdict_word(interval: Interval | None, zone: float) -> str:
+    if interval is None:
         return UNDECIDED
-    if found.low > 0:
+    if interval.low > 0:
         return PAYS
-    if found.high < 0:
+    if interval.high < 0:
         return HURTS
-    return NOTHING if found.low >= -zone and found.high <= zone else UNDECIDED
+    return NOTHING if interval.low >= -zone and interval.high <= zone else UNDECIDED

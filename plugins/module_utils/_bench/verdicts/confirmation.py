@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The confirmation of an ablation: stock, tuned and the kept settings, compared in new rounds.
+"""The confirmation of an ablation: compares stock, tuned and the kept settings in new rounds.
 
-The rounds by which the kept settings were chosen overestimate their gain, so the gain is computed only from rounds that
-came after the choice. They also show the joint effect of settings, which an ablation does not: two settings that pay
-only as a pair each seem to have the whole gain there.
+The rounds by which the kept settings were chosen overestimate their gain, so the gain is computed only from later
+rounds. The confirmation also shows the joint effect of settings. An ablation does not: where two settings pay only as a
+pair, each of the two seems to have the whole gain.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class Confirmation:
-    """The confirmation. ``kept_over_stock`` compares the kept settings with stock, ``by_metric`` for each metric.
+    """The comparisons of the confirmation; they are None or empty before its first round.
 
-    ``other_pairs`` are the other comparisons by name. Everything is None or empty before the first confirmation
-    round. The three pairs share the probability of a false claim.
+    ``kept_over_stock`` compares the kept settings with stock, and ``by_metric`` does so for each guard metric.
+    ``other_pairs`` are the other two comparisons by name. The three pairs share the probability of a false claim.
     """
 
-    def __init__(self, document: Mapping[str, Any], those: Sequence[Round]) -> None:
-        fresh = [measured for measured in those if measured.phase == schedule.CONFIRMATION]
+    def __init__(self, document: Mapping[str, Any], rounds: Sequence[Round]) -> None:
+        fresh = [measured for measured in rounds if measured.phase == schedule.CONFIRMATION]
         plan = document["plan"]
         rule = DecisionRule(plan["alpha"] / 3, math.log1p(plan["zone"]), schedule.CONFIRMATION_ROUNDS)
-        #: If no setting was removed, the kept settings are those of tuned.
+        #: The arm with the kept settings; it is tuned where the run removed no setting.
         self.winner = schedule.KEPT if any(schedule.KEPT in measured.levels for measured in fresh) else schedule.TUNED
         self.kept_over_stock: Comparison | None = None
         self.by_metric: list[Comparison] = []
@@ -44,18 +44,18 @@ class Confirmation:
         self.confirmed = False
         if not fresh:
             return
-        self.kept_over_stock = compare_arms(fresh, schedule.STOCK, measured_rounds.ONE_STREAM, rule, self.winner)
+        one_stream = measured_rounds.ONE_STREAM
+        self.kept_over_stock = compare_arms(fresh, schedule.STOCK, one_stream, rule, self.winner)
         self.confirmed = self.kept_over_stock.interval is not None
         self.by_metric = [
             compare_arms(fresh, schedule.STOCK, key, rule, self.winner) for key in measured_rounds.guard_metrics(fresh)
         ]
         if self.winner == schedule.KEPT:
-            one_stream = measured_rounds.ONE_STREAM
             self.other_pairs = {
                 "tuned over stock": compare_arms(fresh, schedule.STOCK, one_stream, rule),
                 "kept over tuned": compare_arms(fresh, schedule.TUNED, one_stream, rule, schedule.KEPT),
             }
 
     def named_pairs(self) -> dict[str, Comparison]:
-        """Return the comparisons by name, the kept settings over stock first; empty before the first round."""
+        """Return the three comparisons by name, kept_over_stock first; none before the first round."""
         return {f"{self.winner} over stock": self.kept_over_stock, **self.other_pairs} if self.kept_over_stock else {}

@@ -4,13 +4,12 @@
 
 """The verdict on each setting of an ablation, from the samples alone.
 
-One metric decides on a setting: the geometric mean, over the kinds of prompts, of the tokens per second that are
-decoded with one stream. Prefill, several streams and each kind by itself are guards: a proven loss there forbids
-"pays". The probability of a false claim is shared among all arms that are compared with the anchor, so it holds for the
-whole run.
+One metric decides: decoded tokens per second with one stream, as the geometric mean over the kinds of prompts. Prefill,
+several streams and each kind by itself are guards: a proven loss of a guard forbids the verdict "pays". All comparisons
+with the anchor share the probability of a false claim, so it holds for the whole run.
 
-With speculation, tokens per second depend on the text. Where arms that speculate generated different texts, the time
-per step decides instead, and tokens per step must not contradict it.
+With speculation, tokens per second depend on the generated text. Where the texts of a speculating arm and of the anchor
+differ, the time per step decides instead, and tokens per step must not contradict it.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
     from .comparison import Comparison
 
 UNTESTED, REJECTED = "not tested", "rejected"
-#: Verdicts of settings that were measured; all other settings count as not tested.
+#: The verdicts of measured settings.
 TESTED_WORDS = (PAYS, HURTS, NOTHING, UNDECIDED)
 OTHER_TEXT = "other text"
 STEP_KEY, PER_STEP_KEY = (measured_rounds.STEPS, "", 1), (measured_rounds.PER_STEP, "", 1)
 
 
 class Verdict:
-    """The verdict on one setting: its word, the reason where it needs one, and the comparisons behind it."""
+    """The verdict on one setting: its word, a reason (may be empty), and the comparisons that it follows from."""
 
     def __init__(self, knob: str, unit: str, word: str, reason: str = "") -> None:
         self.knob = knob
@@ -52,7 +51,7 @@ class Verdict:
 
 
 class Judgement:
-    """The result of an ablation: verdicts in the order of the plan, rounds, and why the run proves nothing, if so."""
+    """The result of an ablation: verdicts in the order of the plan, rounds, and faults that void all verdicts."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Judge a document that ``validate_document`` has returned."""
@@ -70,9 +69,9 @@ class Judgement:
             for unit in schedule.REPETITIONS
         }
         self.twins = {
-            unit: compare_arms(those, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[unit])
-            for unit, those in ablation.items()
-            if those
+            unit: compare_arms(rounds, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[unit])
+            for unit, rounds in ablation.items()
+            if rounds
         }
         unit = arms[schedule.STOCK]["class"]
         self.stock = compare_arms(ablation[unit], schedule.STOCK, measured_rounds.ONE_STREAM, rules[unit])
@@ -82,7 +81,7 @@ class Judgement:
             else _judge_setting(arm, ablation[arm["class"]], rules[arm["class"]])
             for arm in knobs
         ]
-        self.verdicts += [Verdict(knob, "", UNTESTED, why) for knob, why in sorted(plan["untested"].items())]
+        self.verdicts += [Verdict(name, "", UNTESTED, reason) for name, reason in sorted(plan["untested"].items())]
         self.faults = soundness.find_faults(document, self.rounds, self.twins)
         for verdict in self.verdicts if self.faults else ():
             if verdict.word in TESTED_WORDS:
@@ -90,7 +89,7 @@ class Judgement:
         self.confirmation = Confirmation(document, self.rounds)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return plain data: a row for each setting, then one for each of its guards; ratios may be None."""
+        """Return a row of plain data for each setting, followed by a row for each guard; ratios may be None."""
         return [
             {"knob": verdict.knob, "verdict": word, **(comparison.to_dict() if comparison else {})}
             for verdict in self.verdicts
@@ -100,72 +99,82 @@ class Judgement:
             )
         ]
 
+    def verdicts_by_gain(self) -> list[Verdict]:
+        """Return the verdicts sorted by gain, the largest first; verdicts without an interval come last."""
+        return sorted(
+            self.verdicts,
+            key=lambda verdict: (
+                -verdict.primary.interval.mean if verdict.primary and verdict.primary.interval else math.inf,
+                verdict.knob,
+            ),
+        )
+
     def undecided_settings(self, unit: str) -> list[str]:
-        """Return the settings of a class that need another round; a run continues until there are none."""
+        """Return the settings of a class that need another round."""
         return [verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.unit == unit]
 
     def claimed_settings(self) -> list[str]:
-        """Return the settings of which the run proves that they pay or hurt."""
+        """Return the settings that are proven to pay or to hurt."""
         return [verdict.knob for verdict in self.verdicts if verdict.word in (PAYS, HURTS)]
 
 
-def _judge_setting(arm: Mapping[str, Any], those: Sequence[Round], rule: DecisionRule) -> Verdict:
+def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: DecisionRule) -> Verdict:
     name, unit = arm["name"], arm["class"]
-    one = Verdict(arm["without"], unit, UNDECIDED)
-    untaken = next((r.number for r in those if arm["settings"] and _settings_unchanged(r, name)), None)
-    if untaken is not None:
-        one.word, one.reason = REJECTED, f"in round {untaken} its settings read back as those of the anchor"
-        return one
-    one.primary = compare_arms(those, name, measured_rounds.ONE_STREAM, rule)
+    verdict = Verdict(arm["without"], unit, UNDECIDED)
+    unchanged = next((r.number for r in rounds if arm["settings"] and _settings_unchanged(r, name)), None)
+    if unchanged is not None:
+        verdict.word, verdict.reason = REJECTED, f"in round {unchanged} its settings read back as those of the anchor"
+        return verdict
+    verdict.primary = compare_arms(rounds, name, measured_rounds.ONE_STREAM, rule)
+    count = verdict.primary.count
     least = 1 if unit != schedule.REBOOT else rule.least
-    tried = sum(name in r.planned_arms for r in those)
-    one.needs_rounds = one.primary.count < schedule.MAX_ROUNDS and tried < schedule.MAX_ROUND_TRIES
-    if one.primary.count < least:
-        one.word = UNTESTED
-        one.reason = (
-            f"{one.primary.count} of {least} {schedule.REPETITIONS[unit].name}{'' if least == 1 else 's'} count"
-        )
-        return one
-    other = any(_texts_differ(r, name) for r in those if not r.discard_reason)
-    if other:
-        _judge_by_step_time(one, those, name, rule)
+    tried = sum(name in r.planned_arms for r in rounds)
+    verdict.needs_rounds = count < schedule.MAX_ROUNDS and tried < schedule.MAX_ROUND_TRIES
+    if count < least:
+        verdict.word = UNTESTED
+        verdict.reason = f"{count} of {least} {schedule.REPETITIONS[unit].name}{'' if least == 1 else 's'} count"
+        return verdict
+    texts_differ = any(_texts_differ(r, name) for r in rounds if not r.discard_reason)
+    if texts_differ:
+        _judge_by_step_time(verdict, rounds, name, rule)
     else:
-        one.word = one.primary.word
-        one.needs_rounds = one.needs_rounds and one.word == UNDECIDED
-    keys = measured_rounds.guard_metrics(those, measured_rounds.STEPS if other else measured_rounds.DECODE)
-    one.guards = [compare_arms(those, name, key, rule) for key in keys]
-    lost = [guard for guard in one.guards if guard.word == HURTS]
-    if one.word == PAYS and lost:
-        one.word, one.reason = (
-            UNDECIDED,
-            f"better over all kinds, but {format_metric(lost[0])} loses: {lost[0].format_ratio()}",
-        )
-    elif one.word == UNDECIDED and not one.reason and not one.needs_rounds:
-        one.reason = f"{one.primary.count} rounds that count, of {tried}, did not decide"
-    return one
+        verdict.word = verdict.primary.word
+        verdict.needs_rounds = verdict.needs_rounds and verdict.word == UNDECIDED
+    keys = measured_rounds.guard_metrics(rounds, measured_rounds.STEPS if texts_differ else measured_rounds.DECODE)
+    verdict.guards = [compare_arms(rounds, name, key, rule) for key in keys]
+    lost = [guard for guard in verdict.guards if guard.word == HURTS]
+    if verdict.word == PAYS and lost:
+        verdict.word = UNDECIDED
+        verdict.reason = f"better over all kinds, but {format_metric(lost[0])} loses: {lost[0].format_ratio()}"
+    elif verdict.word == UNDECIDED and not verdict.reason and not verdict.needs_rounds:
+        verdict.reason = f"{count} rounds that count, of {tried}, did not decide"
+    return verdict
 
 
-def _judge_by_step_time(one: Verdict, those: Sequence[Round], name: str, rule: DecisionRule) -> None:
-    """Judge by the time per step where texts differ, if tokens per step do not contradict it."""
-    step, per_step = (compare_arms(those, name, key, rule) for key in (STEP_KEY, PER_STEP_KEY))
-    one.primary = step
-    one.reason = f"{OTHER_TEXT}: judged by time per step; tokens per step {per_step.format_ratio()}"
+def _judge_by_step_time(verdict: Verdict, rounds: Sequence[Round], name: str, rule: DecisionRule) -> None:
+    """Set the verdict by the time per step, unless tokens per step contradict it; for arms with different texts."""
+    step, per_step = (compare_arms(rounds, name, key, rule) for key in (STEP_KEY, PER_STEP_KEY))
+    verdict.primary = step
+    verdict.reason = f"{OTHER_TEXT}: judged by time per step; tokens per step {per_step.format_ratio()}"
     words = (step.word, per_step.word)
-    if NOTHING in words and words[0] == words[1]:
-        one.word = NOTHING
+    if words == (NOTHING, NOTHING):
+        verdict.word = NOTHING
     elif step.word in (PAYS, HURTS) and per_step.word in (step.word, NOTHING):
-        one.word = step.word
-    one.needs_rounds = one.needs_rounds and UNDECIDED in words
+        verdict.word = step.word
+    verdict.needs_rounds = verdict.needs_rounds and UNDECIDED in words
 
 
-def _texts_differ(one: Round, name: str) -> bool:
-    """Return whether arms, of which at least one speculates, generated or may have generated different texts."""
-    if not {name, schedule.TUNED} & one.speculating_arms or name not in one.levels:
+def _texts_differ(measured: Round, name: str) -> bool:
+    """Return whether an arm or tuned speculates and their texts differ; a missing digest counts as a difference."""
+    if not {name, schedule.TUNED} & measured.speculating_arms or name not in measured.levels:
         return False
-    kinds = sorted(kind for arm, kind in one.texts if arm == name)
-    pairs = [(one.texts[name, kind], one.texts.get((schedule.TUNED, kind), {None})) for kind in kinds]
-    return any(mine != other or None in mine for mine, other in pairs)
+    return any(
+        None in digests or digests != measured.texts.get((schedule.TUNED, kind))
+        for (arm, kind), digests in measured.texts.items()
+        if arm == name
+    )
 
 
-def _settings_unchanged(one: Round, name: str) -> bool:
-    return bool(one.settings_digests.get(name, set()) & one.settings_digests.get(schedule.TUNED, set()))
+def _settings_unchanged(measured: Round, name: str) -> bool:
+    digests = measured.settings_digests
+    return bool(digests.get(name, set()) & digests.get(schedule.TUNED, set()))

@@ -4,9 +4,9 @@
 
 """The result of a tuning, from the samples alone: the best candidate compared with the default in new rounds.
 
-One metric decides: the tokens of an answer over all of its time, with one stream, as the geometric mean over the kinds
-of prompts. Decoding by kind and with several streams, and prefill, are guards: a proven loss there keeps the default.
-The rounds of the search overestimate the candidate that they chose, so they do not count for its gain.
+One metric decides: tokens of an answer per time of the whole request with one stream, as the geometric mean over the
+kinds of prompts. Decoding by kind and with several streams, and prefill, are guards: a proven loss of a guard keeps the
+default. The rounds of the search overestimate the chosen candidate, so its gain is computed from later rounds only.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from .comparison import HURTS, PAYS, UNDECIDED, DecisionRule, compare_arms, form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ..rounds.measured_rounds import Round
     from .comparison import Comparison
 
-#: Fields of the fingerprint for which a result is valid; where one differs, the tuning must be repeated.
+#: Fields of the fingerprint for which a result is valid; if a field changes, the tuning must be repeated.
 HOLDS_FOR = ("sku", "microcode", "bios", "kernel", "engine_build", "model_sha256")
 
 
 class CandidateResult:
-    """One candidate: its arm, its predicted and measured ratios to the default, and the number of rounds."""
+    """A candidate: its arm, its predicted and measured ratios to the default, its rounds, and why it was rejected."""
 
     def __init__(self, arm: Mapping[str, Any], values: list[float], predicted: float | None, rejected: str) -> None:
         self.arm = arm
@@ -42,13 +43,14 @@ class CandidateResult:
 
 
 class TuningResult:
-    """The result: ``best`` is the arm of the confirmation, None where the search ended with the default.
+    """The result of a tuning.
 
-    ``gain`` compares it with the default in new rounds, and ``guards`` do so for each metric.
+    ``best`` is the arm of the best candidate, None where the search ended with the default. ``gain`` compares the best
+    candidate with the default in new rounds, and ``guards`` do so for each guard metric.
     """
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        """Judge a document of a tuning that ``validate_document`` has returned."""
+        """Judge a run document that ``validate_document`` has returned."""
         self.document = document
         self.rounds = measured_rounds.rounds_of_document(document)
         plan = document["plan"]
@@ -75,16 +77,16 @@ class TuningResult:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the interval of the gain has decided, so that more rounds would change nothing."""
+        """Whether the gain has a verdict, so that no more rounds are needed."""
         return self.gain is not None and self.gain.word != UNDECIDED
 
     @property
     def is_proven(self) -> bool:
-        """Whether the best candidate beats the default, and worsens no guard."""
+        """Whether the best candidate is faster than the default and worsens no guard, in a sound run."""
         return self.gain is not None and self.gain.word == PAYS and not self.lost_metrics and not self.faults
 
     def to_tuned_options(self) -> dict[str, Any]:
-        """Return a proven gain as the variable ``epyc_llama_tuned`` holds it; empty where the default stays."""
+        """Return the value of the variable ``epyc_llama_tuned`` for a proven gain; empty where the default stays."""
         if not self.is_proven or not self.best or not self.gain or not self.gain.interval:
             return {}
         ratio, low, high = (round(ratio, 3) for ratio in self.gain.interval.to_ratios())
@@ -99,26 +101,24 @@ class TuningResult:
         }
 
     def candidate_results(self) -> list[CandidateResult]:
-        """Return all candidates, the best first, those without a round last."""
+        """Return the results of all candidates, the fastest first; unmeasured candidates come last."""
         plan = self.document["plan"]
-        default = self._mean_rate(schedule.DEFAULT)
-        found = []
-        for arm in plan["arms"]:
+        default_rate = mean_default_rate(self.rounds)
+        searched = [measured for measured in self.rounds if measured.phase != schedule.CONFIRMATION]
+        results = []
+        for arm in filter(schedule.is_candidate, plan["arms"]):
             name = arm["name"]
-            if name in (schedule.DEFAULT, schedule.AGAIN):
-                continue
-            searched = [measured for measured in self.rounds if measured.phase != schedule.CONFIRMATION]
             values = measured_rounds.log_ratios(searched, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, name)
             predicted = plan["predicted"].get(name)
-            ratio = predicted / default if predicted and default else None
-            found.append(CandidateResult(arm, values, ratio, plan["rejected"].get(name, "")))
-        return sorted(found, key=lambda one: -(one.measured or 0.0))
+            ratio = predicted / default_rate if predicted and default_rate else None
+            results.append(CandidateResult(arm, values, ratio, plan["rejected"].get(name, "")))
+        return sorted(results, key=lambda result: -(result.measured or 0.0))
 
     def median_prediction_error(self) -> float | None:
-        """Return the median relative error of the predictions; None where no prediction was measured."""
+        """Return the median relative error of the predictions; None where no predicted candidate was measured."""
         pairs = [(result.predicted, result.measured) for result in self.candidate_results()]
-        off = [abs(predicted / measured - 1) for predicted, measured in pairs if predicted and measured]
-        return median(off) if off else None
+        errors = [abs(predicted / measured - 1) for predicted, measured in pairs if predicted and measured]
+        return median(errors) if errors else None
 
     def headline(self) -> str:
         """Return the result in one line."""
@@ -129,25 +129,25 @@ class TuningResult:
             return f"{name}: {self.format_changes(self.best)}: {format_interval(self.gain.interval)} over the default"
         if self.best is None or self.gain is None:
             return f"{name}: the default stays; no candidate was better."
-        gain = format_interval(self.gain.interval)
-        why = (
-            f"{format_metric(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
-            if self.lost_metrics
-            else gain
-        )
-        return f"{name}: the default stays; {self.format_changes(self.best)} did not beat it: {why}"
+        reason = format_interval(self.gain.interval)
+        if self.lost_metrics:
+            reason = f"{format_metric(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
+        return f"{name}: the default stays; {self.format_changes(self.best)} did not beat it: {reason}"
 
     def format_changes(self, arm: Mapping[str, Any]) -> str:
-        """Return as text the options of a candidate, each with the value of the default."""
-        usual = self.arms[schedule.DEFAULT]["options"]
-        return ", ".join(f"{name} {value} instead of {usual[name]}" for name, value in arm["options"].items())
+        """Return the options of a candidate as text, each with its value in the default."""
+        default = self.arms[schedule.DEFAULT]["options"]
+        return ", ".join(f"{name} {value} instead of {default[name]}" for name, value in arm["options"].items())
 
-    def _mean_rate(self, name: str) -> float | None:
-        """Return the tokens per second of whole requests of an arm in the sweep, the basis of predictions."""
-        those = [
-            measured
-            for measured in self.rounds
-            if measured.phase == schedule.SWEEP and not measured.discard_reason and name in measured.levels
-        ]
-        levels = [measured.levels[name][measured_rounds.WHOLE_REQUEST] for measured in those]
-        return 1000 * math.exp(mean(levels)) if levels else None
+
+def mean_default_rate(rounds: Sequence[Round]) -> float | None:
+    """Return the tokens per second of whole requests with the default options; None before the first counting round.
+
+    Only rounds of the sweep count, which is the basis of all predictions.
+    """
+    levels = [
+        measured.levels[schedule.DEFAULT][measured_rounds.WHOLE_REQUEST]
+        for measured in rounds
+        if measured.phase == schedule.SWEEP and not measured.discard_reason and schedule.DEFAULT in measured.levels
+    ]
+    return 1000 * math.exp(mean(levels)) if levels else None

@@ -62,8 +62,5 @@ def benchmark_metrics(data: object, host: str = "") -> str:
 
 
 class FilterModule:
-    """The class that Ansible loads from this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"benchmark_metrics": benchmark_metrics}

@@ -57,8 +57,5 @@ def benchmark_page(data: object) -> str:
 
 
 class FilterModule:
-    """The class that Ansible loads from this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"benchmark_page": benchmark_page}

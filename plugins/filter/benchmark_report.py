@@ -54,8 +54,5 @@ def benchmark_report(data: object) -> str:
 
 
 class FilterModule:
-    """The class that Ansible loads from this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"benchmark_report": benchmark_report}

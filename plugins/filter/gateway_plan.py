@@ -99,8 +99,5 @@ def gateway_plan(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"gateway_plan": gateway_plan}

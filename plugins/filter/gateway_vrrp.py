@@ -93,8 +93,5 @@ def gateway_vrrp(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"gateway_vrrp": gateway_vrrp}

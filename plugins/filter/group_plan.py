@@ -75,8 +75,5 @@ def group_plan(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"group_plan": group_plan}

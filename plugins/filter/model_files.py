@@ -74,8 +74,5 @@ def model_files(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"model_files": model_files}

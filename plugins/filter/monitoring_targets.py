@@ -75,8 +75,5 @@ def monitoring_targets(
 
 
 class FilterModule:
-    """The class by which Ansible finds the filter."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"monitoring_targets": monitoring_targets}

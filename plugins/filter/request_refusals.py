@@ -70,8 +70,5 @@ def request_refusals(
 
 
 class FilterModule:
-    """The class by which Ansible finds the filter."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"request_refusals": request_refusals}

@@ -54,8 +54,5 @@ def serving_page(prometheus: str) -> str:
 
 
 class FilterModule:
-    """The class by which Ansible finds the filter."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"serving_page": serving_page}

@@ -43,8 +43,5 @@ def text_to_list(value: Any) -> Any:
 
 
 class FilterModule:
-    """The class by which Ansible finds the filter."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"text_to_list": text_to_list}

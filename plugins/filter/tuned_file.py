@@ -72,8 +72,5 @@ def tuned_file(
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"tuned_file": tuned_file}

@@ -61,8 +61,5 @@ def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any])
 
 
 class FilterModule:
-    """What Ansible looks for in this file."""
-
     def filters(self) -> dict[str, Any]:
-        """Return the filter by its name."""
         return {"with_tuned": with_tuned}

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Actions of modules that may take hours: the module runs in the background of its host, and the action polls it.
+"""Actions of modules that may take hours: the module runs in the background of its host, and the action polls the host.
 
 A connection without traffic is cut by many firewalls within minutes, and the play would fail. Here the controller polls
-every few seconds, reconnects when the connection was lost, and shows the progress of the module. What the module does,
-and what it returns, is the same.
+every few seconds, reconnects when the connection was lost, and shows the progress of the module. The work and the
+result of the module stay the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_LINE = 160
 
 
 class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no annotations
-    """Runs the module of its name in the background, and shows the line that a command of the host prints about it."""
+    """An action that runs the module of the same name in the background, and shows the progress of the module."""
 
     _supports_check_mode = True
     _supports_async = True
@@ -48,18 +48,18 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
     longest_pause = 5.0
 
     def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the arguments of the module, and the command that prints its progress."""
+        """Return the arguments of the module, and the command that prints the progress of the module on its host."""
         raise NotImplementedError
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module; in the foreground if the task has its own async, or in check mode."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        given = dict(self._task.args)
+        options = dict(self._task.args)
         if self._task.async_val or self._task.check_mode:
-            wrapped = self._task.async_val
-            return {**result, **self._execute_module(module_args=given, task_vars=variables, wrap_async=wrapped)}
-        arguments, command = self.prepare_job(given)
+            is_async = self._task.async_val
+            return {**result, **self._execute_module(module_args=options, task_vars=variables, wrap_async=is_async)}
+        arguments, command = self.prepare_job(options)
         self._task.async_val = MODULE_TIMEOUT
         try:
             job = self._execute_module(module_args=arguments, task_vars=variables, wrap_async=True)
@@ -74,14 +74,14 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
         """Wait until the module has ended, and show its progress meanwhile."""
         ended = f"grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(file)} || exit 9"
         begun = reached = shown = time.monotonic()
-        pause, last = FIRST_PAUSE, ""
+        pause, last_line = FIRST_PAUSE, ""
         while True:
             time.sleep(pause)
             pause = min(PAUSE_GROWTH * pause, self.longest_pause)
             now = time.monotonic()
             # The progress command can cost the host more than the poll, so it runs only when its line can be shown.
-            due = now - shown >= PROGRESS_INTERVAL and not self._task.no_log
-            question = f"{ended}; {command}; true" if due else ended
+            is_due = now - shown >= PROGRESS_INTERVAL and not self._task.no_log
+            question = f"{ended}; {command}; true" if is_due else ended
             try:
                 answer: Mapping[str, Any] = self._low_level_execute_command(question)
             except AnsibleConnectionFailure:
@@ -93,17 +93,17 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
             if answer["rc"]:
                 return
             line = _last_printable_line(answer["stdout"])
-            if due and line and line != last:
-                shown, last = now, line
+            if is_due and line and line != last_line:
+                shown, last_line = now, line
                 self._display.display(f"{host}: {line} ({now - begun:.0f} s)")
 
     def _collect_result(self, job: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a module that has ended, and remove the file that holds it."""
-        where = {"jid": job["ansible_job_id"], "_async_dir": os.path.dirname(job["results_file"])}
+        question = {"jid": job["ansible_job_id"], "_async_dir": os.path.dirname(job["results_file"])}
         status = "ansible.legacy.async_status"
-        done: dict[str, Any] = self._execute_module(module_name=status, module_args=where, task_vars=variables)
+        answer: dict[str, Any] = self._execute_module(module_name=status, module_args=question, task_vars=variables)
         self._low_level_execute_command(f"rm -f {shlex.quote(job['results_file'])}")
-        return {key: value for key, value in done.items() if key not in JOB_KEYS}
+        return {key: value for key, value in answer.items() if key not in JOB_KEYS}
 
 
 def _last_printable_line(text: str) -> str:
@@ -113,24 +113,24 @@ def _last_printable_line(text: str) -> str:
 
 
 class MeasuringAction(BackgroundAction):
-    """A module that measures an instance for minutes or hours, and writes its progress into a file."""
+    """An action of a module that measures an instance for minutes or hours, and writes its progress into a file."""
 
-    #: A poll takes CPU time of the host, and a round is discarded where other programs use 2 percent.
+    #: Polls are rare, because a poll takes CPU time of the host, and a round in which other programs take 2 percent is
+    #: discarded.
     longest_pause = 30.0
 
     def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the arguments, and the command that prints the progress file."""
         return arguments, f"cat {FILE} 2>/dev/null"
 
 
 class StartingInstances(BackgroundAction):
-    """A module that starts instances, whose models are read for minutes."""
+    """An action of a module that starts instances, which read their models for minutes."""
 
-    #: A pattern of the names of their units.
+    #: A pattern of the names of the units that are started.
     units = ""
 
     def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Print each instance that is being started, with the last line of its journal."""
+        """Return the arguments, and the command that prints each starting unit with the last line of its journal."""
         return arguments, (
             f"systemctl list-units --plain --no-legend --state=activating '{self.units}' | cut -d ' ' -f 1 | while "
             'read -r unit; do echo "$unit: $(journalctl -q --no-pager --lines 1 --output cat --unit "$unit")"; done'

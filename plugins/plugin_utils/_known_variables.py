@@ -34,12 +34,12 @@ def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) ->
     for name in sorted({str(name) for name in names} - known - {*foreign}):
         if not name.startswith(PREFIX):
             continue
-        near = find_similar(name, known)
+        similar = find_similar(name, known)
         sentences.append(
-            f"There is no variable {name}; did you mean {near}?"
-            if near
-            else f"There is no variable {name}, and names that begin so are the collection's: docs/variables.md lists "
-            "them. Rename one of your own, or name it in epyc_foreign_variables."
+            f"There is no variable {name}; did you mean {similar}?"
+            if similar
+            else f"There is no variable {name}, and names that begin so belong to the collection: docs/variables.md "
+            "lists them. Rename a variable of your own, or list it in epyc_foreign_variables."
         )
     return sentences
 

@@ -22,7 +22,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, parse_checksum
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_table, require_tables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
+    require_list,
+    require_table,
+    require_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

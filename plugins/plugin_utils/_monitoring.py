@@ -44,35 +44,13 @@ def build_scrape_targets(
         address = "127.0.0.1" if name == monitor else str(routing.host_address(host) or name)
         served = [instance for instance in _served_instances.list_served_instances(host) if not instance.get("vllm")]
         for instance in served:
-            where = f"{name}/{instance['name']}"
-            if name != monitor and str(instance.get("host") or FIELDS["host"].default) in LOOPBACK:
-                targets["remarks"].append(
-                    f"{where} is not scraped: it listens on the loopback. Set host to an address."
-                )
-                continue
-            place = f"{routing.address_for_gateway(where, host, instance, monitor)}:{parse_port(instance['port'])}"
-            if instance.get("models"):
-                if str(instance.get("models_loaded") or len(instance["models"])) != str(len(instance["models"])):
-                    targets["remarks"].append(f"{where} is not scraped: its models come and go, as models_loaded says.")
-                else:
-                    targets["llama"] += _build_router_targets(place, name, where, instance)
-                continue
-            targets["llama"].append(_build_target(place, name, **_build_instance_labels(where, instance)))
+            instance_targets, remark = _build_instance_targets(host, instance, monitor)
+            targets["llama"] += instance_targets
+            targets["remarks"] += remark
         if name in gateways:
-            place = str(host.get("epyc_gateway_metrics_bind") or "127.0.0.1:8405")
-            bound, dummy, gate_port = place.rpartition(":")
-            if parse_port(gate_port) is None:
-                raise BadRequest(
-                    f"{name}: epyc_gateway_metrics_bind is '{place}': say an address and a port, as *:8405."
-                )
-            if name != monitor and bound.strip("[]") in LOOPBACK:
-                targets["remarks"].append(
-                    f"The gateway {name} is not scraped: epyc_gateway_metrics_bind is on the loopback. Set it to an "
-                    "address."
-                )
-            else:
-                bound = _bracket_ipv6(address) if bound.strip("[]") in ("*", "", *routing.EVERYWHERE) else bound
-                targets["gateway"].append(_build_target(f"{bound}:{gate_port}", name))
+            gateway_targets, remark = _build_gateway_targets(host, address, monitor)
+            targets["gateway"] += gateway_targets
+            targets["remarks"] += remark
         if served or name in gateways:
             if not HOST.match(address):
                 raise BadRequest(
@@ -82,32 +60,59 @@ def build_scrape_targets(
     return targets
 
 
-def _build_router_targets(place: str, host: str, where: str, instance: Mapping[str, Any]) -> list[Target]:
-    """Return a target for each model of a router. The metrics of a router are those of the model in the request."""
-    model_targets = []
-    for model in instance["models"]:
-        # Prometheus sends the first two as parameters. Without the label instance, all models would have one name.
-        parameters = {"__param_model": model, "__param_autoload": "false", "instance": f"{place}/{model}"}
-        model_targets.append(
-            _build_target(place, host, **_build_instance_labels(where, {**instance, "alias": model}), **parameters)
+def _build_instance_targets(
+    host: Mapping[str, Any], instance: Mapping[str, Any], monitor: str
+) -> tuple[list[Target], list[str]]:
+    """Return a target for an instance, or for each model of a router; else the remark why there is no target."""
+    name = str(host["inventory_hostname"])
+    label = f"{name}/{instance['name']}"
+    if name != monitor and str(instance.get("host") or FIELDS["host"].default) in LOOPBACK:
+        return [], [f"{label} is not scraped: it listens on the loopback. Set host to an address."]
+    place = f"{routing.address_for_gateway(label, host, instance, monitor)}:{parse_port(instance['port'])}"
+    models = instance.get("models")
+    if not models:
+        return [_build_target(place, name, **_build_instance_labels(label, instance))], []
+    if str(instance.get("models_loaded") or len(models)) != str(len(models)):
+        return [], [f"{label} is not scraped: its models come and go, as models_loaded says."]
+    # The metrics of a router are those of the model in the request. Prometheus sends the labels that begin with
+    # __param_ as parameters. Without the label instance, all models would have the same name.
+    return [
+        _build_target(
+            place,
+            name,
+            **_build_instance_labels(label, {**instance, "alias": model}),
+            **{"__param_model": model, "__param_autoload": "false", "instance": f"{place}/{model}"},
         )
-    return model_targets
+        for model in models
+    ], []
 
 
-def _build_instance_labels(where: str, instance: Mapping[str, Any]) -> dict[str, str]:
+def _build_gateway_targets(host: Mapping[str, Any], address: str, monitor: str) -> tuple[list[Target], list[str]]:
+    """Return the target of a gateway; else the remark why there is no target."""
+    name = str(host["inventory_hostname"])
+    bind = str(host.get("epyc_gateway_metrics_bind") or "127.0.0.1:8405")
+    listens, dummy, port = bind.rpartition(":")
+    if parse_port(port) is None:
+        raise BadRequest(f"{name}: epyc_gateway_metrics_bind is '{bind}': say an address and a port, as *:8405.")
+    if name != monitor and listens.strip("[]") in LOOPBACK:
+        return [], [
+            f"The gateway {name} is not scraped: epyc_gateway_metrics_bind is on the loopback. Set it to an address."
+        ]
+    if listens.strip("[]") in ("*", "", *routing.EVERYWHERE):
+        listens = _bracket_ipv6(address)
+    return [_build_target(f"{listens}:{port}", name)], []
+
+
+def _build_instance_labels(label: str, instance: Mapping[str, Any]) -> dict[str, str]:
     """Return the labels of an instance: its name as ``service``, its model, and its kind of speculation."""
     model = str(instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).stem)
     try:
-        speculation = (
-            ",".join(speculation_kinds.parse_speculation(instance.get("speculation") or FIELDS["speculation"].default))
-            or "none"
-        )
+        kinds = speculation_kinds.parse_speculation(instance.get("speculation") or FIELDS["speculation"].default)
     except BadRequest as error:
-        raise BadRequest(f"{where}: {error}") from None
-    guesses = (
-        speculation if instance.get("task", "completion") == "completion" and not instance.get("projector") else "none"
-    )
-    return {"service": str(instance["name"]), "model": model, "speculation": guesses}
+        raise BadRequest(f"{label}: {error}") from None
+    speculates = instance.get("task", "completion") == "completion" and not instance.get("projector")
+    speculation = (",".join(kinds) if speculates else "") or "none"
+    return {"service": str(instance["name"]), "model": model, "speculation": speculation}
 
 
 def _build_target(place: str, host: str, **labels: str) -> Target:

@@ -18,15 +18,15 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS, Options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue, _tuned_options
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_tables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import require_tables
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import read_argument_specs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: Layer that runs only on hosts with a certain variable -> that variable.
+#: Layer -> the variable without which the layer is left out of a run on a host.
 REQUIRED_VARIABLES = {"bios": "epyc_bios_bmc", "llama": "epyc_llama_instances"}
-#: The path that stands for a model which was refused, so that the rest of its instance can still be checked.
+#: The path in place of a refused model, with which the other options of its instance can still be checked.
 REFUSED_MODEL = "/the/model/that/was/refused"
 NOTHING_CHANGED = "Nothing was changed."
 
@@ -53,7 +53,7 @@ class Variables:
 
 
 class Preflight:
-    """The options of the module for some layers, and the refusals that the controller found itself."""
+    """The options of the module epyc_preflight for some layers, and the refusals that the controller found."""
 
     def __init__(self, layers: Sequence[str], variables: Variables) -> None:
         self.layers = [
@@ -65,7 +65,7 @@ class Preflight:
         for layer in self.layers:
             self._refuse_invalid_arguments(layer)
         for layer, add_options in (
-            ("prerequisites", self._add_system_question),
+            ("prerequisites", self._add_system_requirements),
             ("grub_params", self._add_boot_parameters),
             ("prefetch", self._add_prefetch),
             ("numa", self._add_numa),
@@ -80,18 +80,18 @@ class Preflight:
     def _refuse_invalid_arguments(self, layer: str) -> None:
         """Refuse values that Ansible would refuse when the role starts. Secrets are not checked."""
         options = read_argument_specs(layer).get("main", {}).get("options", {})
-        given = {
+        values = {
             name: self.variables.get(name)
             for name, option in options.items()
             if not option.get("no_log") and self.variables.has(name)
         }
-        known = {name: option for name, option in options.items() if name in given}
-        validation = ArgumentSpecValidator(known).validate(given)
+        known = {name: option for name, option in options.items() if name in values}
+        validation = ArgumentSpecValidator(known).validate(values)
         self.refusals += [
             f"Variables of the layer {layer}: {message.rstrip('.')}." for message in validation.error_messages
         ]
 
-    def _add_system_question(self) -> None:
+    def _add_system_requirements(self) -> None:
         self.options["system"] = {
             "distributions": self.variables.get("__epyc_prerequisites_distributions", {}),
             "kernel": self.variables.get("__epyc_prerequisites_kernel", ""),
@@ -152,7 +152,7 @@ class Preflight:
         return files
 
     def _add_sources(self, files: Sequence[Mapping[str, Any]]) -> None:
-        """Add the sources of the server and the models. A token is not sent; the host only learns that there is one."""
+        """Add the sources of the server and the models. The host learns whether there is a token, but not the token."""
         get = self.variables.get
         install = get("epyc_llama_install", "binary")
         packages = {"package": [get("epyc_llama_package")], "source": get("epyc_llama_build_packages", [])}
@@ -167,22 +167,23 @@ class Preflight:
 
     def _place_instances(self, files: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Return the instances as the role passes them to the module llama_server."""
-        own = self.variables.get("epyc_llama_catalogue", {})
+        user_entries = self.variables.get("epyc_llama_catalogue", {})
         placed = []
-        for given in require_tables(self.variables.get("epyc_llama_instances"), "epyc_llama_instances", "instances"):
+        for options in require_tables(self.variables.get("epyc_llama_instances"), "epyc_llama_instances", "instances"):
             try:
-                (instance,) = _model_catalogue.insert_model_paths([given], files or [], own)
+                (instance,) = _model_catalogue.insert_model_paths([options], files or [], user_entries)
                 (instance,) = _tuned_options.apply_tuned_options([instance], self.variables.get("epyc_llama_tuned", {}))
             except BadRequest as error:
                 if files is not None:
                     self.refusals.append(str(error))
-                named = {key: REFUSED_MODEL for key in ("model", "draft_model") if given.get(key)}
-                instance = {**given, **named, **({"models": {"refused": REFUSED_MODEL}} if given.get("models") else {})}
+                named = {key: REFUSED_MODEL for key in ("model", "draft_model") if options.get(key)}
+                router = {"models": {"refused": REFUSED_MODEL}} if options.get("models") else {}
+                instance = {**options, **named, **router}
             placed.append(self._convert_types(instance))
         return placed
 
     def _convert_types(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Return an instance with its values in the types of the options; other values stay as they are."""
+        """Return an instance with its values converted to the types of the options, where that is possible."""
         known = {key: value for key, value in instance.items() if key in FIELDS}
         validation = ArgumentSpecValidator(Options.argument_spec()).validate(known)
         if not validation.error_messages:
@@ -190,7 +191,7 @@ class Preflight:
         try:
             Options.parse({"binary": REFUSED_MODEL, **instance})
         except BadRequest:
-            # The module refuses this instance on the host, in a sentence of its own.
+            # The module llama_server refuses this instance on the host, with a better sentence.
             return instance
         self.refusals += [
             f"Instance {instance.get('name')}: {message.rstrip('.')}." for message in validation.error_messages
@@ -202,6 +203,6 @@ class Preflight:
 
 
 def join_refusals(refusals: Sequence[str]) -> str:
-    """Return the message of a task that fails with these refusals: a line for each, and that nothing was changed."""
+    """Return the message of a task that fails with refusals: a line for each, and the line that nothing was changed."""
     sentences = [sentence.replace(f" {NOTHING_CHANGED}", "").strip() for sentence in dict.fromkeys(refusals)]
     return " ".join([*sentences, NOTHING_CHANGED]) if len(sentences) == 1 else "\n".join([*sentences, NOTHING_CHANGED])

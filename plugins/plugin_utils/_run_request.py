@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Refusals of a run that the controller finds without the host: unknown layers, and misspelt variables."""
+"""Refusals of a run that the controller finds without asking the host: unknown layers, and misspelt variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggestion_message
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import describe_yaml_kind
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import describe_yaml_kind
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
 
 if TYPE_CHECKING:
@@ -34,28 +34,28 @@ def parse_list(value: Any) -> Any:
 
 
 def find_request_refusals(
-    asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
+    requested: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
     """Return a sentence for each unknown layer and each misspelt variable of a host.
 
-    ``asked`` is the value of epyc_steps, ``names`` are the variables of the host, and ``foreign`` are names that the
-    inventory declares as not of this collection.
+    ``requested`` is the value of epyc_steps, ``names`` are the variables of the host, and ``foreign`` are names that
+    the inventory declares as variables of other collections.
     """
     foreign_names = foreign if isinstance(foreign, (list, tuple)) else []
     return [
-        *_layer_refusals(asked, layers, host),
+        *_layer_refusals(requested, layers, host),
         *find_unknown_variables(names, [str(name) for name in foreign_names]),
     ]
 
 
-def _layer_refusals(asked: Any, layers: Sequence[str], host: str) -> list[str]:
+def _layer_refusals(requested: Any, layers: Sequence[str], host: str) -> list[str]:
     # A dictionary is refused, because a layer with the value false would count as requested.
-    if isinstance(asked, (str, Mapping)) or not isinstance(asked, Sequence):
-        kind = describe_yaml_kind(asked)
+    if isinstance(requested, (str, Mapping)) or not isinstance(requested, Sequence):
+        kind = describe_yaml_kind(requested)
         return [
             f"epyc_steps of {host} is {kind}; it is a list of the layers that shall run, so each begins with a dash."
         ]
-    unknown = [step for step in asked if step not in layers]
+    unknown = [step for step in requested if step not in layers]
     if not unknown:
         return []
     names = ", ".join(str(step) for step in unknown)

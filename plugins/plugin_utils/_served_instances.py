@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instances of a host as its inventory has them, checked for what gateways and monitoring need of them.
+"""The instances of a host as its inventory has them, checked for the options that gateways and monitoring need.
 
-A filter gets the variables of all hosts at once, so an error sentence has to name the host and the variable.
+A filter gets the variables of all hosts at once, so each error sentence names the host and the variable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import FIELDS as VLLM_FIELDS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import (
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
     require_list,
     require_table,
     require_tables,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: The variables of a host with its instances.
 LLAMA, VLLM, TUNED = "epyc_llama_instances", "epyc_vllm_instances", "epyc_llama_tuned"
-#: Options of an instance that are one text, where they are said.
+#: Options of an instance whose values, where they are set, are texts.
 TEXT_OPTIONS = ("name", "alias", "model", "host", "task", "projector", "draft_model")
 
 
@@ -46,7 +46,7 @@ def list_vllm_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return all instances of a host. Those of vLLM have the key ``vllm`` and their default options.
+    """Return all instances of a host. Instances of vLLM have the key ``vllm``, and defaults for missing options.
 
     Raises BadRequest for an instance that clients could not reach or name.
     """
@@ -56,11 +56,11 @@ def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         alias = instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).name
         served.append({"slots": VLLM_FIELDS["slots"].default, **options, "alias": alias, "vllm": True})
     for instance in served:
-        _refuse_unreachable(host, instance)
+        _require_reachable(host, instance)
     return served
 
 
-def _refuse_unreachable(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
+def _require_reachable(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
     variable = VLLM if instance.get("vllm") else LLAMA
     where = f"{host['inventory_hostname']}: {variable}: {instance.get('name') or '?'}"
     for key in TEXT_OPTIONS:

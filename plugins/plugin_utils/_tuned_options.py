@@ -18,7 +18,7 @@ from ansible.module_utils.common.yaml import yaml_dump
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_decimal
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates import has_template
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_table, require_tables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import require_table, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -93,11 +93,7 @@ class ResultCollector:
                 self._texts.append(text)
             if number not in row.findings:
                 row.findings.append(number)
-        merged = {layer: dict(counts) for layer, counts in row.coverage.items()}
-        for layer, counts in coverage.items():
-            total = merged.setdefault(layer, dict.fromkeys(STATUSES, 0))
-            for status, count in counts.items():
-                total[status] += count
+        merged = task_results.sum_coverages([row.coverage, coverage])
         # Hosts with the same counts share one table.
         row.coverage = self._coverages.setdefault(json.dumps(merged, sort_keys=True), merged)
 
@@ -168,7 +164,7 @@ class ResultCollector:
                 "findings": len(findings),
                 "new": sum(bool(finding["new"]) for finding in findings),
                 "gone": len(resolved),
-                "settings": _sum_coverages(row["coverage"] for row in rows),
+                "settings": _count_settings(rows),
             },
             "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
             "groups": _group_equal_hosts(rows),
@@ -270,7 +266,7 @@ class RunWithoutCheck:
 
 
 class PreviousReport:
-    """The report before this one, which knows since when each setting differs, and which findings are resolved now."""
+    """The report before this report, which knows since when settings differ, and which findings are resolved now."""
 
     def __init__(self, document: Document | None, now: str) -> None:
         self.now = now
@@ -379,10 +375,7 @@ def _collapse_blanks(text: str) -> str:
     return " ".join(text.split())
 
 
-def _sum_coverages(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, int]:
-    total = dict.fromkeys(STATUSES, 0)
-    for coverage in coverages:
-        for counts in coverage.values():
-            for status, count in counts.items():
-                total[status] += count
-    return total
+def _count_settings(rows: Sequence[Document]) -> dict[str, int]:
+    """Return the number of settings of all hosts by status."""
+    layers = [counts for row in rows for counts in row["coverage"].values()]
+    return {status: sum(counts.get(status, 0) for counts in layers) for status in STATUSES}

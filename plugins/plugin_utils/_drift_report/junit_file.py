@@ -24,7 +24,7 @@ def render_junit(document: Document) -> str:
     XML 1.0 has no way to write control characters, not even escaped, so they are replaced before.
     """
     document = escape_texts(document)
-    # Its verdicts are shown in a check too, as pipelines have no other place for them.
+    # The file has the verdicts in a check too, because pipelines show no other format of the report.
     cells = build_finding_cells({**document, "check": False})
     findings = {finding["id"]: finding for finding in document["findings"]}
     root = ElementTree.Element("testsuites", name="sovereign.epyc drift")

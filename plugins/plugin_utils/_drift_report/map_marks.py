@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import PLAN
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import NOTHING
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import L3_DOMAIN
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 #: Unit of a place -> its kind on the map. The number of a cpufreq policy is that of its first CPU.
 PLACE_KINDS = {"CPU": "cpu", "policy": "cpu", L3_DOMAIN: "l3", "node": "node"}
 CPUS_SUFFIX = "/cpus"
-#: How a finding says that there are no CPUs.
-EMPTY_LISTS = ("''", "nothing")
+#: The values of a finding that stand for a list without CPUs.
+EMPTY_LISTS = ("''", NOTHING)
 
 
 def find_map_marks(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
@@ -50,12 +51,12 @@ def _find_places(address: str, finding: Mapping[str, Any]) -> list[tuple[str, in
     try:
         dummy, unit, place = words.describe_address(address)
     except (ArithmeticError, LookupError, StopIteration, TypeError, ValueError):
-        return []  # A host can answer any text, so this may be no address of this version.
+        return []  # A host can answer any text, also one that is no address of a setting.
     return [(PLACE_KINDS[unit], place)] if unit in PLACE_KINDS and isinstance(place, int) else []
 
 
 def _differing_cpus(wanted: str, found: str) -> list[int]:
-    """Return the CPUs that are in only one of two lists; none where a text is no list of CPUs."""
+    """Return the CPUs that are in only one of two lists of CPUs; no CPUs where a text is no such list."""
     try:
         cpus = [set(parse_cpulist("" if text in EMPTY_LISTS else text)) for text in (wanted, found)]
         return sorted(cpus[0] ^ cpus[1])

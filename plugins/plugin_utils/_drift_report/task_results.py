@@ -37,10 +37,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kind
     find_kind,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, find_row
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish import settings_table
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     #: Findings as plain data, and the counts of statuses by layer.
     Seen = tuple[list[dict[str, Any]], dict[str, dict[str, int]]]
@@ -64,9 +65,8 @@ READ_ONLY_MODULES = (
     *("add_host", "group_by"),
 )
 #: Verdict of epyc_bmc_bios -> status of a finding; any other verdict is drift.
-STATUS_BY_BIOS_VERDICT = {"claimed by firmware": OK, "not on this machine": UNSUPPORTED}
-WAITS_FOR_REBOOT = "waits for a reboot"
-#: Keys of a result whose task a condition skipped. A task skipped without them could not run in check mode.
+STATUS_BY_BIOS_VERDICT = {settings_table.CLAIMED: OK, settings_table.ABSENT: UNSUPPORTED}
+#: Keys in the result of a task that a condition skipped. A skipped task without these keys cannot run in check mode.
 SKIPPED_ON_PURPOSE = ("skip_reason", "skipped_reason", "false_condition")
 
 
@@ -86,7 +86,7 @@ def repair_result_to_findings(result: Mapping[str, Any]) -> SeenWithMap | None:
 
 
 def unreadable_result_finding(task: str, role: str, action: str, error: Exception) -> Seen:
-    """Return the finding that the result of a task could not be read, so that its layers count as unknown."""
+    """Return the finding that the result of a task could not be read; the layers of the task count as unknown."""
     module = action.rpartition(".")[2]
     reason = (
         f"the report cannot read what this task returned ({describe_error(error)}), so it is not known whether the "
@@ -106,7 +106,7 @@ def check_result_to_findings(
     """
     module = action.rpartition(".")[2]
     if module == LAST_RUN:
-        # It has counts where it checked all layers at once; otherwise each layer has a task that counts.
+        # This module has counts where it checked all layers at once; otherwise the tasks of each layer have counts.
         return [], result.get("coverage", {})
     layer = LAYER_BY_MODULE.get(module, OTHER)
     if any(key in result for key in SKIPPED_ON_PURPOSE):
@@ -118,7 +118,7 @@ def check_result_to_findings(
         seen = [
             check_result_to_findings(task, role, action, item, skipped or bool(item.get("skipped"))) for item in items
         ]
-        return [finding for findings, dummy in seen for finding in findings], _sum_coverages(
+        return [finding for findings, dummy in seen for finding in findings], sum_coverages(
             [counts for dummy, counts in seen]
         )
     if skipped:
@@ -150,7 +150,7 @@ def bios_result_to_findings(task: str, result: Mapping[str, Any]) -> Seen:
         finding = Finding(BIOS, row["title"], status)
         finding.where = row["attribute"] or ""
         finding.wanted, finding.found = str(row["wanted"]), "" if row["active"] is None else str(row["active"])
-        finding.pending_reboot = row["verdict"] == WAITS_FOR_REBOOT
+        finding.pending_reboot = row["verdict"] == settings_table.WAITS
         finding.at_boot = finding.wanted if finding.pending_reboot else finding.found
         finding.live = DRIFT if status == DRIFT else OK
         finding.persistent = OK if finding.pending_reboot else finding.live
@@ -197,16 +197,17 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         finding.role = finding.role or role
         # The same run without --check makes the change.
         finding.repair = ""
-    coverage = _sum_coverages(
+    coverage = sum_coverages(
         [{drift_findings.layer_of_address(v.address): {drift_findings.setting_status(v): 1}} for v in verdicts]
     )
     return [finding.to_dict() for finding in findings], coverage
 
 
-def _sum_coverages(counts: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+def sum_coverages(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """Return the sums of counts by layer and status, in the order of the layers."""
     total: dict[str, dict[str, int]] = {}
-    for row in counts:
-        for layer, statuses in row.items():
+    for coverage in coverages:
+        for layer, statuses in coverage.items():
             layer_total = total.setdefault(layer, dict.fromkeys(STATUSES, 0))
             for status, count in statuses.items():
                 layer_total[status] += count

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
 
 STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drift", UNKNOWN: "unknown", CLEAN: "clean"}
-#: The same for a report in check mode, which says what a run would change.
+#: The words for the states of a host in a report in check mode, which shows what a run would change.
 CHECK_WORDS = {**STATE_WORDS, "drift": "would change", CLEAN: "would not change"}
-#: Layers of the report that are no layers of site.yml, so that no host can lack them.
+#: Layers of the report that site.yml does not have, so that an inventory cannot leave them out.
 NOT_CONFIGURABLE = (RUN, OTHER)
 __all__ = ["STATUS_WORDS", "format_title"]
 #: Words for a layer without a status on a host.
@@ -135,8 +135,8 @@ def list_configured_layers(document: Document) -> list[dict[str, str]]:
 def unconfigured_layers_message(document: Document) -> str:
     """Return the sentence that names the layers no host is configured for; "" where there are none.
 
-    It is also "" where a host has no stored requests at all, since its layers are not known then. In a check, the
-    layers that the run left out are named.
+    The sentence is also "" where a host has no stored requests, because its layers are unknown then. In a check, the
+    sentence names the layers that the run left out.
     """
     configured = list_configured_layers(document)
     rest = [layer for layer in document["layers"] if layer not in configured and layer["name"] not in NOT_CONFIGURABLE]

@@ -4,7 +4,7 @@
 
 """The plan of a gateway, from the inventory: the hosts of each model, their addresses and slots, and the tenants.
 
-Inventories that would lead to a gateway with wrong answers are refused with a message.
+Inventories that would lead to a gateway with wrong answers are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.op
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import ALIAS_PATTERN
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_instances
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._kinds import require_list, require_tables, require_text
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
+    require_list,
+    require_tables,
+    require_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,21 +38,21 @@ SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 #: The listen addresses of a server that stand for all addresses of its host.
 EVERYWHERE = ("0.0.0.0", "::")
 #: Arguments of a server that override its option slots.
-OWN_SLOTS = ("--parallel", "-np")
+SLOT_ARGUMENTS = ("--parallel", "-np")
 LIMITS = ("requests_per_minute", "concurrent")
 
 
 class Instance(NamedTuple):
-    """An instance as the gateway sees it."""
+    """A model that an instance serves, as the gateway sees it. ``place`` is HOST/NAME, for error sentences."""
 
     host: str
-    where: str
+    place: str
     server: str
     alias: str
     model: str
     address: str
     slots: int
-    #: Where the agent of its host is asked and what for; none where the host has no agent.
+    #: The address, the port and the question for the agent of the host; None where the host has no agent.
     agent: dict[str, str] | None
 
 
@@ -84,12 +88,13 @@ def plan_gateway(
 def _validate_safety(settings: Mapping[str, Any]) -> None:
     if not settings["certificate"] and not settings["plain_http"]:
         raise BadRequest(
-            "epyc_gateway_certificate is empty, so that everyone on the way could read the keys of clients: name a "
-            "PEM file on the gateway, or set epyc_gateway_plain_http."
+            "epyc_gateway_certificate is empty, so that everyone on the network path could read the keys of clients: "
+            "name a PEM file on the gateway, or set epyc_gateway_plain_http."
         )
     if not settings["tenants"] and not settings["open"]:
         raise BadRequest(
-            "epyc_gateway_tenants is empty, so that anyone could ask: name those who may, or set epyc_gateway_open."
+            "epyc_gateway_tenants is empty, so that anyone could send requests: name the tenants who may, or set "
+            "epyc_gateway_open."
         )
     owners: dict[str, str] = {}
     for key in ("bind", "metrics_bind", "peers_bind"):
@@ -106,23 +111,22 @@ def _validate_safety(settings: Mapping[str, Any]) -> None:
 def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
     """Return the models, sorted by alias, each with its backend and its servers in the order of the inventory."""
     by_alias: dict[str, list[Instance]] = {}
-    taken: dict[str, str] = {}
+    places: dict[str, str] = {}
     for host in hosts:
-        for raw in _served_instances.list_served_instances(host):
-            served = _instances_by_model(host, raw, gateway)
-            if other := taken.get(served[0].address):
-                raise BadRequest(
-                    f"{served[0].where} and {other} are both at {served[0].address}: give one another port."
-                )
-            taken[served[0].address] = served[0].where
+        for options in _served_instances.list_served_instances(host):
+            served = _list_models_of_instance(host, options, gateway)
+            place, address = served[0].place, served[0].address
+            if other := places.get(address):
+                raise BadRequest(f"{place} and {other} are both at {address}: give one another port.")
+            places[address] = place
             for instance in served:
                 first = by_alias.setdefault(instance.alias, [instance])[0]
                 if instance is first:
                     continue
                 if instance.model != first.model:
                     raise BadRequest(
-                        f"The alias {instance.alias} is {first.model} on {first.where} and {instance.model} on"
-                        f" {instance.where}: give each model an alias of its own."
+                        f"The alias {instance.alias} is {first.model} on {first.place} and {instance.model} on"
+                        f" {instance.place}: give each model an alias of its own."
                     )
                 by_alias[instance.alias].append(instance)
     if not by_alias:
@@ -161,42 +165,44 @@ def _render_model_list(models: Sequence[Mapping[str, Any]]) -> str:
     return json.dumps({"object": "list", "data": data})
 
 
-def _instances_by_model(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> list[Instance]:
-    """Return an instance as the gateway sees it; an instance with several models as an instance for each of them."""
-    models = raw.get("models")
+def _list_models_of_instance(host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> list[Instance]:
+    """Return an Instance for each model of an instance: several for a router, one for any other instance."""
+    models = options.get("models")
     if not models:
-        return [_build_instance(host, raw, gateway)]
-    return [_build_instance(host, {**raw, "alias": alias, "model": model}, gateway) for alias, model in models.items()]
+        return [_build_instance(host, options, gateway)]
+    parts = ({**options, "alias": alias, "model": model} for alias, model in models.items())
+    return [_build_instance(host, part, gateway) for part in parts]
 
 
-def _build_instance(host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> Instance:
+def _build_instance(host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> Instance:
     name = str(host["inventory_hostname"])
-    where = f"{name}/{raw.get('name', '?')}"
-    alias = str(raw.get("alias") or "")
+    place = f"{name}/{options.get('name', '?')}"
+    alias = str(options.get("alias") or "")
     if not alias:
-        raise BadRequest(f"{where} has no alias, by which clients of the gateway ask for its model: set alias.")
+        raise BadRequest(f"{place} has no alias, by which clients of the gateway ask for its model: set alias.")
     if not ALIAS_PATTERN.match(alias):
-        raise BadRequest(f"{where} has the alias '{alias}': take letters, digits and ._:/@+- only.")
-    slots = _require_count(where, "slots", raw.get("slots") or FIELDS["slots"].default)
-    for word in raw.get("extra_arguments") or ():
-        if str(word).partition("=")[0] in OWN_SLOTS:
-            raise BadRequest(f"{where} has {word} in extra_arguments: say slots instead, which the gateway counts by.")
-    port = parse_port(raw["port"])
-    model = PurePosixPath(str(raw.get("model", ""))).name
-    unit = f"vllm-{raw.get('name', '')}" if raw.get("vllm") else raw.get("name", "")
+        raise BadRequest(f"{place} has the alias '{alias}': take letters, digits and ._:/@+- only.")
+    slots = _require_count(place, "slots", options.get("slots") or FIELDS["slots"].default)
+    for word in options.get("extra_arguments") or ():
+        if str(word).partition("=")[0] in SLOT_ARGUMENTS:
+            raise BadRequest(f"{place} has {word} in extra_arguments: set slots instead, by which the gateway counts.")
+    port = parse_port(options["port"])
+    model = PurePosixPath(str(options.get("model", ""))).name
+    unit = f"vllm-{options.get('name', '')}" if options.get("vllm") else options.get("name", "")
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
-    address = address_for_gateway(where, host, raw, gateway)
-    agent = _plan_agent_check(host, f"{'vllm ' if raw.get('vllm') else ''}{raw.get('name', '')}", address, gateway)
-    return Instance(name, where, server, alias, model, f"{address}:{port}", slots, agent)
+    address = address_for_gateway(place, host, options, gateway)
+    question = f"{'vllm ' if options.get('vllm') else ''}{options.get('name', '')}"
+    agent = _plan_agent_check(host, question, address, gateway)
+    return Instance(name, place, server, alias, model, f"{address}:{port}", slots, agent)
 
 
-def address_for_gateway(where: str, host: Mapping[str, Any], raw: Mapping[str, Any], gateway: str) -> str:
+def address_for_gateway(place: str, host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> str:
     """Return the address at which the gateway reaches an instance."""
     name = str(host["inventory_hostname"])
-    listens = str(raw.get("host") or FIELDS["host"].default)
+    listens = str(options.get("host") or FIELDS["host"].default)
     if listens in LOOPBACK and name != gateway:
         raise BadRequest(
-            f"{where} listens on {listens}, where no gateway reaches it: set host to a private address of {name}."
+            f"{place} listens on {listens}, where no gateway reaches it: set host to a private address of {name}."
         )
     address = listens
     if listens in EVERYWHERE:
@@ -209,38 +215,41 @@ def address_for_gateway(where: str, host: Mapping[str, Any], raw: Mapping[str, A
     return f"[{address}]" if ":" in address else address
 
 
-def _plan_agent_check(host: Mapping[str, Any], instance: str, reached: str, gateway: str) -> dict[str, str] | None:
-    """Return address, port and question for the agent of a host; an empty address means that of the instance.
+def _plan_agent_check(
+    host: Mapping[str, Any], question: str, instance_address: str, gateway: str
+) -> dict[str, str] | None:
+    """Return address, port and question for the agent of a host; None where the host has no agent.
 
-    None where the host has no agent. The question is the name of the instance, after the word vllm for one of vLLM.
+    The address is "" where the agent has the address of the instance. The question is the name of the instance, after
+    the word vllm for an instance of vLLM.
     """
     bind = str(host.get("epyc_base_agent_bind") or "")
     if not bind:
         return None
     name = str(host["inventory_hostname"])
     address, dummy, port = bind.rpartition(":")
-    place = address.strip("[]")
-    if parse_port(port) is None or (place != "*" and not HOST.match(place)):
+    listens = address.strip("[]")
+    if parse_port(port) is None or (listens != "*" and not HOST.match(listens)):
         raise BadRequest(f"{name} has epyc_base_agent_bind '{bind}': say an address and a port, as 10.0.0.11:8407.")
-    if place in LOOPBACK and name != gateway:
+    if listens in LOOPBACK and name != gateway:
         raise BadRequest(
-            f"The agent of {name} listens on {place}, where no gateway reaches it: set epyc_base_agent_bind to a "
+            f"The agent of {name} listens on {listens}, where no gateway reaches it: set epyc_base_agent_bind to a "
             f"private address of {name}."
         )
-    where = f"[{place}]" if ":" in place else place
-    where = "" if place in ("*", *EVERYWHERE) or where == reached else where
-    return {"address": where, "port": port, "asks": re.sub(r"[^A-Za-z0-9_ -]", "_", instance)}
+    address = f"[{listens}]" if ":" in listens else listens
+    address = "" if listens in ("*", *EVERYWHERE) or address == instance_address else address
+    return {"address": address, "port": port, "asks": re.sub(r"[^A-Za-z0-9_ -]", "_", question)}
 
 
 def host_address(host: Mapping[str, Any]) -> Any:
-    """Return the address of a host from its variables; None where they have none."""
+    """Return the address of a host from its variables; None where no variable has an address."""
     return host.get("epyc_gateway_member_address") or host.get("ansible_host")
 
 
-def _require_count(where: str, key: str, value: Any) -> int:
+def _require_count(place: str, key: str, value: Any) -> int:
     number = parse_whole(value)
     if not number:
-        raise BadRequest(f"{where} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
+        raise BadRequest(f"{place} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
     return number
 
 
@@ -256,19 +265,19 @@ def _backend_names(aliases: Sequence[str]) -> dict[str, str]:
 
 
 def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
-    """Return the tenants of an option. No message quotes a value of sha256, because it may be the key itself."""
+    """Return the tenants of epyc_gateway_tenants. No message quotes a value of sha256, as it may be the key itself."""
     parsed: list[dict[str, Any]] = []
     owners: dict[str, str] = {}
-    for raw in require_tables(tenants, "epyc_gateway_tenants", "tenants"):
-        name = str(raw.get("name", ""))
+    for row in require_tables(tenants, "epyc_gateway_tenants", "tenants"):
+        name = str(row.get("name", ""))
         if not TENANT.match(name):
             raise BadRequest(
                 f"epyc_gateway_tenants: '{name}' is no name of a tenant: take letters, digits and ._- only."
             )
         if any(tenant["name"] == name for tenant in parsed):
             raise BadRequest(f"epyc_gateway_tenants names {name} twice: put its hashes into one entry.")
-        given = require_list(raw.get("sha256"), f"epyc_gateway_tenants: {name}: sha256", "hashes")
-        hashes = [str(digest).lower() for digest in given]
+        digests = require_list(row.get("sha256"), f"epyc_gateway_tenants: {name}: sha256", "hashes")
+        hashes = [str(digest).lower() for digest in digests]
         if not hashes or not all(SHA256.match(digest) for digest in hashes):
             raise BadRequest(
                 f"epyc_gateway_tenants: {name} needs sha256, a list of hashes of 64 hexadecimal digits: make one with"
@@ -280,9 +289,9 @@ def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
                     f"epyc_gateway_tenants: {owners[digest]} and {name} have the same key: give each its own."
                 )
         limits = {
-            key: _require_count(f"epyc_gateway_tenants: {name}", key, raw[key])
+            key: _require_count(f"epyc_gateway_tenants: {name}", key, row[key])
             for key in LIMITS
-            if raw.get(key) is not None
+            if row.get(key) is not None
         }
         parsed.append({"name": name, "sha256": hashes, **limits})
     return parsed

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several gateways: the addresses of peers, and the values for keepalived of the address that they share.
+"""Several gateways: the addresses of the peers, and the settings of keepalived for the address that they share.
 
-Peers send conversations and rates to each other. A single gateway is its own peer, because HAProxy sends them to its
-new process in a reload.
+Peers send conversations and rates to each other. A single gateway is its own peer, because at a reload HAProxy sends
+conversations and rates to its new process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return ``name`` and ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
 
-    ``bind`` is that of ``gateway`` itself; those of the others are in their variables.
+    ``bind`` is epyc_gateway_peers_bind of ``gateway``; the other gateways have it in their variables.
     """
     binds = {str(host["inventory_hostname"]): str(host.get("epyc_gateway_peers_bind") or "") for host in hosts}
     binds[gateway] = str(bind)
@@ -66,18 +66,18 @@ def plan_vrrp(
             "epyc_gateway_virtual_address needs a second gateway: put another host into the group epyc_gateway."
         )
     place = list(binds).index(haproxy_name(gateway))
-    own = _require_peer_address(gateway, binds.pop(haproxy_name(gateway)))
-    others = [_require_peer_address(name, one) for name, one in binds.items()]
-    shared = _require_shared_address(settings, own, [own, *others])
+    source = _require_peer_address(gateway, binds.pop(haproxy_name(gateway)))
+    peers = [_require_peer_address(name, bind) for name, bind in binds.items()]
+    shared = _require_shared_address(settings, source, [source, *peers])
     number = parse_whole(settings["virtual_router_id"])
     if number is None or not 1 <= number <= 255:
         raise BadRequest(
             f"epyc_gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255."
         )
-    between = _find_interface(interfaces, own, exactly=True)
-    if between is None:
+    peer_interface = _find_interface(interfaces, source, exactly=True)
+    if peer_interface is None:
         raise BadRequest(
-            f"epyc_gateway_peers_bind names {own}, which no interface of {gateway} has: correct it, or set up the "
+            f"epyc_gateway_peers_bind names {source}, which no interface of {gateway} has: correct it, or set up the "
             "interface."
         )
     device = _find_interface(interfaces, shared, exactly=False)
@@ -86,8 +86,8 @@ def plan_vrrp(
             f"epyc_gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
             " address of a network that all gateways are in."
         )
-    check, dummy, word = str(settings["metrics_bind"]).rpartition(":")
-    port = parse_port(word)
+    check_address, dummy, port_text = str(settings["metrics_bind"]).rpartition(":")
+    port = parse_port(port_text)
     if port is None:
         raise BadRequest(
             f"epyc_gateway_metrics_bind is '{settings['metrics_bind']}': say an address and a port, as 127.0.0.1:8405."
@@ -95,12 +95,15 @@ def plan_vrrp(
     return {
         "address": f"{shared}/{shared.max_prefixlen}",
         "device": device,
-        "interface": between,
-        "source": str(own),
-        "peers": [str(address) for address in others],
+        "interface": peer_interface,
+        "source": str(source),
+        "peers": [str(address) for address in peers],
         "priority": max(250 - 10 * place, 1),
         "id": number,
-        "check": {"address": check.strip("[]") if check not in EVERYWHERE[4] else "127.0.0.1", "port": port},
+        "check": {
+            "address": "127.0.0.1" if check_address in EVERYWHERE[4] else check_address.strip("[]"),
+            "port": port,
+        },
     }
 
 
@@ -114,14 +117,13 @@ def _require_peer_address(name: str, bind: str) -> Address:
     if address is None or address.is_loopback or address.is_unspecified or parse_port(port) is None:
         raise BadRequest(
             f"epyc_gateway_peers_bind of {name} is '{bind}', where no other gateway reaches it: set it in the "
-            "inventory to"
-            f" a private address of {name} and a port, as 10.0.0.11:8406, or set epyc_gateway_peers to [] for "
-            "gateways that know nothing of each other."
+            f"inventory to a private address of {name} and a port, as 10.0.0.11:8406, or set epyc_gateway_peers to [] "
+            "for gateways that exchange nothing."
         )
     return address
 
 
-def _require_shared_address(settings: Mapping[str, Any], own: Address, taken: Sequence[Address]) -> Address:
+def _require_shared_address(settings: Mapping[str, Any], source: Address, taken: Sequence[Address]) -> Address:
     """Return the virtual address; BadRequest where the gateways cannot share it."""
     text = str(settings["virtual_address"])
     try:
@@ -132,17 +134,17 @@ def _require_shared_address(settings: Mapping[str, Any], own: Address, taken: Se
         raise BadRequest(
             f"epyc_gateway_virtual_address is {address}, which one of the gateways has: take a free address."
         )
-    if address.version != own.version:
+    if address.version != source.version:
         raise BadRequest(
-            f"epyc_gateway_virtual_address is {address} and epyc_gateway_peers_bind has {own}: VRRP wants the same "
-            "version of IP for both."
+            f"epyc_gateway_virtual_address is {address} and epyc_gateway_peers_bind has {source}: VRRP needs the "
+            "same version of IP for both."
         )
     bind = str(settings["bind"]).rpartition(":")[0]
     if bind not in EVERYWHERE[address.version]:
-        every = "*" if address.version == 4 else "[::]"
+        all_addresses = "*" if address.version == 4 else "[::]"
         raise BadRequest(
-            f"epyc_gateway_bind is '{settings['bind']}', where nobody is served at {address}: set it to {every} and a "
-            "port."
+            f"epyc_gateway_bind is '{settings['bind']}', where nobody is served at {address}: set it to "
+            f"{all_addresses} and a port."
         )
     return address
 
@@ -154,8 +156,9 @@ def _find_interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, ex
         if "LOOPBACK" in (interface.get("flags") or ()):
             continue
         for entry in interface.get("addr_info") or ():
-            own = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
-            # The current holder of the shared address has it without its subnet.
-            if own.ip == wanted if exactly else own.ip != wanted and wanted in own.network:
-                matches.append((own.network.prefixlen, str(interface["ifname"])))
+            entry_interface = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
+            is_address, subnet = entry_interface.ip == wanted, entry_interface.network
+            # The gateway that holds the shared address now has it without a subnet.
+            if is_address if exactly else not is_address and wanted in subnet:
+                matches.append((subnet.prefixlen, str(interface["ifname"])))
     return max(matches)[1] if matches else None

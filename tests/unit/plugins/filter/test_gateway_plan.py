@@ -215,8 +215,11 @@ def test_tenants_have_hashes_and_limits() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"certificate": ""}, "epyc_gateway_certificate is empty, so that everyone on the way could read the keys"),
-        ({"tenants": []}, "epyc_gateway_tenants is empty, so that anyone could ask"),
+        (
+            {"certificate": ""},
+            "epyc_gateway_certificate is empty, so that everyone on the network path",
+        ),
+        ({"tenants": []}, "epyc_gateway_tenants is empty, so that anyone could send requests"),
         ({"metrics_bind": "10.0.0.9:443"}, "epyc_gateway_bind and epyc_gateway_metrics_bind have the same port 443"),
         ({"peers_bind": "127.0.0.1"}, "epyc_gateway_peers_bind is '127.0.0.1'"),
         ({"drained": ["h1", "h9"]}, "epyc_gateway_drained names h9, which serves nothing here"),

@@ -66,7 +66,7 @@ def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, me
 
 def test_an_unknown_name_with_a_unique_prefix_is_refused() -> None:
     (refusal,) = find_unknown_variables(["epyc_zzz"])
-    assert refusal.startswith("There is no variable epyc_zzz, and names that begin so are the collection's")
+    assert refusal.startswith("There is no variable epyc_zzz, and names that begin so belong to the collection")
 
 
 def test_foreign_variables_and_those_of_ansible_are_accepted() -> None:

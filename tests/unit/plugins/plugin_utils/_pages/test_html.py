@@ -92,7 +92,7 @@ def passes(check: Callable[[Any], Any], *errors: type[Exception]) -> Callable[[A
 @pytest.mark.parametrize(
     ("make", "at_least"),
     [
-        (bench_documents.ablation, 250),
+        (bench_documents.ablation, 200),
         (bench_documents.unconfirmed, 200),
         (bench_documents.benchmark, 20),
         (bench_documents.tuning, 60),

@@ -53,7 +53,7 @@ CANNOT_BE = [
     ({"extra_arguments": ["--no-such-flag"]}, "does not take its arguments, exit code 1: error: invalid argument"),
     ({"context": 100_000_000}, "Take a smaller context or model, a quantized KV cache, or more nodes."),
     ({"prompt_cache": "9999GiB"}, "9999 GiB prompt cache); nodes 0 have"),
-    ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which."),
+    ({"port": 22222}, "port 22222 of 127.0.0.1 is taken by another program; 'ss -ltnp' shows which."),
     ({"binary": "/bin/true"}, "/bin/true"),
     ({"binary": "/srv/none"}, "there is no /srv/none. Install it, or correct its path."),
     ({"chat_template": "/srv/none"}, "chat_template: /srv/none cannot be read (No such file or directory). Bring it"),

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the units of instances on a host are as they were written, run, and will run after a boot.
+"""Finds drift in the units of instances: files that were changed, servers that do not run or will not start at the next
+boot.
 
-Nothing is stored of them for the boot service: a unit carries its plan and a digest of its text, and what it is held
-against is that.
+A unit carries its plan and a digest of its text, so nothing else is stored to compare the unit with.
 
 Addresses: ``llama:UNIT/file``, ``llama:UNIT/drop-ins``, ``llama:UNIT/loaded``, ``llama:UNIT/enabled`` and
-``llama:UNIT/active``. The last two have systemd's words as values.
+``llama:UNIT/active``. The values of the last two are words of systemd.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def check_host(
     instances: Collection[str] | None = None,
     store: Store | None = None,
 ) -> survey.Survey:
-    """Return what a check of a host finds out, of its settings and of its units of instances.
+    """Return all findings about a host: drift of its settings and of its units of instances.
 
-    All that answers whether a host is as configured answers from this: epyc_drift_info, epyc_verify, epyc_repair, the
-    command sovereign-epyc, and by the metrics of its check the agent. ``layers`` are as for survey.of_host, and
-    ``instances`` are the names of those that must be here, beside all that are.
+    Everything that reports whether a host is as configured uses this: epyc_drift_info, epyc_verify, epyc_repair, the
+    host tool sovereign-epyc, and the agent by the metrics of the check. ``layers`` are as for survey.check_host, and
+    ``instances`` are the names of instances that the inventory wants here.
     """
     return survey.check_host(
         fs, requests, intent, store, extra_verdicts=list_unit_verdicts(fs.root, instances or ()), layers=layers
@@ -69,9 +69,9 @@ def check_host(
 
 
 def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
-    """Return the verdicts on the units of all instances, of their drafts and of a worker.
+    """Return the verdicts on the units of all instances, of their drafts and of an RPC worker.
 
-    An instance of ``instances`` that is not on the host has one verdict, that it is missing.
+    An instance of ``instances`` that is not installed has one verdict, which says so.
     """
     units = {}
     for instance in list_installed_or_enabled(root):
@@ -82,17 +82,17 @@ def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list
     is_there, plan = read_rpc_worker(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
-    shown, why = _read_unit_states(units)
+    properties, unknown_reason = _read_unit_states(units)
     missing = [LLAMA.unit_name(name) for name in instances if LLAMA.unit_name(name) not in units]
-    found = [_build_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
+    verdicts = [_build_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
     for unit, text in units.items():
-        other = list_changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
-        found += _judge_unit(unit, text, shown.get(unit, {}), why, other, root)
-    return found
+        replaced_programs = list_changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
+        verdicts += _judge_unit(unit, text, properties.get(unit, {}), unknown_reason, replaced_programs, root)
+    return verdicts
 
 
 def _read_unit_states(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
-    """Return what systemd says of units, and why it says nothing."""
+    """Return the properties of units by name, and the reason why systemd could not be asked."""
     try:
         return (read_unit_properties(units) if units else {}), ""
     except TuningError as error:
@@ -100,25 +100,34 @@ def _read_unit_states(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[st
 
 
 def _judge_unit(
-    unit: str, text: str, shown: Mapping[str, str], why: str, other: list[str] | None, root: str
+    unit: str,
+    text: str,
+    properties: Mapping[str, str],
+    unknown_reason: str,
+    replaced_programs: list[str] | None,
+    root: str,
 ) -> list[Verdict]:
-    """Return the verdicts on a unit; ``other`` are the programs that were replaced, of a unit without an instance."""
+    """Return the verdicts on a unit.
+
+    ``unknown_reason`` says why systemd reports nothing, and ``replaced_programs`` are the replaced programs of an RPC
+    worker.
+    """
     if not text:
         return [_build_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
-    found = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
+    verdicts = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
-        found += [
-            _judge_loaded_files(unit, text, other),
-            _judge_state(unit, "enabled", shown.get("UnitFileState", ""), why),
+        verdicts += [
+            _judge_loaded_files(unit, text, replaced_programs),
+            _judge_state(unit, "enabled", properties.get("UnitFileState", ""), unknown_reason),
         ]
-    word = shown.get("ActiveState", "")
-    old = word == "active" and shown.get("NeedDaemonReload") == "yes"
-    return [*found, _judge_state(unit, "active", OLD if old else word, why)]
+    state = properties.get("ActiveState", "")
+    needs_reload = state == "active" and properties.get("NeedDaemonReload") == "yes"
+    return [*verdicts, _judge_state(unit, "active", OLD if needs_reload else state, unknown_reason)]
 
 
 def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
-    """Return the verdict on what is so now and after a boot, as nothing makes it good at a boot."""
+    """Return a verdict that holds now and after a boot, because a boot repairs no unit."""
     verdict = Verdict("", f"llama:{unit}/{kind}", wanted)
     verdict.found = verdict.at_boot = found
     verdict.live = verdict.persistent = OK if found == wanted else DRIFT
@@ -127,38 +136,38 @@ def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, 
 
 
 def _judge_file(unit: str, text: str) -> Verdict:
-    whole = digest_matches(text)
-    if whole is None:
+    matches = digest_matches(text)
+    if matches is None:
         return unknown_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {repair_message(unit)}")
-    return _build_verdict(unit, "file", WRITTEN, WRITTEN if whole else "changed by hand", CHANGED_BY_HAND)
+    return _build_verdict(unit, "file", WRITTEN, WRITTEN if matches else "changed by hand", CHANGED_BY_HAND)
 
 
 def _judge_drop_ins(unit: str, root: str) -> Verdict:
     return _build_verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, DROP_INS_ADDED)
 
 
-def _judge_loaded_files(unit: str, text: str, other: list[str] | None) -> Verdict:
-    plan = parse_unit_plan(text) if other is None else {}
+def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Verdict:
+    plan = parse_unit_plan(text) if replaced is None else {}
     if plan is None:
         return unknown_verdict(
             "", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {repair_message(unit)}"
         )
-    other = list_replaced_files(plan) if other is None else other
+    replaced = list_replaced_files(plan) if replaced is None else replaced
     reason = "replaced or removed since it was planned; it may still run with the old ones"
-    return _build_verdict(unit, "loaded", PLANNED, ", ".join(other) or PLANNED, reason)
+    return _build_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
 
 
-def _judge_state(unit: str, kind: str, word: str, why: str) -> Verdict:
+def _judge_state(unit: str, kind: str, state: str, unknown_reason: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
-    if not word:
-        return unknown_verdict("", address, why or "systemd does not know it")
-    if word in BETWEEN_STATES:
+    if not state:
+        return unknown_verdict("", address, unknown_reason or "systemd does not know it")
+    if state in BETWEEN_STATES:
         verdict = unknown_verdict("", address, CHANGING_STATE)
-        verdict.found = word
+        verdict.found = state
         return verdict
-    lasting = kind == "enabled"
-    verdict = _build_verdict(unit, kind, kind, word, "" if lasting else f"'journalctl -u {unit}' says why")
-    # What runs now says nothing of the next boot, and the other way round.
-    verdict.live, verdict.persistent = (OK, verdict.live) if lasting else (verdict.live, OK)
-    verdict.at_boot = word if lasting else kind
+    is_about_boot = kind == "enabled"
+    verdict = _build_verdict(unit, kind, kind, state, "" if is_about_boot else f"'journalctl -u {unit}' says why")
+    # The state of now says nothing about the next boot, and whether a unit is enabled says nothing about now.
+    verdict.live, verdict.persistent = (OK, verdict.live) if is_about_boot else (verdict.live, OK)
+    verdict.at_boot = state if is_about_boot else kind
     return verdict

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the common code of instances asks of an engine; the folder of each engine has a subclass.
+"""The interface of an engine, which the folder of each engine implements.
 
-The common code parses options, and plans, writes, starts, checks and removes the units of instances. An engine says
-what its program can do, which arguments the options become, what memory they need, and what its server has in its unit
-beside the common lines. How its server answers, and what it cannot do, is its row of the catalogue.
+The common code parses options, and plans, writes, starts, checks and removes the units of instances. An engine adds
+what its program can do, which arguments the options become, how much memory they need, and the lines that only its unit
+has. How its server answers, and which features it lacks, is in its row of the catalogue.
 """
 
 from __future__ import annotations
@@ -28,35 +28,38 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """One engine. ``capabilities`` are what ``read_capabilities`` returns, and only the engine itself reads them."""
+    """An engine, such as llama.cpp or vLLM.
+
+    ``capabilities`` are what ``read_capabilities`` returns; only the methods of the same engine look into them.
+    """
 
     row: EngineRow
     #: The class of the options of its instances.
     options: type[OptionTable]
 
     def read_capabilities(self, host: Host, options: Any) -> Any:
-        """Return what the program of an instance can do. TuningError where it does not run, or is another program."""
+        """Return what the program of an instance can do. TuningError for a program that does not run or is another."""
         raise NotImplementedError
 
     def list_model_paths(self, options: Any) -> list[str]:
-        """Return the paths of the models of an instance, which are read before it is planned."""
+        """Return the paths of the models of an instance, which are read before the instance is planned."""
         raise NotImplementedError
 
     def require_valid_files(self, options: Any, pending: Collection[str]) -> None:
-        """Raise BadRequest for a file of an instance that cannot be used; ``pending`` files may be missing."""
+        """Raise BadRequest for a file of an instance that cannot be used; files in ``pending`` may be missing."""
 
     def plan_instance(
         self, host: Host, options: Any, capabilities: Any, held: Sequence[HeldMemory], before: Sequence[InstancePlan]
     ) -> InstancePlan:
-        """Return the planned instance: its CPUs, its nodes, and the memory that it needs there.
+        """Return the planned instance: its CPUs, its nodes, and the memory that it needs on them.
 
-        ``held`` is memory that is free when it starts, and ``before`` are the instances that start earlier. BadRequest
-        where this host cannot have the instance.
+        ``held`` is memory that others hold now and that is free when the instance starts; ``before`` are the planned
+        instances that start earlier. BadRequest where this host has no room for the instance.
         """
         raise NotImplementedError
 
     def is_served_here(self, service: InstancePlan) -> bool:
-        """Return whether the unit of a planned instance belongs on this host; otherwise only its room is kept."""
+        """Return whether this host gets the unit of a planned instance; otherwise only its memory is reserved."""
         return True
 
     def build_arguments(self, service: InstancePlan, capabilities: Any) -> list[str]:
@@ -64,18 +67,21 @@ class Engine:
         raise NotImplementedError
 
     def list_program_files(self, service: InstancePlan, capabilities: Any) -> dict[str, list[int]]:
-        """Return the files of the programs of an instance, each with its size and the time of its last change in ns."""
+        """Return the program files of an instance, each with size and time of change in ns."""
         files: dict[str, list[int]] = capabilities.files
         return dict(files)
 
     def read_keys_change_time(self, options: Any, capabilities: Any) -> int | None:
-        """Return when the file of API keys changed, in ns, or None. BadRequest where it protects nothing."""
+        """Return when the file of API keys changed, in ns; None without a file.
+
+        BadRequest for a file that protects nothing.
+        """
         return read_keys_change_time(options, False, self.row.title)
 
     def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
-        """Return the text of each unit of an instance by its path."""
+        """Return the text of each unit of an instance by the path of its file."""
         raise NotImplementedError
 
     def try_start(self, host: Host, service: InstancePlan, capabilities: Any, arguments: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What keeps the program of a unit in: lines of the section [Service], for units and for trials of their program.
+"""Lines of the section [Service] that restrict what a program can reach, for units and for trials of their program.
 
 Source: systemd.exec(5), systemd.resource-control(5).
 """
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ..options.option_table import OptionTable
 
-#: Settings of a user that open a door or close one, so that a trial without them would tell something else. All others,
-#: such as folders that are made and handed over, are only for the unit.
+#: Settings of ``unit_settings`` that open or close access, without which a trial would show another result than the
+#: unit. All others, such as folders that systemd makes, are left out of a trial.
 ACCESS_SETTINGS = frozenset(
     (
         *(line.partition("=")[0] for line in HARDENING),
@@ -34,28 +34,30 @@ ACCESS_SETTINGS = frozenset(
 
 
 def user_lines(options: OptionTable) -> list[str]:
-    """Return who the program is."""
+    """Return the lines that name the user of the program."""
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
-def network_lines(host: str, others: Iterable[str] = ()) -> list[str]:
-    """Return whom it can talk to, when it listens at an address, and to ``others``."""
-    return allowed_address_lines(["localhost", *others]) if host in LOOPBACK else []
+def network_lines(host: str, peers: Iterable[str] = ()) -> list[str]:
+    """Return the lines that limit a program at a loopback address to the loopback and ``others``; none for other
+    addresses.
+    """
+    return allowed_address_lines(["localhost", *peers]) if host in LOOPBACK else []
 
 
 def allowed_address_lines(addresses: Iterable[str]) -> list[str]:
-    """Return the settings with which a unit talks to these addresses only."""
+    """Return the lines that let a unit exchange packets with these addresses only."""
     return ["IPAddressDeny=any", *(f"IPAddressAllow={address}" for address in addresses)]
 
 
 def environment_lines(variables: dict[str, str]) -> list[str]:
-    """Return the variables of the program."""
+    """Return the lines that set the variables of the program."""
     return [f"Environment={quote_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()]
 
 
 def trial_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:
-    """Return the walls for a trial of the program of an instance, which sees these files, and the loopback only."""
-    own = [
+    """Return the lines for a trial of the program of an instance, which sees only these files and the loopback."""
+    user_settings = [
         line
         for line in format_section_lines(options.unit_settings, is_unit_section=False)
         if line.partition("=")[0] in ACCESS_SETTINGS
@@ -66,4 +68,4 @@ def trial_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[
         *environment_lines(options.extra_environment),
         *hardening,
     ]
-    return [*settings, *visible_folder_settings([options.binary, *paths]), *own]
+    return [*settings, *visible_folder_settings([options.binary, *paths]), *user_settings]

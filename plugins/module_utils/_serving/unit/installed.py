@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instances that are installed on a host, of any engine, and the plan that the unit of each carries.
-
-Those who judge an instance later compare it with that plan.
-"""
+"""Finds the installed instances of all engines, and reads the plan that the unit of each instance carries."""
 
 from __future__ import annotations
 
@@ -26,9 +23,9 @@ if TYPE_CHECKING:
 
     from ..catalogue import EngineRow
 
-#: systemd ignores sections whose names begin with X-.
+#: systemd ignores sections whose names begin with X-. The plan is the first line of this section.
 PLAN_MARK = "[X-Sovereign-Epyc]\nPlan="
-#: The last line of a unit holds this digest, so that a change by hand shows.
+#: The last line of a unit holds a digest of the text above it, which shows whether somebody edited the file.
 DIGEST_MARK = "Digest="
 #: The target that starts instances at a boot.
 BOOT_TARGET = "multi-user.target"
@@ -42,7 +39,10 @@ WORKER_PLAN_KEYS = frozenset(("address", "expect", "programs"))
 
 
 class InstalledUnit:
-    """The unit of an installed instance. ``text`` is "" where only the unit of its draft, or its link, is left."""
+    """The unit of an installed instance.
+
+    ``text`` is "" where its unit is missing, and only the unit of its draft or the link of the boot target is left.
+    """
 
     __slots__ = ("name", "row", "text")
 
@@ -53,22 +53,22 @@ class InstalledUnit:
 
     @property
     def unit(self) -> str:
-        """The name of its unit."""
+        """The name of the unit."""
         return self.row.unit_name(self.name)
 
     @property
     def plan(self) -> dict[str, Any] | None:
-        """The plan that the unit carries; None where it carries none, or a part of one."""
+        """The plan that the unit carries; None where it carries no complete plan."""
         return parse_unit_plan(self.text)
 
 
 def parse_unit_plan(text: str) -> dict[str, Any] | None:
-    """Return the plan that the text of a unit carries; None where it carries none, or a part of one."""
+    """Return the plan that the text of a unit carries; None where it carries no complete plan."""
     return parse_plan_section(text, PLAN_KEYS)
 
 
 def parse_plan_section(text: str, keys: Collection[str]) -> dict[str, Any] | None:
-    """Return the plan with just these keys that the text of any unit carries; None where it carries none."""
+    """Return the plan that the text of a unit carries; None where there is none with exactly these keys."""
     line = text.partition(f"\n{PLAN_MARK}")[2].partition("\n")[0]
     try:
         plan = json.loads(line)
@@ -78,14 +78,14 @@ def parse_plan_section(text: str, keys: Collection[str]) -> dict[str, Any] | Non
 
 
 def append_digest(text: str) -> str:
-    """Return the text of a unit with a digest of it as its last line."""
+    """Return the text of a unit with a digest of this text as a new last line."""
     head = PLAN_MARK.partition("\n")[0]
     text = text if f"\n{head}\n" in text else f"{text}\n{head}\n"
     return f"{text}{DIGEST_MARK}{_compute_digest(text)}\n"
 
 
 def digest_matches(text: str) -> bool | None:
-    """Return whether the text of a unit is as it was written; None where it carries no digest."""
+    """Return whether the text of a unit is unchanged since it was written; None where it carries no digest."""
     body, mark, digest = text.rpartition(f"\n{DIGEST_MARK}")
     return digest.strip() == _compute_digest(f"{body}\n") if mark else None
 
@@ -107,22 +107,22 @@ def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
 
 
 def list_changed_files(known: Mapping[str, Any]) -> list[str]:
-    """Return the files whose size, or time of the last change in ns, is no longer the known one."""
+    """Return the files whose size or time of the last change (in ns) differs from the recorded one."""
     return [path for path, identity in known.items() if has_changed(path, *identity)]
 
 
-def has_changed(path: str, size: int | None, changed_at: int) -> bool:
+def has_changed(path: str, recorded_size: int | None, recorded_time: int) -> bool:
     try:
         status = os.stat(path)
     except OSError:
         return True
-    return status.st_mtime_ns != changed_at or size not in (None, status.st_size)
+    return status.st_mtime_ns != recorded_time or recorded_size not in (None, status.st_size)
 
 
 def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
-    """Return the text of the unit of each installed instance of one engine by its name; "" where only a draft is left.
+    """Return the text of the unit of each installed instance of an engine by the name of the instance.
 
-    Units that the collection has not written are left out.
+    The text is "" where only the unit of a draft is left. Units that the collection has not written are left out.
     """
     texts: dict[str, str] = {}
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
@@ -130,7 +130,7 @@ def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, s
         name = _parse_instance_name(file, row)
         text = (textfile.read_text(os.path.join(folder, file)) or "") if name else ""
         if text.startswith(INSTANCE_HEAD):
-            # The unit of a draft is known by its ending alone; names of instances never end so.
+            # Only the ending of its name marks the unit of a draft; names of instances never end with -rpc.
             is_draft = row.has_drafts and name.endswith("-rpc")
             texts.setdefault(name[: -len("-rpc")] if is_draft else name, "")
             texts.update({} if is_draft else {name: text})
@@ -138,7 +138,7 @@ def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, s
 
 
 def list_installed(root: str = "/") -> list[InstalledUnit]:
-    """Return the instances of all engines that are installed on this host."""
+    """Return the installed instances of all engines."""
     return [
         InstalledUnit(row, name, text)
         for row in ENGINES.values()
@@ -147,29 +147,32 @@ def list_installed(root: str = "/") -> list[InstalledUnit]:
 
 
 def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
-    """Return the installed instances, and those without a unit that the target of the boot still starts."""
+    """Return the installed instances, and those without a unit file that the boot target still starts."""
     folder = f"{UNIT_FOLDER}/{BOOT_TARGET}.wants"
     links = textfile.path_in_tree(root, folder)
-    lost = []
+    without_file = []
     for unit in os.listdir(links) if os.path.isdir(links) else []:
         link, row = os.path.join(links, unit), ENGINES.get(engine_key_of_unit(unit))
-        # The link to the unit of another program leads to another folder.
+        # A link with such a name that leads to another folder belongs to a unit of another program.
         target = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
         if row and target == f"{UNIT_FOLDER}/{unit}" and not os.path.exists(textfile.path_in_tree(root, target)):
-            lost.append(InstalledUnit(row, _parse_instance_name(unit, row), ""))
+            without_file.append(InstalledUnit(row, _parse_instance_name(unit, row), ""))
     installed = list_installed(root)
     units = [instance.unit for instance in installed]
-    return [*(instance for instance in lost if instance.unit not in units), *installed]
+    return [*(instance for instance in without_file if instance.unit not in units), *installed]
 
 
 def _parse_instance_name(unit: str, row: EngineRow) -> str:
-    """Return the name of the instance that a unit of an engine serves by its own name; "" for other units."""
+    """Return the name of the instance in the name of a unit of this engine; "" for other units."""
     name = unit[len(row.key) + 1 : -len(".service")]
     return name if unit == row.unit_name(name) else ""
 
 
 def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
-    """Return name and plan of an instance of this host, the only one where none is named; BadRequest for no such."""
+    """Return name and plan of an instance; without a name, of the only instance on the host.
+
+    BadRequest where there is no such instance, or the name could mean two.
+    """
     installed = list_installed(root)
     name = require_instance_name(name, [instance.name for instance in installed])
     (instance,) = [instance for instance in installed if instance.name == name]
@@ -180,7 +183,10 @@ def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, A
 
 
 def require_instance_name(name: str | None, known: Sequence[str]) -> str:
-    """Return the name of an instance of this host, the only one where none is named. BadRequest where it is unclear."""
+    """Return the name of an instance on this host; without a name, that of the only one.
+
+    BadRequest where there is no such instance, or the name could mean two.
+    """
     listed = ", ".join(known) or "none"
     if name is None and len(known) == 1:
         (name,) = known
@@ -199,9 +205,9 @@ def repair_message(unit: str) -> str:
 
 
 def list_instance_placements(root: str = "/") -> list[dict[str, str]]:
-    """Return where each instance on this host was placed, by name: CPUs and nodes in the kernel's list notation.
+    """Return the name, URL, CPUs and nodes of each instance on this host; lists are in the kernel's notation.
 
-    ``draft_cpus`` are those of a draft in a process of its own. A unit that carries no plan has nothing but its name.
+    ``draft_cpus`` are the CPUs of a draft in a process of its own. An instance without a readable plan has only a name.
     """
     rows = []
     for instance in list_installed(root):

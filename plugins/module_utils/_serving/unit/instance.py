@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One instance as systemd has it: its unit files written, drop-ins removed, started and awaited.
+"""The knob of one instance: writes its unit files, removes drop-ins, starts the server and waits until it serves.
 
-When the new one does not start, the one before is there again.
-Addresses: ``llama:/FILE`` with the text of a unit file, and ``llama:UNIT/enabled`` and ``llama:UNIT/active``.
+When a changed instance does not start, the previous one is restored. Addresses: ``llama:/FILE`` with the text of a unit
+file as value, and ``llama:UNIT/enabled`` and ``llama:UNIT/active``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
 
 PREFIX = "llama"
-#: Lines that do not concern a server that runs: they say how it is stopped, or how it is started the next time, and
-#: systemd follows them as soon as it has read them.
+#: A change of these lines needs no restart: they say how a server is stopped, or how it is started the next time, and
+#: systemd follows them after it has reloaded the unit.
 LINES_WITHOUT_RESTART = re.compile(
     rf"(?:Description|Documentation|After|Before|Wants|OnFailure|OnSuccess|Restart\w*|StartLimit\w+|TimeoutStartSec|"
     rf"TimeoutStopSec|ExecStop|ExecStopPost|LogRateLimit\w+|Digest|"
@@ -44,25 +44,25 @@ LINES_WITHOUT_RESTART = re.compile(
 
 
 class UnitFiles(Knob):
-    """The unit files of an instance, with their texts as values, so that a difference shows what changes."""
+    """The unit files of an instance. Their texts are the values, so that a difference shows the changed lines."""
 
     prefix = PREFIX
     has_originals = needs_ledger = False
     root = "/"
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return the texts of the files that are there. A link counts as none: that of a masked unit has no text."""
+        """Return the texts of the files that exist. A link has no text: a masked unit is a link to a device."""
         return {address: self._read_unit_text(address[len(PREFIX) + 1 :]) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Write and remove files."""
+        """Write and remove unit files."""
         for change in changes:
             path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
-            # What a link leads to is never written: that of a masked unit leads to a device.
+            # The target of a link is never written: the link of a masked unit leads to a device.
             if change.after is None or os.path.islink(path):
                 textfile.remove_file(path)
                 if path.endswith(".conf"):
-                    with suppress(OSError):  # it holds something else
+                    with suppress(OSError):  # the folder has other files
                         os.rmdir(os.path.dirname(path))
             if change.after is not None:
                 textfile.write_file(path, change.after)
@@ -73,7 +73,7 @@ class UnitFiles(Knob):
 
 
 class Instance(ManagedUnits, UnitFiles):
-    """The units of an instance: that of the server, and that of a draft which has a CCD to itself."""
+    """The units of an instance: one for the server, and one for a draft in a process of its own."""
 
     def __init__(
         self,
@@ -81,28 +81,30 @@ class Instance(ManagedUnits, UnitFiles):
         files: Mapping[str, str],
         service: InstancePlan | None = None,
         root: str = "/",
-        proof: Callable[[], None] | None = None,
+        require_new_units_serve: Callable[[], None] | None = None,
         row: EngineRow = LLAMA,
     ) -> None:
-        """``files`` are the texts of its units by path; with none of them it shall not be on the host.
+        """Make the knob of an instance; with empty ``files``, the instance is removed.
 
-        ``proof`` has it serve beside the one that runs, which is left alone where that fails.
+        ``files`` are the texts of its units by path. ``require_new_units_serve`` starts the new units next to the
+        running instance and raises where they do not serve.
         """
         self.root = root
         self.files = dict(files)
         self.service = service
-        self.require_new_units_serve = proof
+        self.require_new_units_serve = require_new_units_serve
         self.names = row.unit_names(name)
         self.main_unit = self.names[0]
-        #: What systemd keeps for its units, which goes with them.
+        #: The state folders that systemd makes for its units; they are removed with the instance.
         self.folders = row.state_folders(name)
         self.watchdog = watchdog_unit(name)
         self.started_by = {self.main_unit: BOOT_TARGET}
 
     def wanted_settings(self) -> Settings:
-        """Return the texts of files, and systemd's words; the draft's server comes and goes with the other.
+        """Return the wanted texts of the unit files, no drop-ins, and the wanted states of the units.
 
-        What somebody added to a unit by hand shall not be there: it would run otherwise than planned.
+        A drop-in that somebody added would make the instance run otherwise than planned. The unit of a draft is not
+        enabled by itself: the unit of the server starts it.
         """
         wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
         wanted.update(
@@ -110,38 +112,35 @@ class Instance(ManagedUnits, UnitFiles):
         )
         wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
         for name in self.names:
-            there = f"{UNIT_FOLDER}/{name}" in self.files
-            wanted[unit_address(PREFIX, name, "active")] = "active" if there else None
+            is_wanted = f"{UNIT_FOLDER}/{name}" in self.files
+            wanted[unit_address(PREFIX, name, "active")] = "active" if is_wanted else None
         wanted[unit_address(PREFIX, self.main_unit, "enabled")] = "enabled" if self.files else None
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Write, remove, stop and start; what an instance has staged goes when its unit stages nothing any more.
-
-        A watchdog would be started anew with the unit, as the unit before has told it.
-        """
+        """Write, remove, stop and start units, and remove the staged copies that no unit needs any more."""
         path = f"{UNIT_FOLDER}/{self.main_unit}"
-        # The one before, when it is put back, has served already.
+        # A restored previous version needs no proof: it has served before.
         if self.require_new_units_serve and any(
-            one.address == f"{PREFIX}:{path}" and one.after == self.files[path] for one in changes
+            change.address == f"{PREFIX}:{path}" and change.after == self.files[path] for change in changes
         ):
             self.require_new_units_serve()
         for change in changes:
             if self.watchdog in (change.before or "") and needs_restart(change.before, change.after or ""):
-                with suppress(TuningError):  # it does not run
+                with suppress(TuningError):  # the watchdog does not run
                     run_systemctl("stop", [self.watchdog])
         super().write_changes(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{path}":
                 for folder in set(_list_staging_folders(change.before)) - set(_list_staging_folders(change.after)):
-                    # Root removes what a text says that somebody may have edited, so the name has to be ours.
+                    # The text may have been edited, and root removes the folder: it must have the name of the unit.
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
                 for folder in self.folders if change.after is None else ():
                     _remove_folder(textfile.path_in_tree(self.root, folder))
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
-        """Return the units that run otherwise than their files and drop-ins say now, those that others need first."""
+        """Return the units that need a restart after these changes, those that others need first."""
         changed = [
             change.address
             for change in files
@@ -151,12 +150,12 @@ class Instance(ManagedUnits, UnitFiles):
         return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
 
     def list_remarks(self) -> list[str]:
-        """Return what the plan says of this instance."""
+        """Return the remarks of the plan."""
         return list(self.service.remarks) if self.service else []
 
 
 def needs_restart(before: str | None, after: str) -> bool:
-    """Return whether a unit whose text becomes another one must be started anew to run as it says."""
+    """Return whether a unit must be restarted to run as its new text says."""
     old, new = (
         [line for line in (text or "").splitlines() if not LINES_WITHOUT_RESTART.fullmatch(line)]
         for text in (before, after)
@@ -165,7 +164,7 @@ def needs_restart(before: str | None, after: str) -> bool:
 
 
 def _remove_folder(path: str) -> None:
-    """Remove a folder with all that is in it, or the link that leads to it."""
+    """Remove a folder with its contents, or the link with that name."""
     if os.path.islink(path):
         os.unlink(path)
     else:
@@ -173,20 +172,20 @@ def _remove_folder(path: str) -> None:
 
 
 def _list_staging_folders(text: str | None) -> list[str]:
-    """Return the folders on a hugetlbfs into which a unit has its models copied before it starts."""
+    """Return the folders on a hugetlbfs into which a unit copies its models before it starts."""
     begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
     lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
     return [shlex.split(line)[1].replace("%%", "%") for line in lines]
 
 
 def _unit_of_address(address: str) -> str:
-    """Return the unit that a file or a drop-in is of."""
+    """Return the unit to which a unit file or a drop-in belongs."""
     folder, dummy, file = address.rpartition("/")
     return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file
 
 
 class PlanReport(Knob):
-    """Changes nothing, and tells of all instances what was planned."""
+    """Changes nothing, and reports the plans of all instances as facts of the module."""
 
     has_originals = needs_ledger = False
 
@@ -202,5 +201,5 @@ class PlanReport(Knob):
         return {}
 
     def module_facts(self) -> dict[str, object]:
-        """Return the plans by the names of the instances, as plain data."""
+        """Return the plans as plain data by the names of the instances."""
         return {"services": {service.name: service.to_dict() for service in self.services}}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run brings to the host before its instances start, so that an early look cannot hold instances against it."""
+"""What a run has still to install on the host before its instances start, which an early check must not demand yet."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Pending:
-    """Files of models that will be fetched or made, servers that will be installed or built, and the placement.
+    """Model files that will be fetched or built, servers that will be installed or built, and changes of the placement.
 
-    ``placement`` is True where CPUs or free memory will be others by then: an earlier layer changes huge pages or SMT,
-    or the plan was refused. ``systemd`` is True where the host has none that could run a trial or tell what runs.
+    ``placement`` is True where free CPUs or memory will differ by then: an earlier layer changes huge pages or SMT, or
+    the plan was refused. ``systemd`` is True where the host has no systemd that could run a trial or list what runs.
     """
 
     __slots__ = ("binaries", "files", "placement", "systemd")
@@ -37,7 +37,7 @@ class Pending:
         self.systemd = systemd
 
     def is_binary_pending(self, options: OptionTable) -> bool:
-        """Return whether the server of an instance will be installed, or can be asked, only later."""
+        """Return whether the server of an instance cannot be run yet."""
         return self.systemd or (options.binary in self.binaries and not os.path.isfile(options.binary))
 
     def can_plan(self, model_files: Collection[str]) -> bool:
@@ -45,5 +45,5 @@ class Pending:
         return not (self.placement or self.files.intersection(model_files))
 
 
-#: Nothing is pending when the instances are run.
+#: When the instances are really installed, nothing is pending.
 NOTHING_PENDING = Pending()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is refused of instances before a unit is touched, and only shows on the host: names, ports, files, users."""
+"""Refuses instances for reasons that only the host shows, before a unit is touched: names, ports, files and users."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ..._io.sandbox import Hardening
     from ..options.option_table import OptionTable
 
-    #: The name of an instance, what is expected of its placement, and the files that it maps.
+    #: The name of an instance, its planned placement, and the files that it maps.
     FilePlacement = tuple[str, Mapping[str, Any], Sequence[str]]
 
-#: How long opening files may take, of which a network may have some.
+#: The seconds that opening the files may take, which may be on a network.
 READ_TIMEOUT = 60
-#: By what cannot be done: what to do about it.
+#: What to do about a path, by what a user cannot do with it.
 ACCESS_ADVICE = {
     "entered": "Change its mode, as with 'chmod o+x', or name a user with the option user.",
     "read": "Change its mode, as with 'chmod o+r', or name a user with the option user.",
@@ -37,14 +37,14 @@ ACCESS_ADVICE = {
 
 
 class Refusals:
-    """The refusals of several instances, so that one run names all of them."""
+    """Collects the errors of several instances, so that one run reports all of them."""
 
     def __init__(self) -> None:
         self.errors: list[TuningError] = []
 
     @contextmanager
     def collect_error(self, name: object = None) -> Iterator[None]:
-        """Keep the error of this block, which names the instance that it is about, and go on after the block."""
+        """Collect an error of the block, with the name of its instance, and continue after the block."""
         try:
             yield
         except TuningError as error:
@@ -53,7 +53,7 @@ class Refusals:
             self.errors.append(error)
 
     def raise_all(self) -> None:
-        """Raise the only error, or BadRequest with the sentence of each error, one a line."""
+        """Raise the only collected error, or BadRequest with the message of each error on a line."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
@@ -62,52 +62,54 @@ class Refusals:
 
 
 def require_distinct_names_and_ports(options: Sequence[OptionTable]) -> None:
-    names = [one.name for one in options]
+    names = [instance.name for instance in options]
     for name in names:
         if names.count(name) > 1:
-            raise BadRequest(f"Two instances have the name {name}. Give each one of its own.")
+            raise BadRequest(f"Two instances have the name {name}. Give each another name.")
     owners: dict[int, str] = {}
-    for one in options:
-        for port in (one.port, one.rpc_port):
+    for instance in options:
+        for port in (instance.port, instance.rpc_port):
             if port is None:
                 continue
-            other = owners.setdefault(port, one.name)
-            if other != one.name:
-                raise BadRequest(f"Instances {other} and {one.name} both have port {port}. Give each one of its own.")
+            owner = owners.setdefault(port, instance.name)
+            if owner != instance.name:
+                raise BadRequest(
+                    f"Instances {owner} and {instance.name} both have port {port}. Give each another port."
+                )
 
 
-def require_matching_file_placement(one: FilePlacement, other: FilePlacement) -> None:
+def require_matching_file_placement(first: FilePlacement, second: FilePlacement) -> None:
     """Raise BadRequest where two instances map a file and want its pages on different nodes.
 
-    The page cache holds a page once, where it was read first, and a page in use does not move.
+    The page cache has only one copy of a page, on the node where it was first read, and a mapped page does not move.
     """
-    places = [(expect["nodes"], expect["interleaved"], expect.get("rows")) for dummy, expect, more in (one, other)]
+    places = [(expect["nodes"], expect["interleaved"], expect.get("rows")) for dummy, expect, more in (first, second)]
     if places[0] == places[1]:
         return
-    files = [{file_identity(path) for path in paths} - {None} for dummy, more, paths in (one, other)]
+    files = [{file_identity(path) for path in paths} - {None} for dummy, more, paths in (first, second)]
     if files[0] & files[1]:
-        path = next(path for path in one[2] if file_identity(path) in files[1])
-        words = [f"{name} wants it {_format_placement(expect)}" for name, expect, dummy in (other, one)]
+        path = next(path for path in first[2] if file_identity(path) in files[1])
+        wishes = [f"{name} wants it {_format_placement(expect)}" for name, expect, dummy in (second, first)]
         raise BadRequest(
-            f"{path} is mapped by {other[0]} too, and what is in the page cache can be in one place only: "
-            f"{' and '.join(words)}, so that one of them would read it from afar. Give each a copy in its own memory "
+            f"{path} is mapped by {second[0]} too, and what is in the page cache can be in one place only: "
+            f"{' and '.join(wishes)}, so that one of them would read it from afar. Give each a copy in its own memory "
             "with hugepages thp, pool or hugetlbfs, or with lock; or give both the same nodes, with memory rows the "
             "same threads too."
         )
 
 
 def file_identity(path: str) -> tuple[int, int] | None:
-    """Return which file it is, whatever links lead there."""
+    """Return device and inode of a file, which are equal for all links to the file; None without a file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _format_placement(expect: Mapping[str, Any]) -> str:
-    way = "by rows " if expect.get("rows") else "interleaved " if expect["interleaved"] else ""
-    return f"{way}on nodes {expect['nodes']}"
+    policy = "by rows " if expect.get("rows") else "interleaved " if expect["interleaved"] else ""
+    return f"{policy}on nodes {expect['nodes']}"
 
 
 def require_known_user(options: OptionTable) -> None:
@@ -116,37 +118,41 @@ def require_known_user(options: OptionTable) -> None:
 
 
 def require_readable_files(
-    options: OptionTable, paths: Sequence[str], staged: Collection[str], walls: Hardening
+    options: OptionTable, paths: Sequence[str], staged: Collection[str], hardening: Hardening
 ) -> None:
-    """Raise BadRequest where the server would find out only when it starts, after the one before was stopped.
+    """Raise BadRequest for files that the user of the unit cannot read.
 
-    The files are opened behind the walls of its unit, which is proof; why it fails, the modes on the way tell. Of a
-    file that is ``staged`` the unit reads a copy, which is not there yet and has the mode of the file.
+    The files are opened in a sandbox with the hardening of the unit, which proves that the unit can read them; the
+    modes of the folders explain a failure. A ``staged`` file is not opened: the unit reads a copy of the file, which
+    does not exist yet and will have the same mode.
     """
     user = _require_user(options.user) if options.user else None
-    who = (user.pw_uid, os.getgrouplist(options.user, user.pw_gid)) if user else None
+    user_and_groups = (user.pw_uid, os.getgrouplist(options.user, user.pw_gid)) if user else None
     opened = [path for path in paths if path not in staged]
-    done = (
-        sandbox.run_in_sandbox(walls, ["head", "--quiet", "--bytes=1", "--", *opened], READ_TIMEOUT) if opened else None
+    result = (
+        sandbox.run_in_sandbox(hardening, ["head", "--quiet", "--bytes=1", "--", *opened], READ_TIMEOUT)
+        if opened
+        else None
     )
-    words = done.err.strip() if done and done.code else ""
-    suspects = opened if words else []
+    error_output = result.err.strip() if result and result.code else ""
+    suspects = opened if error_output else []
     for path in [*suspects, *staged]:
-        barred = find_access_barrier(path, who, path in staged)
-        if barred:
+        barrier = find_access_barrier(path, user_and_groups, path in staged)
+        if barrier:
             name = f"user {options.user}" if user else "the user that systemd makes for it"
-            raise BadRequest(f"{barred[0]} cannot be {barred[1]} by {name}. {ACCESS_ADVICE[barred[1]]}")
-    if words:
+            raise BadRequest(f"{barrier[0]} cannot be {barrier[1]} by {name}. {ACCESS_ADVICE[barrier[1]]}")
+    if error_output:
         raise BadRequest(
-            f"The unit cannot read its model, though the modes of {' and '.join(opened[:2])} allow it: {words} Look at "
-            "lists of access (getfacl), at SELinux or AppArmor, and at unit_settings."
+            f"The unit cannot read its model, though the modes of {' and '.join(opened[:2])} allow it: {error_output} "
+            "Look at lists of access (getfacl), at SELinux or AppArmor, and at unit_settings."
         )
 
 
 def read_keys_change_time(options: OptionTable, knows_comments: bool, server: str) -> int | None:
     """Return when the file of API keys changed, in ns; None without a file. BadRequest where it protects nothing.
 
-    ``knows_comments`` says whether the server, which the sentence names, ignores lines that begin with #.
+    ``knows_comments`` says whether the server ignores lines that begin with #, and ``server`` is its name in the
+    message.
     """
     path = options.api_key_file
     if not path:
@@ -170,7 +176,7 @@ def _require_user(name: str) -> pwd.struct_passwd:
 def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> None:
     """Raise BadRequest when another program listens at the port of an instance.
 
-    ``ending_urls`` are those of running instances that end before it starts, "" where the port is not known.
+    ``ending_urls`` are the URLs of running instances that end before the start of this one; "" for an unknown URL.
     """
     # Imported here because most runs of the engine open no socket.
     import errno
@@ -178,7 +184,7 @@ def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> Non
 
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     with socket.socket(family) as probe:
-        # As the server does: connections that have ended do not keep the port.
+        # As the server does: connections that have ended do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((options.host, options.port))
@@ -187,8 +193,8 @@ def require_free_port(options: OptionTable, ending_urls: Collection[str]) -> Non
                 if any(url.rpartition(":")[2] in ("", str(options.port)) for url in ending_urls):
                     return
                 raise BadRequest(
-                    f"port {options.port} of {options.host} is taken by another program; 'ss -ltnp' tells by which. "
+                    f"port {options.port} of {options.host} is taken by another program; 'ss -ltnp' shows which. "
                     "Give the instance another port, or stop that program."
                 ) from None
-            words = os.strerror(error.errno or 0)
-            raise BadRequest(f"host {options.host}: {words}. Say an address of this host.") from None
+            reason = os.strerror(error.errno or 0)
+            raise BadRequest(f"host {options.host}: {reason}. Give an address of this host.") from None

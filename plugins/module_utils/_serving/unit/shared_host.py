@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans an instance beside others: those that end before it starts, those that start before it, and those that stay."""
+"""Plans an instance on a host that it shares with others: those that end before, those that start earlier, and those
+that stay.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,14 @@ def plan_with_others(
     before: Sequence[InstancePlan],
     staying: Sequence[Mapping[str, Any]] = (),
 ) -> InstancePlan:
-    """Plan an instance in what the host has left: ``held`` is free before it starts, ``before`` are planned already.
+    """Plan an instance in the memory that the host has left, and refuse what does not go together with the others.
 
-    ``staying`` are the plans of units that are on the host and are not asked for.
+    ``held`` is memory that is free when the instance starts, ``before`` are instances that this run has planned
+    already, and ``staying`` are the plans of installed instances that this run does not change.
     """
     service = engine.plan_instance(host, options, capabilities, held, before)
-    others = [(other.name, other.expect, other.mapped) for other in before]
-    for other_plan in [*others, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
+    planned = [(other.name, other.expect, other.mapped) for other in before]
+    for other_plan in [*planned, *((other["name"], other["expect"], other["mapped"]) for other in staying)]:
         require_matching_file_placement((service.name, service.expect, service.mapped), other_plan)
     for other in before:
         shared = set(service.placement.busy_cpus) & set(other.placement.busy_cpus)
@@ -67,7 +70,9 @@ def read_free_memory_with_others(
     held: Sequence[HeldMemory],
     before: Sequence[InstancePlan],
 ) -> FreeMemory:
-    """Return the memory that is free for an instance, with ``held`` released and what those ``before`` need taken."""
+    """Return the memory that is free for an instance: ``held`` is counted as free, and the needs of ``before`` as
+    taken.
+    """
     free = free_memory.read_free_memory(host, options, models)
     for memory, pages in held:
         free.add_free(memory, pages)
@@ -79,39 +84,39 @@ def read_free_memory_with_others(
 
 
 def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
-    """Return which of these instances of an engine run."""
-    shown = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
-    return [name for name in names if shown.get(row.unit_name(name), {}).get("ActiveState") == "active"]
+    """Return those of these instances of an engine that run."""
+    properties = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
+    return [name for name in names if properties.get(row.unit_name(name), {}).get("ActiveState") == "active"]
 
 
 def list_held_memory(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
-    """Yield what each process of a running instance holds, its draft's too: they end before the new one starts."""
+    """Yield the memory of each process of a running instance and of its draft."""
     first, *more = row.unit_names(name)
     yield from _list_memory_of_unit(host, first)
     for unit in more:
-        with suppress(BadRequest):  # Only few instances have a draft.
+        with suppress(BadRequest):  # Most instances have no draft.
             yield from _list_memory_of_unit(host, unit)
 
 
 def _list_memory_of_unit(host: Host, unit: str) -> Iterator[HeldMemory]:
-    """Yield what each process of a unit holds."""
+    """Yield the memory that each process of a unit holds, without the pages of files."""
     default_kb = default_page_kb(host.fs)
     for process in list_processes(host.fs, unit):
         anonymous = (numa_maps.read_process_memory(host.fs, process, ()).kinds or {}).get("anonymous")
         if anonymous is None:
             continue
-        huge = sum(size for kb, size in anonymous.page_sizes.items() if kb >= default_kb)
-        share = 1 - huge / anonymous.bytes if anonymous.bytes else 0
+        huge_bytes = sum(size for kb, size in anonymous.page_sizes.items() if kb >= default_kb)
+        small_share = 1 - huge_bytes / anonymous.bytes if anonymous.bytes else 0
         nodes = anonymous.nodes.items()
         yield (
-            {node: int(size * share) for node, size in nodes},
-            {(node, default_kb): int(size * (1 - share)) // (default_kb << 10) for node, size in nodes},
+            {node: int(size * small_share) for node, size in nodes},
+            {(node, default_kb): int(size * (1 - small_share)) // (default_kb << 10) for node, size in nodes},
         )
 
 
 def _release_shared_weights(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
-    """Count as free the weights that an instance maps which is planned already: those files are in memory once."""
-    sizes = {file_identity(part.path): part.data_bytes for one in models for part in one.parts}
+    """Count the weights as free that an already planned instance maps too: each file is in memory once."""
+    sizes = {file_identity(part.path): part.data_bytes for model in models for part in model.parts}
     for other in before:
         nodes = other.placement.nodes
         shared = sum(sizes.get(file_identity(path), 0) for path in other.mapped)
@@ -119,16 +124,16 @@ def _release_shared_weights(free: FreeMemory, models: Sequence[Model], before: S
 
 
 def _reserve_memory_of(free: FreeMemory, service: InstancePlan) -> None:
-    """Count as taken what an instance will hold that starts before this one, evenly on its nodes."""
-    nodes, need, kb = service.placement.nodes, service.need, free.default_kb
-    memory, huge = need.total, 0
+    """Count what an instance needs that starts before this one as taken, evenly on its nodes."""
+    nodes, need, page_kb = service.placement.nodes, service.need, free.default_kb
+    memory, huge_bytes = need.total, 0
     if service.rpc:
         free.reserve(service.rpc.need.total, service.rpc.placement.nodes)
     if service.options.hugepages == "pool":
-        memory, huge = 0, need.total
+        memory, huge_bytes = 0, need.total
     elif service.staged:
-        # What lies there already is not free any more.
+        # A copy that exists already is not counted as free any more.
         memory = need.total - need.weights
-        huge = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
-        kb = free.hugetlbfs_kb or kb
-    free.reserve(memory, nodes, free_memory.count_pages(huge // len(nodes), kb), kb)
+        huge_bytes = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
+        page_kb = free.hugetlbfs_kb or page_kb
+    free.reserve(memory, nodes, free_memory.count_pages(huge_bytes // len(nodes), page_kb), page_kb)

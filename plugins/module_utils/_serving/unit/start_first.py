@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A changed instance started beside the one that runs, which is stopped only after the new one has served.
+"""Starts a changed instance next to the running one, which is stopped only after the new one has served.
 
-It is the same instance under another name, at a free port of the loopback, in units that are there for the moment only.
-That it serves is proof that it computes: before it says so, a server has a batch go through the model.
+The new instance has a temporary name, a free port of the loopback, and units that are removed afterwards. A server
+answers its health check only after a batch has gone through the model, so an instance that serves also computes.
 """
 
 from __future__ import annotations
@@ -33,39 +33,44 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
     from .engine import Engine, HeldMemory
 
-#: Ends the name for the moment; the whole has to be a name of an instance.
-END, LONGEST = "-next", 35
-#: It ends by itself soon after it serves, should nobody be there any more who takes it away.
+#: Ends the temporary name. The whole name must be a valid name of an instance.
+NAME_SUFFIX, LONGEST_PREFIX = "-next", 35
+#: The temporary unit ends by itself soon after it serves, in case the process that should stop it has died.
 TEMPORARY_DROP_IN = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
 
 
 def temporary_name(name: str) -> str:
-    """Return the name of an instance while it is beside the one that runs."""
-    return f"{name[:LONGEST]}{END}"
+    """Return the name under which the new version of an instance is started next to the running one."""
+    return f"{name[:LONGEST_PREFIX]}{NAME_SUFFIX}"
 
 
 def plan_temporary_instance(
     engine: Engine,
     host: Host,
-    raw: Mapping[str, Any],
+    request: Mapping[str, Any],
     capabilities: Any,
     held: Sequence[HeldMemory],
     before: Sequence[InstancePlan],
-    runs: Mapping[str, Any] | None,
+    running_plan: Mapping[str, Any] | None,
 ) -> InstancePlan:
-    """Plan an instance beside the one that runs, whose plan is ``runs``; BadRequest where both do not fit."""
-    asked = dict(raw, name=temporary_name(raw["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None)
-    if raw.get("rpc_port"):
-        asked["rpc_port"] = find_free_port()
-    options = engine.options.parse(asked)
-    in_use = _count_replaced_pages_as_held(engine.list_model_paths(options), runs)
-    return plan_with_others(engine, host, options, capabilities, [*held, *in_use], before)
+    """Plan the new version of an instance next to the running one, whose plan is ``running_plan``.
+
+    BadRequest where the host has no room for both.
+    """
+    temporary_request = dict(
+        request, name=temporary_name(request["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None
+    )
+    if request.get("rpc_port"):
+        temporary_request["rpc_port"] = find_free_port()
+    options = engine.options.parse(temporary_request)
+    replaced_pages = _count_replaced_pages_as_held(engine.list_model_paths(options), running_plan)
+    return plan_with_others(engine, host, options, capabilities, [*held, *replaced_pages], before)
 
 
 def require_units_serve(files: Mapping[str, str]) -> None:
-    """Start the units with these texts by path, the first of which needs the others, and remove them again.
+    """Start the units in ``files`` (text by path), of which the first needs the others, and remove them again.
 
-    TuningError says why the instance does not serve; the one that runs was not touched.
+    TuningError says why the new instance does not serve. The running instance is not touched.
     """
     texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
     units = [os.path.basename(path) for path in texts]
@@ -77,24 +82,30 @@ def require_units_serve(files: Mapping[str, str]) -> None:
         command.run_command(["systemctl", "daemon-reload"])
         run_systemctl("restart", units[:1])
     except TuningError as error:
-        error.args = (f"It was started beside the one that runs, which was left alone, and does not serve: {error}",)
+        error.args = (f"It was started next to the running instance, which is untouched, and does not serve: {error}",)
         raise
     finally:
         with suppress(TuningError):
             run_systemctl("stop", units)
-            # One that failed would be listed after it is gone.
+            # systemd would go on listing a failed unit although its file is removed.
             run_systemctl("reset-failed", units)
         for path in texts:
             textfile.remove_file(path)
-        with suppress(OSError):  # it is not there
+        with suppress(OSError):  # the folder was never made
             os.rmdir(folder)
         command.run_command(["systemctl", "daemon-reload"])
 
 
-def _count_replaced_pages_as_held(model_files: Sequence[str], runs: Mapping[str, Any] | None) -> list[HeldMemory]:
-    """Count as taken what the running instance maps and the new one does not: the kernel calls such pages available."""
-    nodes = parse_cpulist(runs["expect"]["nodes"]) if runs else ()
-    own = [part for path in model_files for part in list_gguf_parts(path)]
-    others = [path for path in runs["mapped"] if path not in own] if runs else []
-    size = sum(os.path.getsize(path) for path in others if os.path.exists(path))
+def _count_replaced_pages_as_held(
+    model_files: Sequence[str], running_plan: Mapping[str, Any] | None
+) -> list[HeldMemory]:
+    """Return as held memory what the running instance maps and the new one does not.
+
+    The kernel calls such pages available, although the running instance still needs them: their sizes are negative
+    here.
+    """
+    nodes = parse_cpulist(running_plan["expect"]["nodes"]) if running_plan else ()
+    new_files = [part for path in model_files for part in list_gguf_parts(path)]
+    replaced_files = [path for path in running_plan["mapped"] if path not in new_files] if running_plan else []
+    size = sum(os.path.getsize(path) for path in replaced_files if os.path.exists(path))
     return [(dict.fromkeys(nodes, -size // len(nodes)), {})] if size and nodes else []

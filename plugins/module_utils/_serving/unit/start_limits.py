@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long a unit may take to start, and in which time systemd counts the starts that failed, all in seconds.
+"""Computes how long a unit may take to start, and the interval in which systemd counts its failed starts, in seconds.
 
-systemd gives up when a unit began more often than StartLimitBurst within StartLimitIntervalSec. A server that fails at
-the end of reading a large model begins seldom: in a shorter interval it never begins often enough, and the model is
-read for ever. So the interval is as long as that many starts that take all the time they have.
-Source: systemd.unit(5); ratelimit_below() in src/basic/ratelimit.c of systemd.
+systemd gives up when a unit started more often than StartLimitBurst within StartLimitIntervalSec. A server that fails
+at the end of reading a large model starts seldom: within a short interval it never starts often enough, and the model
+would be read for ever. So the interval has room for that many starts of the longest duration. Source: systemd.unit(5);
+ratelimit_below() in src/basic/ratelimit.c of systemd.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
 
-#: A start has as much, and as long as the model takes at the fastest of these rates, in bytes per second, of which its
-#: disk or network gives twice as much. The first one is counted with where that is not known.
+#: A start has LEAST_SECONDS, and the time that reading the model takes at the fastest of these rates (bytes per second)
+#: that is at most half of the measured speed of its disk. Without a measurement the first rate counts.
 LEAST_SECONDS = 300
 READ_RATES = (50_000_000, 20_000_000, 10_000_000, 5_000_000, 2_000_000, 1_000_000)
-#: What a step of a start has beyond the time in which the server must serve, so that our own sentence comes first.
+#: systemd gives each step this much more time than the hook that waits, so that the message of the hook comes first.
 MARGIN_SECONDS = 30
 
 
 def compute_start_timeout(service: InstancePlan) -> int:
-    """Return how long the server may take until it serves: what was asked for, or what the size of its files says."""
+    """Return how long the server may take until it serves: the option, or an estimate from the size of its files."""
     return int(
         service.options.start_timeout or LEAST_SECONDS + _sum_file_bytes(service) // (service.rate or READ_RATES[0])
     )
 
 
 def choose_read_rate(speed: float | None) -> int:
-    """Return the rate to count with where a file comes at this speed, in bytes per second."""
-    return next((one for one in READ_RATES if speed is None or 2 * one <= speed), READ_RATES[-1])
+    """Return the rate with which start times are computed, for a measured speed in bytes per second or None."""
+    return next((rate for rate in READ_RATES if speed is None or 2 * rate <= speed), READ_RATES[-1])
 
 
 def parse_read_rate(text: str | None) -> int:
-    """Return the rate that the text of a unit was made with, which holds until its server is started again."""
+    """Return the rate in the text of a unit, which stays valid until its server is restarted."""
     return int((parse_unit_plan(text or "") or {}).get("rate") or READ_RATES[0])
 
 
 def _sum_file_bytes(service: InstancePlan) -> int:
-    return sum(one[0] for one in service.files.values())
+    return sum(size for size, dummy in service.files.values())
 
 
 def compute_longest_start_cycle(service: InstancePlan) -> int:
-    """Return the longest time from one start that fails to the next one."""
+    """Return the longest time from one failing start to the next."""
     options = service.options
-    # A copy to huge pages is made first, and rows are read onto their nodes, each in a step of its own; to look where a
-    # file is cached takes seconds.
+    # Copying a model to huge pages, or reading rows onto their nodes, is a step before the start. Only a check of the
+    # page cache takes no more than seconds.
     reads = 2 if service.staged or service.placement.policy == "rows" else 1
     stop = options.drain_timeout + options.stop_timeout
     return int(
@@ -60,14 +60,14 @@ def compute_longest_start_cycle(service: InstancePlan) -> int:
 
 
 def compute_start_limit_interval(service: InstancePlan) -> int:
-    """Return in which time starts are counted."""
+    """Return the interval in which systemd counts starts."""
     return int(
         service.options.restart_limit_seconds or service.options.restart_limit * compute_longest_start_cycle(service)
     )
 
 
 def list_start_remarks(service: InstancePlan) -> list[str]:
-    """Tell of files that come slowly, and of an interval that is too short for the limit to be ever reached."""
+    """Return remarks on slow files, and on an interval that is too short to ever reach the limit of starts."""
     slow = []
     if (service.rate or READ_RATES[0]) < READ_RATES[0] and not service.options.start_timeout:
         slow = [

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The unit files of a planned instance, as systemd reads them, whatever its engine. Nothing is written here.
+"""Renders the unit files of a planned instance of any engine. The module unit/instance.py writes them.
 
 Source: systemd.service(5), systemd.exec(5), systemd.resource-control(5).
 """
@@ -31,42 +31,42 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan, Placement
 
 SYSTEMD_RUN = "/usr/bin/systemd-run"
-#: A client that fails in a loop, a line each time, shall not push all else out of the journal.
+#: A client that repeats a failing request writes a line each time, which would push all else out of the journal.
 LOG_LIMITS = ("LogRateLimitIntervalSec=30", "LogRateLimitBurst=1000")
 LOOPBACK_BY_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class UnitParts:
-    """What an engine has in the unit of its server, beside what the unit of every server has."""
+    """The lines and settings that only one engine has in the unit of its server."""
 
     def __init__(self, program: str, arguments: Sequence[str], title: str) -> None:
         self.program = program
         self.arguments = arguments
         self.title = title
-        #: False for a part of a group of hosts that answers nobody.
+        #: False for a part of a group of hosts that answers no requests; another host answers them.
         self.answers_requests = True
         #: Units that are started before this one.
         self.needed_units: Sequence[str] = ()
-        #: Folders whose file systems are mounted before it starts, and files that it reads.
+        #: Folders whose file systems must be mounted before the start, and files that the server reads.
         self.mounted_folders: Sequence[str] = ()
         self.visible_files: Sequence[str] = ()
-        #: Lines of [Service] in this order: before all commands, before the server starts, once it serves, once it has
-        #: no request in progress, and behind all commands.
+        #: Lines of [Service] in the order of the file: before all commands, before the server starts, once it serves,
+        #: once it has no request in progress, and after all commands.
         self.first_lines: Sequence[str] = ()
         self.lines_before_start: Sequence[str] = ()
         self.lines_after_start: Sequence[str] = ()
         self.stop_lines: Sequence[str] = ()
         self.last_lines: Sequence[str] = ()
-        #: More words for the command that waits until the server serves, and whether that command reads the API key.
+        #: More arguments of the hook that waits until the server serves; and whether root must run this hook.
         self.await_arguments: Sequence[str] = ()
         self.await_as_root = False
-        #: More words for the command that waits for the end of the requests in progress.
+        #: More arguments of the command that waits until no request is in progress.
         self.drain_arguments: Sequence[str] = ()
-        #: The only addresses that it talks to; None for all.
+        #: The only addresses that the server may exchange packets with; None for all.
         self.allowed_addresses: Sequence[str] | None = None
-        #: True for a server that needs other hosts, which may be away for long.
+        #: True for a server that needs other hosts, which may be down for long.
         self.needs_other_hosts = False
-        #: When systemd starts it again.
+        #: The value of Restart= in the unit.
         self.restart_policy = "on-failure"
         self.hardening: Sequence[str] = sandbox.HARDENING
 
@@ -78,10 +78,11 @@ def render_unit_files(
     programs: Mapping[str, list[int]] | None = None,
     keys_changed_at: int | None = None,
 ) -> dict[str, str]:
-    """Return the text of the unit of a server by its path.
+    """Return the text of the unit of a server by the path of its file.
 
-    ``programs`` are the files of its programs, each with size and time of the last change, ``keys`` is the time of the
-    last change of its file of keys, both in nanoseconds: what was replaced since changes the text of the unit.
+    ``programs`` are the files of its program, each with size and time of the last change, and ``keys_changed_at`` is
+    the time of the last change of its file of API keys, both in ns. They are in the text, so that a replaced file
+    changes the unit and the server is restarted.
     """
     plan = render_plan_section(
         row, service, server_url(service.options) if parts.answers_requests else "", programs or {}, keys_changed_at
@@ -119,7 +120,8 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *(_watchdog_lines(service) if parts.answers_requests else []),
         *(_drain_lines(row, service, parts) if parts.answers_requests else []),
         *parts.stop_lines,
-        # Each step of the start may take as long as the slowest. The limit of the stop holds for draining too.
+        # TimeoutStartSec holds for each step of a start, so the slowest step decides. TimeoutStopSec holds for draining
+        # too.
         f"TimeoutStartSec={start_timeout + start_limits.MARGIN_SECONDS}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *restart_lines(options, parts.restart_policy),
@@ -135,7 +137,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
 
 
 def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
-    """Return the line that waits until the server serves."""
+    """Return the line with the command that waits until the server serves."""
     words = hook_arguments(
         "await", server_url(service.options), "--timeout", seconds, *_engine_arguments(row), *parts.await_arguments
     )
@@ -143,34 +145,34 @@ def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, second
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
-    """Return the line that waits until the server has no request in progress."""
+    """Return the line with the command that waits until the server has no request in progress."""
     options = service.options
     words = hook_arguments("drain", server_url(options), "--timeout", options.drain_timeout, *_engine_arguments(row))
     line = format_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *credential_arguments(service)])
-    # Only root can look for the credential where the server has it; see hooks/keys.py.
+    # Only root can read the credential of the server through its process; see hooks/keys.py.
     return [f"ExecStop=-{'+' if options.api_key_file else ''}{line}"]
 
 
 def credential_arguments(service: InstancePlan) -> list[str]:
-    """Return the words by which a command of a unit finds the API key that its server has loaded."""
+    """Return the arguments by which a hook finds the API key that the server has loaded."""
     return ["--credential", api_key_path(service.unit)] if service.options.api_key_file else []
 
 
 def _engine_arguments(row: EngineRow) -> list[str]:
-    """Return the words by which a command of a unit knows the engine; llama-server goes without saying."""
+    """Return the arguments by which a hook knows the engine; none for llama.cpp, which is the default."""
     return [] if row is LLAMA else ["--engine", row.key]
 
 
 def hook_arguments(*words: object) -> list[str]:
-    """Return the words of a command that a unit calls."""
+    """Return the arguments of the host tool for a hook: a command that a unit runs."""
     return ["llama", *(str(word) for word in words)]
 
 
 def _watchdog_lines(service: InstancePlan) -> list[str]:
-    """Return the line that starts the watchdog, which kills a server that hangs, in a unit without a file.
+    """Return the line that starts the watchdog, which kills a server that hangs, in a transient unit.
 
-    That unit ends with the unit of the server. It would wait for the unit of the server to be active, and that unit for
-    this command, so that the command does not wait for its start.
+    The transient unit ends with the unit of the server. ``--no-block`` is needed: the transient unit starts after the
+    unit of the server, which itself waits for this command.
     """
     options, cpus = service.options, service.placement.http_cpus
     if options.watchdog is None:
@@ -189,25 +191,24 @@ def _watchdog_lines(service: InstancePlan) -> list[str]:
 
 
 def ordering_lines(is_local: bool, *units: str) -> list[str]:
-    """Return what a unit starts after; an address that is not on the loopback comes only with the network."""
+    """Return which units must be started first: with an address outside of the loopback, the network too."""
     if is_local:
         return [f"After={' '.join(('network.target', *units))}"]
     return ["Wants=network-online.target", f"After={' '.join(('network-online.target', *units))}"]
 
 
 def start_limit_lines(service: InstancePlan, without_limit: bool = False) -> list[str]:
-    """Return how often a unit may start. A host that it depends on may be away for a long time, as for repair."""
+    """Return how often a unit may start; without limit for a unit that needs hosts which may be down for long."""
     interval = 0 if without_limit else start_limits.compute_start_limit_interval(service)
     return [f"StartLimitIntervalSec={interval}", f"StartLimitBurst={service.options.restart_limit}"]
 
 
 def restart_lines(options: OptionTable, when: str = "on-failure") -> list[str]:
-    """Return when and after how many seconds a unit is started again."""
     return [f"Restart={when}", f"RestartSec={options.restart_seconds}", "OOMPolicy=stop"]
 
 
 def placement_lines(placement: Placement) -> list[str]:
-    """Return the settings that keep a unit in its place."""
+    """Return the settings that keep a unit on its CPUs and its memory on its nodes."""
     lines = [f"Slice={placement.slice}"] if placement.slice else []
     lines.append(f"AllowedCPUs={format_cpulist(placement.cpus)}")
     if placement.affinity:
@@ -220,10 +221,10 @@ def placement_lines(placement: Placement) -> list[str]:
 def render_plan_section(
     row: EngineRow, service: InstancePlan, url: str, programs: Mapping[str, list[int]], keys_changed_at: int | None
 ) -> str:
-    """Return the end of the text of a unit: in one line of JSON, what the running instance can be compared with.
+    """Return the end of the text of a unit: one line of JSON, with which the running instance is compared later.
 
-    The files that a server loads once are in it, so that a program, a model or keys that are replaced under their name
-    change the unit, and the server is started again.
+    The size and time of the program, of the models and of the keys are in it: a file that is replaced under its name
+    changes the unit, and the server is restarted.
     """
     rpc = service.rpc
     plan = {
@@ -248,7 +249,7 @@ def render_plan_section(
 
 
 def render_unit_text(unit: Sequence[str], service: Sequence[str], install: Sequence[str]) -> str:
-    """Return the text of a unit of these three sections, with the head that says who wrote it."""
+    """Return the text of a unit with these three sections, below the line that names the collection as its writer."""
     sections = (("Unit", unit), ("Service", service), ("Install", install))
     texts = ["\n".join([f"[{name}]", *lines, ""]) for name, lines in sections if lines]
     return "\n".join([INSTANCE_HEAD, *texts])

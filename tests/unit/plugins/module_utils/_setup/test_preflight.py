@@ -127,7 +127,7 @@ def test_all_instances_are_refused_at_once(machine: Machine) -> None:
         "Instance chat: An instance has no option 'modell'; did you mean model?",
         "Instance third: port is '80'; say a whole number from 1024 to 65535.",
         f"Instance code: {machine.server} does not answer to --help, exit code 1",
-        f"Instance code: port {taken} of 127.0.0.1 is taken by another program; 'ss -ltnp' tells by which. Give the "
+        f"Instance code: port {taken} of 127.0.0.1 is taken by another program; 'ss -ltnp' shows which. Give the "
         "instance another port, or stop that program.",
         MISSING.replace("chat", "code"),
     ]

@@ -48,7 +48,12 @@ def test_what_is_proven_first_is_not_proven_again_when_it_is_put_back(systemd: S
     systemd.refuses = f"try-restart {MAIN}"
     root = str(systemd.root)
     ledger = Ledger(Store(root), KernelFS(root))
-    knob = Instance("chat", {f"{UNIT_FOLDER}/{MAIN}": "two"}, root=root, proof=lambda: begun.append(systemd.asked()))
+    knob = Instance(
+        "chat",
+        {f"{UNIT_FOLDER}/{MAIN}": "two"},
+        root=root,
+        require_new_units_serve=lambda: begun.append(systemd.asked()),
+    )
     with pytest.raises(TuningError):
         converge_knobs([knob], ledger)
     (before,) = begun

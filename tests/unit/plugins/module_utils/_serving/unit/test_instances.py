@@ -70,7 +70,7 @@ def test_the_port_of_a_running_instance_that_ends_before_is_free(port: int) -> N
 
 
 def test_an_address_of_another_host_is_refused() -> None:
-    with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Say an address of this host\."):
+    with pytest.raises(BadRequest, match=r"host 192\.0\.2\.1: .* Give an address of this host\."):
         refusals.require_free_port(Options.parse({**ASKED, "port": 8080, "host": "192.0.2.1"}), [])
 
 
@@ -291,7 +291,10 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
 
     monkeypatch.setattr(instances.start_first, "plan_with_others", full)
     (one, dummy) = tries.knobs(port=8081, **first)
-    assert "update_order: what runs is stopped first, for want of room. The instance needs 9 GiB." in one.list_remarks()
+    assert (
+        "update_order: the running instance is stopped first, for want of room. The instance needs 9 GiB."
+        in one.list_remarks()
+    )
     assert proof(port=8081, **first) is None
     tries.active = "failed"
     assert proof(port=8081, **first) is None, "nothing runs"

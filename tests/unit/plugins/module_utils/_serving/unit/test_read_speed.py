@@ -35,7 +35,7 @@ def test_the_speed_is_what_comes_in_a_time(file: str) -> None:
     looks = iter(number / 2 for number in range(100))
     found = read_speed.measure_read_speed(file, SimpleNamespace(monotonic=lambda: next(looks)))
     # Five pieces until then.
-    assert found == 5 * read_speed.PIECE / 3
+    assert found == 5 * read_speed.PIECE_BYTES / 3
 
 
 def test_the_end_of_a_file_is_no_piece_too_few(file: str) -> None:

@@ -13,7 +13,7 @@ overrides other pins. ``cpuset``: no pinning; threads move freely between the CP
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._host.host import ROLES
+from ..._host.cpu_roles import ROLES
 from ..._kernel import hugepages
 from ..._notation.cpulist import format_cpulist
 

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from .attributes.registry import Attribute
     from .connection.client import RedfishClient
 
-#: Words that stand for groups of attributes, in place of names.
+#: Words of the option describe that stand for groups of attributes.
 CATALOGUE, ALL = "catalogue", "all"
 
 
 def read_bios_info(client: RedfishClient, system_id: str | None, describe: Sequence[str]) -> dict[str, Any]:
-    """Return the result of the module: machine, settings and the described attributes. Values need no registry."""
+    """Return the result of the module epyc_bmc_bios_info: machine, settings, and the descriptions of attributes.
+
+    Without a registry, descriptions and claims are empty, and a remark has the reason.
+    """
     machine = read_machine(client, system_id)
     remarks = []
     try:
@@ -42,15 +45,13 @@ def read_bios_info(client: RedfishClient, system_id: str | None, describe: Seque
             if name == ALL:
                 described += registry.attributes.values()
             elif name == CATALOGUE:
-                described += [one for one in known if one is not None]
+                described += [attribute for attribute in known if attribute is not None]
             else:
                 attribute = registry.find_attribute(name)
                 if attribute is None:
                     similar = registry.list_similar_names(name)
-                    raise BadRequest(
-                        f"describe: this machine has no attribute {name}."
-                        + (f" Did you mean {' or '.join(similar)}?" if similar else "")
-                    )
+                    hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+                    raise BadRequest(f"describe: this machine has no attribute {name}.{hint}")
                 described.append(attribute)
     return {
         "machine": {**machine.summary, "apply_times": machine.apply_times},
@@ -58,8 +59,8 @@ def read_bios_info(client: RedfishClient, system_id: str | None, describe: Seque
         "active": redact_values(machine.active, registry),
         "pending": redact_values(machine.pending, registry),
         "jobs": machine.job_summaries,
-        "messages": [one.text or one.id for one in machine.boot_messages],
-        "registry": {one.name: _describe_attribute(one) for one in described},
+        "messages": [message.text or message.id for message in machine.boot_messages],
+        "registry": {attribute.name: _describe_attribute(attribute) for attribute in described},
         "remarks": remarks,
     }
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which settings the next boot can apply, which the boot after it, and which are locked and by what."""
+"""The settings that the next boot can apply, those that the boot after it can apply, and those that are locked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BootPhases:
-    """Targets that are not active, by the boot that can apply them; ``blocked`` has the locks of the others."""
+    """Targets that are not active, by the boot that can apply them; ``blocked`` has the locks of all other targets."""
 
     def __init__(self) -> None:
         self.first_boot: dict[str, Target] = {}
@@ -30,7 +30,7 @@ class BootPhases:
 
     @property
     def boot_count(self) -> int:
-        """Return how many boots it takes until all targets are active."""
+        """Return the number of boots until all targets are active."""
         return 2 if self.second_boot else 1 if self.first_boot else 0
 
 
@@ -42,7 +42,7 @@ def plan_boots(
     pending: Mapping[str, Value],
     unlock: bool,
 ) -> BootPhases:
-    """Sort the inactive targets by boot; with ``unlock``, a profile that locks some of them is set to custom first."""
+    """Return the inactive targets by boot; with ``unlock``, a profile that locks targets is set to custom first."""
     plan = BootPhases()
     inactive = {name: target for name, target in targets.items() if active.get(name) != target.value}
     future = {**active, **pending, **{name: target.value for name, target in inactive.items()}}
@@ -74,10 +74,10 @@ def plan_boots(
         elif lock is not None:
             plan.blocked[name] = lock
         else:
-            # The attribute is in the registry and has no active value; most machines take a value for it all the same.
+            # The registry has the attribute, but the BMC shows no active value. Most machines still take a value.
             plan.first_boot[name] = target
     if plan.blocked:
-        # Without the blocked value, other attributes may be locked or forced differently, so none is sent.
+        # Without the blocked value, other attributes may be locked or forced, so no value of the request is sent.
         plan.first_boot, plan.second_boot = {}, {}
     return plan
 
@@ -101,7 +101,7 @@ def _is_locked_by_profile(
     freed: Mapping[str, Value],
     active: Mapping[str, Value],
 ) -> bool:
-    """Return whether a profile locks a target: by the registry, or where that names no cause, by the catalogue."""
+    """Return whether a profile locks a target: by the causes in the registry, or else by the catalogue."""
     if lock.causes:
         return profile in lock.causes and find_lock(registry, target.name, active, freed) is None
     return _can_profiles_lock(target)
@@ -118,7 +118,7 @@ def _changes_profile(profile: Target | None, differ: Mapping[str, Target]) -> bo
 def _may_be_unlocked_later(
     lock: Lock | None, profile: Target | None, differ: Mapping[str, Target], target: Target
 ) -> bool:
-    """Return whether a lock of which the registry names no cause may end when the requested profile is active."""
+    """Return whether a lock without a cause in the registry may end when the requested profile is active."""
     return (
         lock is not None
         and not lock.causes

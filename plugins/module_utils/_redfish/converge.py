@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Requested BIOS settings compared with those of a machine, refused, or sent to its BMC for the next boots.
+"""Requested BIOS settings are compared with those of a machine, and refused or sent to its BMC for the next boots.
 
-The order is the safe one: read, refuse settings that others have pending or that are locked, save the originals, send
-once, read back.
+The order keeps a machine safe: read, refuse locked settings and those that somebody else has pending, save the
+originals, send once, read back.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ REFUSE, KEEP, CLEAR = "refuse", "keep", "clear"
 class BiosRequest:
     """Requested BIOS settings: options, attributes by name, or with ``undo`` the originals.
 
-    ``foreign`` says whether to refuse, keep or clear settings that somebody else has pending; with ``unlock`` a profile
-    that locks requested settings is changed.
+    ``foreign`` says whether to refuse, keep or clear settings that somebody else has pending. With ``unlock``, a
+    profile that locks requested settings is changed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class BiosRequest:
 
 
 def apply_request(client: RedfishClient, request: BiosRequest, originals: Originals, check: bool) -> dict[str, Any]:
-    """Send the settings that are neither active nor pending, and return the module's result; a check sends nothing."""
+    """Send settings that are neither active nor pending, unless ``check`` is set, and return the module's result."""
     machine = read_machine(client, request.system)
     originals.require_same_machine(machine)
     registry = machine.read_registry()
@@ -80,19 +80,19 @@ def apply_request(client: RedfishClient, request: BiosRequest, originals: Origin
         and dropped_reason(to_send[row["attribute"]], machine, originals.sent)
     ]
     diff = _build_diff(registry, machine, to_send, to_clear)
-    # Where the BMC hides pending settings they are sent again in each run until they are active; only the first
-    # time counts as a change.
+    # Settings that a BMC hides while they are pending are sent in each run until they are active. Only the first time
+    # counts as a change.
     already_sent = machine.hides_pending_settings and all(
         originals.sent.get(name) == target.value for name, target in to_send.items()
     )
     changed = bool(to_clear or (to_send and not already_sent))
     if check:
-        return _build_result(registry, machine, request, before, plan, remarks, {} if not changed else diff, changed)
+        return _build_result(registry, machine, request, before, plan, remarks, diff if changed else {}, changed)
     if (to_send or to_clear) and machine.self_test_state:
         raise BadRequest(
             f"The server of the BMC {client.access.bmc_name} is in its self-test ({machine.self_test_state}), where "
-            "settings are refused or lost. Run again when it has started. If it stays so, it hangs: reset it once "
-            "more. Nothing was changed."
+            "settings are refused or lost. Run again when the server has started. A server that stays in its self-test "
+            "hangs: reset it once more. Nothing was changed."
         )
     if to_clear:
         machine = clear_pending(machine)
@@ -118,7 +118,7 @@ def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dic
     if missing:
         raise BadRequest(
             f"{', '.join(missing)} of {originals.path} cannot be put back: this machine does not have it any more, as "
-            "after an update of its BIOS. Take it out of the file, and set what replaced it by hand. Nothing was "
+            "after an update of its BIOS. Take it out of the file, and set its replacement by hand. Nothing was "
             "changed."
         )
     return targets, []
@@ -131,7 +131,7 @@ def _plan_boots(
     plan = plan_boots(registry, machine.vendor, targets, active, pending, request.unlock and not request.undo)
     parents = {name for lock in plan.blocked.values() for name in lock.causes if name in targets}
     if request.undo and parents:
-        # A profile that is put back locks attributes, so it is put back at the second boot, after these.
+        # A profile that is put back locks attributes, so these attributes are put back first, at an earlier boot.
         children = {name: target for name, target in targets.items() if name not in parents}
         plan = plan_boots(registry, machine.vendor, children, active, pending, False)
         plan.second_boot.update({name: targets[name] for name in parents})
@@ -146,7 +146,10 @@ def _choose_values_to_send(
     originals: Originals,
     request: BiosRequest,
 ) -> tuple[dict[str, Target], list[str]]:
-    """Return the values to send, and names to clear before; raises BadRequest for settings that others have pending."""
+    """Return the values to send, and the names to clear before.
+
+    Raises BadRequest where somebody else has settings pending and the request does not say to keep or clear them.
+    """
     pending, sent = machine.pending, originals.sent
     foreign = [
         name
@@ -156,17 +159,17 @@ def _choose_values_to_send(
     jobs = [job.id for job in machine.jobs]
     if foreign and request.foreign == REFUSE:
         # A pending value may be a password.
-        active, soon = redact_values(machine.active, registry), redact_values(pending, registry)
-        values = ", ".join(f"{name}: {active.get(name)} -> {soon[name]}" for name in foreign)
+        active, shown = redact_values(machine.active, registry), redact_values(pending, registry)
+        values = ", ".join(f"{name}: {active.get(name)} -> {shown[name]}" for name in foreign)
         by = f", in the job {', '.join(jobs)}" if jobs else ""
         raise BadRequest(
             f"Somebody else has settings pending at the BMC {machine.bmc_name}{by}: {values}. Let a boot "
             "apply them first, or say pending: clear to take them back, or pending: keep to leave them. Nothing was "
             "changed.",
-            pending={name: soon[name] for name in foreign},
+            pending={name: shown[name] for name in foreign},
         )
-    clearing = [name for name in pending if name in foreign] if request.foreign == CLEAR else []
-    # Another value of an earlier request of ours may be pending; the requested one is sent over it.
+    clearing = foreign if request.foreign == CLEAR else []
+    # An earlier run may have another value of a requested attribute pending; the new value replaces it.
     stale = {name: target for name, target in targets.items() if name in pending and pending[name] != target.value}
     sending = {
         name: target
@@ -176,14 +179,17 @@ def _choose_values_to_send(
     if jobs and (sending or clearing):
         if foreign and request.foreign == KEEP:
             raise BadRequest(
-                f"The job {', '.join(jobs)} of the BMC {machine.bmc_name} holds settings of somebody "
-                "else, and takes no others until a boot has applied it. Reboot first, or say pending: clear. Nothing "
-                "was changed."
+                f"The job {', '.join(jobs)} of the BMC {machine.bmc_name} holds settings of somebody else, and the BMC "
+                "takes no others until a boot has applied the job. Reboot first, or say pending: clear. Nothing was "
+                "changed."
             )
         clearing = list(pending)
     if clearing:
-        kept = {name: target for name, target in plan.first_boot.items() if name not in plan.second_boot}
-        sending = {name: target for name, target in kept.items() if machine.active.get(name) != target.value or jobs}
+        sending = {
+            name: target
+            for name, target in plan.first_boot.items()
+            if name not in plan.second_boot and (jobs or machine.active.get(name) != target.value)
+        }
     return sending, clearing
 
 
@@ -214,7 +220,7 @@ def _send_values(
 
 
 def _names_unlocked_by_request(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
-    """Return the names that are locked without the other values of the same request."""
+    """Return the names of attributes that only the other values of the same request unlock."""
     locked = {
         name for name in values if find_lock(registry, name, machine.active, {**machine.active, name: values[name]})
     }
@@ -227,12 +233,12 @@ def _build_diff(
     active, pending = redact_values(machine.active, registry), redact_values(machine.pending, registry)
     names = [*to_send, *(name for name in to_clear if name not in to_send)]
 
-    def text(name: str, soon: object) -> str:
-        return f"{active.get(name)} (active), {'-' if soon is None else soon} (pending)"
+    def format_values(name: str, pending_value: object) -> str:
+        return f"{active.get(name)} (active), {'-' if pending_value is None else pending_value} (pending)"
 
     return {
-        "before": {name: text(name, pending.get(name)) for name in names},
-        "after": {name: text(name, to_send[name].value if name in to_send else None) for name in names},
+        "before": {name: format_values(name, pending.get(name)) for name in names},
+        "after": {name: format_values(name, to_send[name].value if name in to_send else None) for name in names},
     }
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The BIOS of a server as its BMC shows it: active and pending settings, waiting jobs, and where settings are sent.
+"""The BIOS of a server as its BMC shows it: active and pending settings, waiting jobs, and the place of new settings.
 
-Where makers differ: Lenovo calls the pending object Pending, AMI calls it SD and has none while nothing is pending,
-Supermicro takes settings at the active object, and Dell applies them by a job alone.
+Vendors differ. Lenovo calls the resource with pending settings Pending. AMI calls it SD, and has none while nothing is
+pending. Supermicro takes new settings at the resource of the active settings. Dell applies settings only by a job.
 Source: DMTF DSP8010, schemas ComputerSystem, Bios, Settings and AttributeRegistryFile.
 """
 
@@ -25,22 +25,15 @@ if TYPE_CHECKING:
     from .connection.client import RedfishClient
     from .connection.responses import Response
 
-#: Usual names of the resource with pending settings, below that of the active ones, where the BMC gives no link.
+#: Usual names of the resource with pending settings, below that of the active settings, for BMCs without a link.
 PENDING_NAMES = ("Settings", "Pending", "SD")
-#: States of HPE's power-on self-test, in which settings are refused or lost; and standard states that are not one.
+#: States in which HPE's power-on self-test runs, so that settings are refused or lost.
 HPE_SELF_TEST_STATES = ("InPost", "InPostDiscoveryComplete")
+#: Standard states of the boot in which no self-test runs.
 BOOTED_STATES = ("None", "OSBootStarted", "OSRunning", "OEM")
-#: States of a job of Dell that waits or runs.
-OPEN_JOB_STATES = (
-    "New",
-    "Scheduled",
-    "Running",
-    "Downloading",
-    "Downloaded",
-    "Scheduling",
-    "ReadyForExecution",
-    "Waiting",
-)
+#: States of a job of Dell that waits, and of a job that waits or runs.
+WAITING_JOB_STATES = ("New", "Downloading", "Downloaded", "Scheduling", "Scheduled", "ReadyForExecution", "Waiting")
+OPEN_JOB_STATES = (*WAITING_JOB_STATES, "Running")
 
 
 class Job:
@@ -54,7 +47,7 @@ class Job:
 
 
 class Machine:
-    """The BIOS of one server at one time, and the resource to which new settings are sent."""
+    """The BIOS of a server at the time of the reading, and the resource to which new settings are sent."""
 
     def __init__(self, client: RedfishClient, system: Mapping[str, Any], bios: Response, bios_path: str) -> None:
         self.client = client
@@ -66,7 +59,7 @@ class Machine:
         self.active: dict[str, Value] = dict(attributes) if isinstance(attributes, dict) else {}
         settings = bios.body.get("@Redfish.Settings")
         self.settings: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
-        #: The resource that new values are sent to: that of the active values where the BMC has no other.
+        #: The resource to which new values are sent; by default the resource of the active values.
         self.settings_path = bios_path
         self.settings_etag = bios.etag
         self.settings_exist = True
@@ -87,7 +80,7 @@ class Machine:
 
     @property
     def model(self) -> str:
-        """Return manufacturer and model."""
+        """Return manufacturer and model as a text."""
         return " ".join(str(self.system.get(key) or "") for key in ("Manufacturer", "Model")).strip()
 
     @property
@@ -108,7 +101,7 @@ class Machine:
 
     @property
     def machine_id(self) -> str:
-        """Return the UUID of the machine, else its serial number, else an empty text."""
+        """Return the UUID of the machine, or else its serial number, or else ""."""
         return str(self.system.get("UUID") or self.system.get("SerialNumber") or "")
 
     @property
@@ -136,19 +129,19 @@ class Machine:
 
     @property
     def hides_pending_settings(self) -> bool:
-        """Return whether the BMC has no resource with pending settings, and takes new ones at that of active ones."""
+        """Return whether the BMC has no resource with pending settings, and takes new settings at the active ones."""
         return self.settings_path == self.bios_path
 
     @property
     def boot_messages(self) -> list[Message]:
-        """Return the messages of the last boot about settings, without successes: HPE puts one before refusals."""
+        """Return the messages of the last boot about settings, without those that only report a success."""
         return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
 
     @property
     def pending(self) -> dict[str, Value]:
         """Return the values that the next boot changes.
 
-        While a job waits, some BMCs show its values as active already, so all staged values count as pending then.
+        Some BMCs show the values of a waiting job as active already, so all staged values count while a job waits.
         """
         if self.jobs and len(self.staged) < len(self.active):
             return dict(self.staged)
@@ -165,9 +158,9 @@ class Machine:
                 if len(registry):
                     return registry
         raise BmcError(
-            f"The BMC {self.bmc_name} has no registry of BIOS attributesf' ({name})' if name else '', so "
-            "nobody can tell which values this machine takes. Boards of AMI hand it over in their self-test: start "
-            "the machine once while its BMC is up, then run again. Nothing was changed."
+            f"The BMC {self.bmc_name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so it is "
+            "unknown which values this machine takes. Boards of AMI send the registry to the BMC in their self-test: start the "
+            "machine once while its BMC is up, then run again. Nothing was changed."
         )
 
     def _registry_file_paths(self, name: str) -> Iterator[str]:
@@ -184,14 +177,14 @@ class Machine:
 
 
 def read_machine(client: RedfishClient, system_id: str | None = None) -> Machine:
-    """Fetch the system, its active and pending settings and its open jobs, with five to seven requests."""
+    """Fetch a system, its active and pending settings and its open jobs; this takes five to seven requests."""
     system = find_system(client, system_id)
     path = find_link(system, "Bios")
     bios = client.find_resource(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
         raise BmcError(
-            f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC as it comes has none, and boards "
-            "of AMI show them after the first start with their BMC up. Nothing was changed."
+            f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC without additions has none, and "
+            "boards of AMI show them after the first start with their BMC up. Nothing was changed."
         )
     machine = Machine(client, system, bios, path)
     _read_pending_settings(machine)
@@ -209,7 +202,7 @@ def list_members(collection: Mapping[str, Any]) -> list[str]:
 
 
 def find_link(resource: Mapping[str, Any], *keys: str) -> str:
-    """Return the path that a resource links to under nested keys, empty where there is none."""
+    """Return the path of a link under nested keys of a resource; "" where the resource has no such link."""
     value: Any = resource
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -217,12 +210,13 @@ def find_link(resource: Mapping[str, Any], *keys: str) -> str:
 
 
 def find_system(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
-    """Return the resource of the server itself, of all systems that the BMC shows."""
-    paths = list_members(client.get_resource(f"{SERVICE_ROOT}/Systems"))
+    """Return the system with an id; without an id, the server itself among the systems that the BMC shows."""
+    all_paths = paths = list_members(client.get_resource(f"{SERVICE_ROOT}/Systems"))
     if system_id:
-        paths = [path for path in paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id] or _raise_unknown_system(
-            client, paths, system_id
-        )
+        paths = [path for path in all_paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id]
+        if not paths:
+            names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in all_paths) or "none"
+            raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
     systems = [system for system in map(client.get_resource, paths) if find_link(system, "Bios")]
     # A BMC also shows an add-in card that has processors as a system.
     physical = [system for system in systems if str(system.get("SystemType") or "Physical") == "Physical"]
@@ -234,11 +228,6 @@ def find_system(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
         raise BmcError(f"The BMC {client.access.bmc_name} shows no system with a BIOS. Nothing was changed.")
     names = ", ".join(str(system.get("Id")) for system in systems)
     raise BmcError(f"The BMC {client.access.bmc_name} has several systems, {names}. Choose one with the option system.")
-
-
-def _raise_unknown_system(client: RedfishClient, paths: list[str], system_id: str) -> list[str]:
-    names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in paths) or "none"
-    raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
 
 
 def _read_pending_settings(machine: Machine) -> None:
@@ -257,12 +246,12 @@ def _read_pending_settings(machine: Machine) -> None:
             machine.apply_times = machine.apply_times or [str(apply_time) for apply_time in offered or ()]
             return
     if linked_path:
-        # The resource comes into being when settings are first sent to it.
+        # The BMC creates the resource when settings are sent to its path for the first time.
         machine.settings_path, machine.settings_etag, machine.settings_exist = linked_path, None, False
     elif machine.vendor != "Supermicro":
         raise BmcError(
-            f"The BMC {machine.bmc_name} does not say where settings that wait for a boot are, and has "
-            f"them at none of the usual places ({', '.join(PENDING_NAMES)}). Nothing was changed."
+            f"The BMC {machine.bmc_name} gives no link to its pending settings, and has them at none of the usual "
+            f"places ({', '.join(PENDING_NAMES)}). Nothing was changed."
         )
 
 
@@ -292,7 +281,7 @@ def _read_open_jobs(machine: Machine) -> None:
 
 
 def _registry_urls(resource: Mapping[str, Any]) -> list[str]:
-    """Return the URLs of a registry, the English one first."""
+    """Return the URLs of a registry; the URL of its English version comes first."""
     if isinstance(resource.get("RegistryEntries"), dict):
         return [str(resource.get("@odata.id"))]
     locations = [

@@ -4,7 +4,7 @@
 
 """The originals of a machine's BIOS settings and the values sent since, in a file on the controller.
 
-The file belongs to one machine, by the UUID that its BMC gives, and is written before anything is sent.
+The file belongs to the machine whose UUID it holds, and is written before settings are sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMAT = 1
 
 
 class Originals:
-    """The file of one machine; without a path nothing is stored, and nothing can be undone."""
+    """The file with the originals of a machine; without a path, no original is stored and no setting can be undone."""
 
     def __init__(self, path: str | None, read_only: bool) -> None:
         self.path = os.path.abspath(os.path.expanduser(path)) if path else None
@@ -55,8 +55,8 @@ class Originals:
         if stored_id and machine.machine_id and stored_id != machine.machine_id:
             raise TuningError(
                 f"{self.path} holds the originals of the machine {stored_id} ({self.data.get('model')}), but the BMC "
-                f"{machine.bmc_name} has {machine.machine_id}. Was the board replaced, or is the name of "
-                "the BMC that of another host? Correct the name, or move the file away. Nothing was changed."
+                f"{machine.bmc_name} has {machine.machine_id}. Was the board replaced, or is this the BMC of another "
+                "host? Correct the name of the BMC, or move the file away. Nothing was changed."
             )
 
     def save_before_sending(self, machine: Machine, registry: Registry, values: Mapping[str, Value]) -> None:
@@ -77,7 +77,10 @@ class Originals:
         self._save({**self.data, "attributes": originals, "sent": {**self.sent, **values}})
 
     def remove_sent(self, names: Iterable[str]) -> None:
-        """Remove values that were not sent after all, or were cleared; their originals stay."""
+        """Remove values from the stored sent values, because they were cleared or could not be sent.
+
+        Their originals stay in the file.
+        """
         removed = set(names)
         if removed & self.sent.keys():
             self._save({**self.data, "sent": {name: value for name, value in self.sent.items() if name not in removed}})

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server reset by its BMC, or switched off and on, with the types of reset that the BMC offers.
+"""The reset of a server by its BMC, or its power switched off and on, with the types of reset that the BMC offers.
 
-Some boards apply BIOS settings only at a boot from cold, which no reboot of the operating system is.
+Some boards apply BIOS settings only after their power was off. No reboot of the operating system switches power off.
 Source: DMTF DSP8010, schemas ComputerSystem (action Reset) and ActionInfo.
 """
 
@@ -39,10 +39,10 @@ def reset_server(
     check: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Have the BMC restart the server, and return the types of reset that were sent, or in a check that would be.
+    """Have the BMC restart the server, and return the types of reset that were sent; with ``check`` none is sent.
 
-    A server that is off is switched on. Before a cold reset, the server has ``shutdown_timeout`` seconds to go off by
-    itself, in which its operating system may shut down.
+    A server that is off is switched on. Before a cold reset, the operating system of the server has
+    ``shutdown_timeout`` seconds to shut down.
     """
     system = find_system(client, system_id)
     path, name = str(system.get("@odata.id") or ""), client.access.bmc_name
@@ -60,7 +60,7 @@ def reset_server(
     for kind in sent:
         if kind == ON and sent[0] != ON and not _wait_until_off(client, path, POWER_CUT_SECONDS, sleep):
             raise BmcError(
-                f"The BMC {name} was told {OFF}, and its server is still on after {POWER_CUT_SECONDS:.0f} seconds."
+                f"The BMC {name} was sent {OFF}, and its server is still on after {POWER_CUT_SECONDS:.0f} seconds."
             )
         answer = client.send_request("POST", str(action["target"]), {"ResetType": kind})
         if not answer.is_success:
@@ -74,7 +74,7 @@ def _choose_reset_types(name: str, allowed: list[str], reset_kind: str) -> list[
         needed = RESTART_TYPES[reset_kind]
         types = [needed] if needed in allowed else []
     else:
-        # On is needed in any case: a server whose system has shut down is off, and has to be switched on.
+        # PowerCycle does not start a server that its operating system has switched off, so On is needed too.
         needed = f"{ON}, and {CYCLE} or {OFF}"
         types = [] if ON not in allowed else [CYCLE] if CYCLE in allowed else [OFF, ON] if OFF in allowed else []
     if not types:
@@ -94,7 +94,7 @@ def _find_reset_action(system: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _list_allowed_types(client: RedfishClient, action: Mapping[str, Any]) -> list[str]:
-    """Return the reset types that the BMC takes, from the action or from the resource that describes it."""
+    """Return the reset types that the BMC takes, from the action or from the resource that describes the action."""
     types = action.get(ALLOWED_TYPES_KEY)
     if not types and action.get("@Redfish.ActionInfo"):
         answer = client.find_resource(str(action["@Redfish.ActionInfo"]))
@@ -110,7 +110,7 @@ def _power_state(system: Mapping[str, Any]) -> str:
 
 
 def _wait_until_off(client: RedfishClient, path: str, seconds: float, sleep: Callable[[float], None]) -> bool:
-    """Wait up to so many seconds until the server is off, and return whether it is."""
+    """Wait until the server is off, at most a number of seconds, and return whether the server is off."""
     waited = 0.0
     while _power_state(client.get_resource(path)) != "off":
         if waited >= seconds:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of requested settings: the requested, active and pending value of each, and a verdict.
+"""The table of requested settings: the requested, active and pending value of each setting, and a verdict.
 
-A BMC can only claim that a setting is active; the module epyc_bios_check_info proves it by the kernel.
+A BMC can only claim that a setting is active. The module epyc_bios_check_info compares the claim with the kernel.
 """
 
 from __future__ import annotations
@@ -46,17 +46,8 @@ def build_rows(
         active = machine.active.get(name)
         title = BIOS_OPTIONS[target.option].title if target.option in BIOS_OPTIONS else target.attribute.title
         verdict, sentence = _judge_target(target, active, pending, machine, plan, sent)
-        row: tuple[Any, ...] = (
-            target.option,
-            title,
-            name,
-            target.value,
-            active,
-            pending.get(name),
-            verdict,
-            f"{name} {sentence}",
-        )
-        rows.append(dict(zip(KEYS, row)))
+        row: tuple[Any, ...] = (target.option, title, name, target.value, active, pending.get(name), verdict)
+        rows.append(dict(zip(KEYS, (*row, f"{name} {sentence}"))))
     for missing in absent:
         title = BIOS_OPTIONS[missing.option].title
         row = (missing.option, title, None, missing.meaning, None, None, ABSENT, missing.sentence)
@@ -72,6 +63,7 @@ def _judge_target(
     plan: BootPhases,
     sent: Mapping[str, Value],
 ) -> tuple[str, str]:
+    """Return the verdict on a requested attribute, and a sentence without its subject, the name of the attribute."""
     name, wanted = target.name, target.value
     if name in pending:
         if pending[name] == wanted:
@@ -92,7 +84,7 @@ def _judge_target(
 
 
 def dropped_reason(target: Target, machine: Machine, sent: Mapping[str, Value]) -> str:
-    """Return why a value that is neither active nor pending was not applied at a boot, "" where it was never sent."""
+    """Return why no boot applied a value that is neither active nor pending; "" for a value that was never sent."""
     message = " ".join(
         entry.text or entry.id for entry in machine.boot_messages if entry.mentions_attribute(target.name)
     )
@@ -101,13 +93,13 @@ def dropped_reason(target: Target, machine: Machine, sent: Mapping[str, Value]) 
     if sent.get(target.name) == target.value:
         return (
             "It was sent by an earlier run and is neither active nor pending: the firmware dropped it at a boot "
-            "without a word, or somebody changed it since."
+            "without a message, or somebody changed it since."
         )
     return ""
 
 
 def summarize_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what a module returns of rows: them, their table, and sentences of those that are wrong or wait."""
+    """Return the values of a module's result that are made of rows: the rows, their table, and sentences."""
     return {
         "settings": rows,
         "text": render_table(rows),
@@ -121,35 +113,27 @@ def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
     table: list[tuple[str, ...]] = [COLUMNS]
     for row in rows:
         name = f"({row['option']})" if row["attribute"] is None else row["attribute"]
-        table.append((name, *(_format_cell(row[column]) for column in COLUMNS[1:])))
+        table.append((name, *("-" if row[column] is None else str(row[column]) for column in COLUMNS[1:])))
     return format_columns(table)
-
-
-def _format_cell(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 def build_claims(
     registry: Registry, machine: Machine, options: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return by option the requested, active and pending value, as values of the option, for epyc_bios_check_info."""
+    """Return by option the requested, active and pending value, as values of the option, for epyc_bios_check_info.
+
+    An option that this machine does not have is left out unless a value is requested.
+    """
     claims: dict[str, dict[str, Any]] = {}
     pending, requested = machine.pending, options or {}
     for option, bios_option in BIOS_OPTIONS.items():
         attribute, wanted = find_attribute_of_option(registry, machine.vendor, option), requested.get(option)
-        if attribute is None or attribute.name not in machine.active:
-            if wanted is not None:
-                nothing = dict.fromkeys(("attribute", "active", "pending"))
-                claims[option] = {"title": bios_option.title, "wanted": wanted, **nothing}
+        name = attribute.name if attribute and attribute.name in machine.active else None
+        if name is None and wanted is None:
             continue
-        active, pending_value = machine.active[attribute.name], pending.get(attribute.name)
-        claims[option] = {
-            "title": bios_option.title,
-            "wanted": wanted,
-            "attribute": attribute.name,
-            "active": find_meaning_of_value(option, attribute, active, machine.vendor) or str(active),
-            "pending": None
-            if pending_value is None
-            else find_meaning_of_value(option, attribute, pending_value, machine.vendor) or str(pending_value),
-        }
+        claims[option] = {"title": bios_option.title, "wanted": wanted, "attribute": name}
+        for key, values in (("active", machine.active), ("pending", pending)):
+            value = values.get(name) if name else None
+            meaning = find_meaning_of_value(option, attribute, value, machine.vendor) if attribute else None
+            claims[option][key] = None if value is None else meaning or str(value)
     return claims

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings sent to a BMC, all or none of them, read back, and with the job that applies them where that is needed.
+"""Sends settings to a BMC, all or none of them, reads them back, and creates the job that some BMCs need.
 
-Nothing is ever sent with the apply time Immediate, which would reset the server.
+No settings are sent with the apply time Immediate, which would reset the server.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def stage_settings(
 ) -> tuple[Machine, Job | None]:
     """Send values, read them back, and return machine and job after that; raises BmcError unless all are pending.
 
-    ``unlocked_by_others`` has the names that are locked without the other values. Where the BMC refuses one of these,
-    LockedUntilBoot is raised and nothing was changed.
+    ``unlocked_by_others`` has the names of attributes that only the other values of the request unlock. Where the BMC
+    refuses such an attribute, LockedUntilBoot is raised, and no setting was changed.
     """
     pending_before = machine.pending
     response = send_settings(machine, values)
@@ -45,8 +45,7 @@ def stage_settings(
     location = response.headers.get("location", "")
     machine_after = machine.read_again()
     if machine_after.hides_pending_settings:
-        # The BMC hides pending settings, so there is nothing to read back.
-        return machine_after, None
+        return machine_after, None  # This BMC hides pending settings, so they cannot be read back.
     dropped = [
         name
         for name, value in values.items()
@@ -55,15 +54,18 @@ def stage_settings(
     if dropped:
         _restore_pending(machine_after, pending_before, values)
         raise BmcError(
-            f"The BMC {machine.bmc_name} took the request and dropped {', '.join(dropped)} of it, without a "
-            "word. What it had taken was put back, nothing is pending from this run. Look for what locks it with "
+            f"The BMC {machine.bmc_name} took the request and dropped {', '.join(dropped)} without a message. The "
+            "other values were put back, so nothing is pending from this run. Find the reason of the lock with "
             "epyc_bmc_bios_info."
         )
     return machine_after, _require_job(machine_after, location, values)
 
 
 def send_settings(machine: Machine, values: Mapping[str, Value]) -> Response:
-    """Send values with the entity tag that was read before; once more where the tag alone has changed since."""
+    """Send values with the entity tag that was read before.
+
+    If only the entity tag has changed since, the values are sent again with the new tag.
+    """
     body: dict[str, Any] = {"Attributes": dict(values)}
     if ON_RESET in machine.apply_times:
         body["@Redfish.SettingsApplyTime"] = {"ApplyTime": ON_RESET}
@@ -85,8 +87,8 @@ def send_settings(machine: Machine, values: Mapping[str, Value]) -> Response:
         current = machine.read_again()
         if current.staged != machine.staged or current.active != machine.active:
             raise BmcError(
-                f"Somebody else changes the BIOS settings at the BMC {machine.bmc_name} right now. "
-                "Nothing was changed by this run; run again when they are done."
+                f"Somebody else changes the BIOS settings at the BMC {machine.bmc_name} right now. Nothing was changed "
+                "by this run; run again later."
             )
         response = machine.client.send_request(
             "PATCH", machine.settings_path, body, _if_match_header(current.settings_etag or "*")
@@ -113,8 +115,8 @@ def clear_pending(machine: Machine) -> Machine:
         machine_after = machine.read_again()
     if machine_after.pending:
         raise BmcError(
-            f"The BMC {machine.bmc_name} still has {', '.join(machine_after.pending)} pending after it was told "
-            "to clear it. Clear it in its web interface."
+            f"The BMC {machine.bmc_name} still has {', '.join(machine_after.pending)} pending after the request to "
+            "clear pending settings. Clear them in its web interface."
         )
     return machine_after
 
@@ -123,20 +125,20 @@ def _restore_pending(machine: Machine, pending_before: Mapping[str, Value], sent
     if machine.jobs:
         clear_pending(machine)
         return
-    restored = {
-        name: pending_before.get(name, machine.active.get(name))
-        for name in sent
-        if machine.staged.get(name) == sent[name]
-    }
-    restored = {
-        name: value for name, value in restored.items() if value is not None and machine.staged.get(name) != value
-    }
+    restored = {}
+    for name, sent_value in sent.items():
+        value = pending_before.get(name, machine.active.get(name))
+        if machine.staged.get(name) == sent_value and value not in (None, sent_value):
+            restored[name] = value
     if restored:
         _require_success(machine, send_settings(machine, restored), "take back what it had taken")
 
 
 def _require_job(machine: Machine, location: str, values: Mapping[str, Value]) -> Job | None:
-    """Return the job that applies the values, or create it; without a job Dell keeps them pending for ever."""
+    """Return the job that applies the values, created where it is missing; None for vendors without such jobs.
+
+    Without a job, a BMC of Dell would have the values pending for ever.
+    """
     if machine.vendor != "Dell" or not machine.pending:
         return None
     if not machine.jobs and machine.jobs_path and "/Jobs/" not in location:
@@ -149,8 +151,8 @@ def _require_job(machine: Machine, location: str, values: Mapping[str, Value]) -
     job = Job(location, machine.client.get_resource(location)) if location else None
     if job is None:
         raise BmcError(
-            f"The BMC {machine.bmc_name} has {', '.join(values)} pending and made no job for it, so no "
-            "boot would apply it. Clear it with pending: clear, or make the job in its web interface."
+            f"The BMC {machine.bmc_name} has {', '.join(values)} pending and made no job for it, so no boot would "
+            "apply it. Clear it with pending: clear, or make the job in the web interface of the BMC."
         )
     if job.state in ("Failed", "CompletedWithErrors"):
         raise BmcError(f"The job {job.id} of the BMC {machine.bmc_name} is {job.state}. Clear it with pending: clear.")

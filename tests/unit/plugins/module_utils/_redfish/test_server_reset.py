@@ -105,7 +105,7 @@ def test_the_power_is_cut_when_the_system_does_not_shut_down() -> None:
 def test_a_server_that_stays_on_or_a_bmc_that_refuses() -> None:
     bmc = server("ForceOff", "On")
     bmc.answers["POST", TARGET] = [(204, {}, {})]
-    with pytest.raises(BmcError, match="was told ForceOff, and its server is still on after 60 seconds"):
+    with pytest.raises(BmcError, match="was sent ForceOff, and its server is still on after 60 seconds"):
         sent(bmc, COLD)
     bmc = server(*ALL)
     bmc.answers["POST", TARGET] = [(403, {"error": {"code": "X.1.0.Y", "message": "Not you."}}, {})]

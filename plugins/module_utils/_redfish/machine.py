@@ -159,8 +159,8 @@ class Machine:
                     return registry
         raise BmcError(
             f"The BMC {self.bmc_name} has no registry of BIOS attributes{f' ({name})' if name else ''}, so it is "
-            "unknown which values this machine takes. Boards of AMI send the registry to the BMC in their self-test: start the "
-            "machine once while its BMC is up, then run again. Nothing was changed."
+            "unknown which values this machine takes. Boards of AMI send the registry to the BMC in their self-test: "
+            "start the machine once while its BMC is up, then run again. Nothing was changed."
         )
 
     def _registry_file_paths(self, name: str) -> Iterator[str]:

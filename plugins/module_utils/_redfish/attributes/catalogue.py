@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of BIOS settings: patterns of the names that vendors give to each, and of the values for each meaning.
+"""The table of BIOS options: patterns of the attribute names of each vendor, and of the values for each meaning.
 
-The table says what to look for in the registry of a machine, and only names and values of that registry are sent. One
-vendor spells the same name in up to three ways and the same value in two.
+Patterns are needed because a vendor spells the same name in up to three ways and the same value in two. They only find
+attributes in the registry of a machine; only names and values of that registry are sent to the BMC.
 Source: dumps of Dell R6515, R6615 and R7615, HPE DL325 Gen10 Plus and Gen11 with the lists of HPE's documentation,
 Lenovo SR635 V3, Supermicro H13, and tokens of AMI's CBS from four vendors.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Word in the name of a manufacturer -> the vendor. Machines of all other manufacturers have AMI's names.
 VENDORS = {"dell": "Dell", "hpe": "HPE", "hewlett": "HPE", "lenovo": "Lenovo", "supermicro": "Supermicro"}
 AMI = "AMI"
-#: The meanings of a switch. Values are compared in lower case, by their letters and digits alone.
+#: The meanings of a switch, and their patterns. Only letters and digits of a value are compared, in lower case.
 ON, OFF = "on", "off"
 _ON, _OFF = r"enabled?|on|1|yes|true|forceenabled", r"disabled?|off|0|no|false|forcedisabled"
 SWITCH_VALUES = {ON: (_ON,), OFF: (_OFF,)}
@@ -28,9 +28,9 @@ AUTO_IS_ON_VALUES = {ON: (_ON, "auto"), OFF: (_OFF,)}
 
 
 class AttributePattern:
-    """A pattern that finds one attribute by its name, and by meaning the patterns of its value, the preferred first.
+    """A pattern that finds an attribute by its name; ``values`` maps a meaning to patterns of values, the best first.
 
-    An attribute that is not ``required`` is left out on machines that do not have it.
+    On a machine without the attribute, a ``required`` attribute makes the whole way to set the option impossible.
     """
 
     def __init__(
@@ -42,10 +42,11 @@ class AttributePattern:
 
 
 class BiosOption:
-    """One BIOS option: its title, patterns of its values by meaning, and by vendor the ways to set it, best first.
+    """A BIOS option: its title, patterns of its values by meaning, and by vendor the ways to set it, the best first.
 
-    The first attribute of a way is the setting itself, and the others are set with it. ``profiles_lock_it`` is true
-    where profiles of the vendors lock the setting. ``title_words`` are in the title of the attribute on most machines.
+    The first attribute of a way is the setting itself; further attributes are set together with it.
+    ``profiles_lock_it`` is true where profiles of the vendors lock the setting. ``title_words`` are in the title of the
+    attribute on most machines.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ def single_attribute(name: str, values: Mapping[str, Sequence[str]] | None = Non
     return [[AttributePattern(name, values)]]
 
 
-#: By vendor, the profile that locks other attributes, and the value with which it locks none.
+#: Vendor -> the profile that locks other attributes, and the value with which the profile locks no attribute.
 LOCKING_PROFILES = {
     "Dell": AttributePattern("SysProfile", {"custom": ("custom",)}),
     "HPE": AttributePattern("WorkloadProfile", {"custom": ("custom",)}),

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which attributes are locked, by the dependencies of the registry, and by which other values.
+"""Locks of attributes, by the dependencies of the registry, and the values of other attributes that cause the locks.
 
 A profile locks other attributes and forces their values. Whether an attribute can be set depends on the future values:
-the active ones, replaced by pending ones, replaced by those of the request.
+the active values, overridden by the pending values, overridden by the values of the request.
 Source: DMTF DSP8010, schema AttributeRegistry, MapFrom and MapToProperty.
 """
 
@@ -25,7 +25,7 @@ FLAG_WORDS = {"readonly": "read-only", "grayout": "greyed out", "hidden": "hidde
 
 
 class Lock:
-    """Why an attribute cannot be set: a flag or a forced value, and the values of other attributes that cause it."""
+    """The lock of an attribute: a flag or a forced value, and the values of other attributes that cause the lock."""
 
     def __init__(self, flag: str, causes: Mapping[str, Value], forced_value: Value = None) -> None:
         self.flag = flag
@@ -42,10 +42,10 @@ class Lock:
 
 
 def find_lock(registry: Registry, name: str, active: Mapping[str, Value], future: Mapping[str, Value]) -> Lock | None:
-    """Return the lock of an attribute when the values will be ``future``, None where it has none.
+    """Return the lock of an attribute under the ``future`` values, None for an attribute without a lock.
 
     A flag of the registry belongs to the ``active`` values. Where a dependency explains the flag, the dependency
-    decides whether it is set with the future values.
+    decides whether the flag is set under the future values.
     """
     attribute = registry.attributes[name]
     wanted = future.get(name)
@@ -58,7 +58,7 @@ def find_lock(registry: Registry, name: str, active: Mapping[str, Value], future
             if _rule_applies(registry, rule, future):
                 state = rule.get("MapToValue") is True
                 causes = _rule_causes(rule, future) if state else {}
-        # A hidden attribute counts as locked: on some machines it can be set, but the registry does not say on which.
+        # A hidden attribute counts as locked. Some machines take a value for it, but the registry does not show which.
         if state:
             return Lock(flag, causes)
     for rule in registry.dependencies:
@@ -81,7 +81,7 @@ def _rule_causes(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[s
 
 
 def _rule_applies(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
-    """Return whether the condition of a dependency is met, its terms joined from left to right."""
+    """Return whether the condition of a dependency is met; its terms are joined from left to right."""
     met: bool | None = None
     for term in rule.get("MapFrom") or ():
         is_true = _is_term_true(registry, term, values)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values of attributes without secrets, which may be shown, stored or recorded."""
+"""Removes secrets from values of attributes, so that the values may be shown, stored or recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACEHOLDER = "(removed)"
 
 
 def redact_values(values: Mapping[str, Value], registry: Registry | None) -> dict[str, Value]:
-    """Return the values, with secret and identifying ones replaced by a placeholder; empty values stay."""
+    """Return the values with a placeholder in place of each secret or identifying value; empty values stay."""
     redacted: dict[str, Value] = {}
     for name, value in values.items():
         attribute = registry.find_attribute(name) if registry else None

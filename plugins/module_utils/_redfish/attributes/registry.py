@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The registry of BIOS attributes of one machine: their names, the values that they take, and what locks them.
+"""The registry of BIOS attributes of a machine: their names, their allowed values, and the dependencies between them.
 
-The flags of an attribute are those of the machine's last boot. Some of Dell's registries write Readonly for ReadOnly.
+The flags of an attribute are those of the machine's last boot. Some registries of Dell write Readonly for ReadOnly.
 Source: DMTF DSP8010, schema AttributeRegistry.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Names of flags, in lower case because vendors spell them differently.
 FLAG_NAMES = ("readonly", "grayout", "hidden", "immutable")
-#: The suffix that Supermicro appends to each name, which differs from board to board.
+#: The suffix that Supermicro appends to each name. The suffix differs from board to board.
 BOARD_SUFFIX = re.compile(r"[#_][0-9A-F]{4}$")
 
 
@@ -60,7 +60,7 @@ class Attribute:
         return self.type == "Password" or bool(re.search(r"passw|pwd", self.name, re.IGNORECASE))
 
     def format_allowed_values(self) -> str:
-        """Return a text for people with the values that the attribute takes."""
+        """Return a text for people with the allowed values of the attribute."""
         if self.type == "Enumeration":
             return ", ".join(name if name == title else f"{name} ({title})" for name, title in self.values)
         if self.type == "Boolean":
@@ -84,7 +84,7 @@ class Attribute:
 
     def _convert_to_choice(self, wanted: Value) -> Value:
         if isinstance(wanted, bool):
-            # YAML makes a boolean of On, Off, Yes and No, so the word that the user wrote is lost.
+            # YAML reads On, Off, Yes and No as booleans, so the word of the user is lost.
             raise BadRequest(f"{self.name}: say the value in quotes, as one of {self.format_allowed_values()}.")
         text = str(wanted)
         for name, dummy in self.values:
@@ -103,16 +103,15 @@ class Attribute:
         number = -number if text.startswith("-") else number
         low = self.lower if isinstance(self.lower, int) else number
         high = self.upper if isinstance(self.upper, int) else number
-        if not low <= number <= high:
-            raise self._refused_value_error(wanted)
-        if isinstance(self.step, int) and self.step > 1 and (number - low) % self.step:
+        step = self.step if isinstance(self.step, int) and self.step > 1 else 1
+        if not low <= number <= high or (number - low) % step:
             raise self._refused_value_error(wanted)
         return number
 
     def _convert_to_text(self, wanted: str) -> str:
-        if isinstance(self.shortest, int) and len(wanted) < self.shortest:
-            raise self._refused_value_error(wanted)
-        if isinstance(self.longest, int) and len(wanted) > self.longest:
+        shortest = self.shortest if isinstance(self.shortest, int) else 0
+        longest = self.longest if isinstance(self.longest, int) else len(wanted)
+        if not shortest <= len(wanted) <= longest:
             raise self._refused_value_error(wanted)
         return wanted
 
@@ -143,18 +142,18 @@ class Registry:
         return len(self.attributes)
 
     def find_attribute(self, name: str) -> Attribute | None:
-        """Return the attribute with this exact name, None where there is none."""
+        """Return the attribute with this exact name, None for an unknown name."""
         return self.attributes.get(name)
 
     def find_matching(self, pattern: str) -> Iterator[Attribute]:
-        """Yield the attributes whose whole name, with or without its suffix, matches a pattern."""
+        """Yield the attributes whose whole name, with or without the suffix of Supermicro, matches a pattern."""
         compiled = re.compile(pattern)
         for attribute in self.attributes.values():
             if compiled.fullmatch(attribute.name) or compiled.fullmatch(attribute.base_name):
                 yield attribute
 
     def list_similar_names(self, name: str) -> list[str]:
-        """Return up to three names that are spelled like this one."""
+        """Return up to three names of attributes with a similar spelling."""
         import difflib
 
         return difflib.get_close_matches(name, list(self.attributes), 3, 0.6)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options and attribute names of a request resolved to attributes and values of one machine's registry."""
+"""Resolves options and attribute names of a request to attributes and values of a machine's registry."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ DENIED_PATTERNS = {
 
 
 class Target:
-    """One attribute, the value to give it, and the option and meaning that it was requested by."""
+    """An attribute with its requested value, and the option that requests this value, with the value of the option."""
 
     def __init__(self, attribute: Attribute, value: Value, option: str, meaning: str) -> None:
         self.attribute = attribute
         self.value = value
-        #: The option that requests it; "attributes" where it is requested by its name.
+        #: The option that requests the value; "attributes" for an attribute that is requested by its name.
         self.option = option
         self.meaning = meaning
 
@@ -47,7 +47,7 @@ class Target:
 
 
 class MissingOption:
-    """A requested option that this machine does not have; ``sentence`` says why."""
+    """A requested option that this machine does not have; ``sentence`` has the reason."""
 
     def __init__(self, option: str, meaning: str, sentence: str) -> None:
         self.option = option
@@ -56,17 +56,13 @@ class MissingOption:
 
 
 def deny_reason(attribute: Attribute) -> str | None:
-    """Return what an attribute is about if it is never set over Redfish, None where it may be set."""
+    """Return the subject of an attribute that is never set over Redfish, such as "the TPM"; None for all others."""
     if attribute.is_secret:
         return "a password"
-    return next(
-        (
-            subject
-            for subject, pattern in DENIED_PATTERNS.items()
-            if re.search(pattern, attribute.base_name, re.IGNORECASE)
-        ),
-        None,
-    )
+    for subject, pattern in DENIED_PATTERNS.items():
+        if re.search(pattern, attribute.base_name, re.IGNORECASE):
+            return subject
+    return None
 
 
 def resolve_request(
@@ -78,8 +74,8 @@ def resolve_request(
 ) -> tuple[dict[str, Target], list[MissingOption]]:
     """Return the targets by attribute name, and the requested options that this machine does not have.
 
-    An active value with the requested meaning stays, such as Auto where on is requested. Raises BadRequest for an
-    attribute that the machine does not have, or that is never set.
+    An active value with the requested meaning stays: for example, Auto may mean on. Raises BadRequest for an attribute
+    that the machine does not have, or that is never set.
     """
     targets: dict[str, Target] = {}
     absent: list[MissingOption] = []
@@ -96,17 +92,17 @@ def resolve_request(
 
 
 def find_locking_profile(registry: Registry, vendor: str) -> Target | None:
-    """Return the profile that locks attributes, with the value that unlocks them; None where the machine has none."""
+    """Return the profile that locks attributes, with the value that unlocks all; None for a machine without one."""
     pattern = LOCKING_PROFILES.get(vendor)
     matches = list(registry.find_matching(pattern.name_pattern)) if pattern else []
-    value = (
-        find_value_for_meaning(matches[0], (pattern.values or {})["custom"]) if pattern and len(matches) == 1 else None
-    )
+    if pattern is None or len(matches) != 1:
+        return None
+    value = find_value_for_meaning(matches[0], (pattern.values or {})["custom"])
     return None if value is None else Target(matches[0], value, "unlock", "custom")
 
 
 def find_attribute_of_option(registry: Registry, vendor: str, option: str) -> Attribute | None:
-    """Return the attribute of an option on this machine, None where none or several match."""
+    """Return the attribute of an option on this machine, None where no attribute or more than one matches."""
     for way in list_ways(vendor, option):
         matches = list(registry.find_matching(way[0].name_pattern))
         if matches:
@@ -115,22 +111,19 @@ def find_attribute_of_option(registry: Registry, vendor: str, option: str) -> At
 
 
 def list_ways(vendor: str, option: str) -> list[Sequence[AttributePattern]]:
-    """Return the ways to set an option: those of the vendor, then those of AMI, on which other vendors build too."""
+    """Return the ways to set an option: those of the vendor, then those of AMI, whose BIOS other vendors use too."""
     ways = BIOS_OPTIONS[option].ways
     return [*ways.get(vendor, ()), *(ways.get(AMI, ()) if vendor != AMI else ())]
 
 
 def find_meaning_of_value(option: str, attribute: Attribute, value: Value, vendor: str) -> str | None:
-    """Return the value of an option that a value of its attribute stands for, None where it stands for none."""
-    patterns = [way[0] for way in list_ways(vendor, option)]
+    """Return the value of an option that means the same as a value of its attribute, None where no value does."""
     names = (attribute.name, attribute.base_name)
-    pattern = next(
-        (pattern for pattern in patterns if any(re.fullmatch(pattern.name_pattern, name) for name in names)), None
-    )
-    values = (pattern.values if pattern else None) or BIOS_OPTIONS[option].values
-    texts = [
-        _normalize_value(text, attribute) for text in (dict(attribute.values).get(str(value), ""), str(value)) if text
-    ]
+    patterns = [way[0] for way in list_ways(vendor, option)]
+    patterns = [pattern for pattern in patterns if any(re.fullmatch(pattern.name_pattern, name) for name in names)]
+    values = (patterns[0].values if patterns else None) or BIOS_OPTIONS[option].values
+    spellings = (dict(attribute.values).get(str(value), ""), str(value))
+    texts = [_normalize_value(text, attribute) for text in spellings if text]
     for meaning, value_patterns in values.items():
         if any(re.fullmatch(value_pattern, text) for value_pattern in value_patterns for text in texts):
             return meaning
@@ -138,24 +131,19 @@ def find_meaning_of_value(option: str, attribute: Attribute, value: Value, vendo
 
 
 def find_value_for_meaning(attribute: Attribute, patterns: Sequence[str], active: Value = None) -> Value:
-    """Return the value that matches the patterns, the active one if it does; None unless exactly one matches."""
+    """Return the value that matches the patterns, the active value if it matches; None for several or no matches."""
     for name, title in attribute.values:
         if name == active and any(re.fullmatch(pattern, _normalize_value(title, attribute)) for pattern in patterns):
             return name
     if attribute.type == "Boolean":
         return next((value for value in (True, False) if re.fullmatch(patterns[0], str(value).lower())), None)
     for pattern in patterns:
-        # Titles are compared first: on some machines values are numbers, and 0 may be the number of any of them.
+        # Titles are compared before names: on some machines the names are numbers without a meaning.
         for text_index in (1, 0):
-            names = [
-                value[0]
-                for value in attribute.values
-                if re.fullmatch(pattern, _normalize_value(value[text_index], attribute))
-            ]
-            if len(names) == 1:
-                return names[0]
+            texts = [(value[0], _normalize_value(value[text_index], attribute)) for value in attribute.values]
+            names = [name for name, text in texts if re.fullmatch(pattern, text)]
             if names:
-                return None
+                return names[0] if len(names) == 1 else None
     return None
 
 
@@ -201,12 +189,12 @@ def _resolve_option(
 
 
 def _similar_titles_hint(registry: Registry, words: str) -> str:
-    """Return a sentence that names attributes with all these words in their titles, which a person may set by name."""
-    words_wanted = [_keep_letters_and_digits(word) for word in words.split()]
+    """Return a sentence that names attributes with all these words in their titles; "" without such attributes."""
+    plain_words = [_keep_letters_and_digits(word) for word in words.split()]
     similar = [
         f"{attribute.name} ({attribute.title})"
         for attribute in registry.attributes.values()
-        if all(word in _keep_letters_and_digits(attribute.title) for word in words_wanted)
+        if all(word in _keep_letters_and_digits(attribute.title) for word in plain_words)
     ]
     if not similar:
         return ""
@@ -217,10 +205,9 @@ def _resolve_attribute(registry: Registry, name: str, value: Value) -> Target:
     attribute = registry.find_attribute(name)
     if attribute is None:
         similar = registry.list_similar_names(name)
+        hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         raise BadRequest(
-            f"attributes: this machine has no {name}. "
-            + (f"Did you mean {' or '.join(similar)}? " if similar else "")
-            + "The module epyc_bmc_bios_info lists all."
+            f"attributes: this machine has no {name}. {hint}The module epyc_bmc_bios_info lists all attributes."
         )
     reason = deny_reason(attribute)
     if reason:
@@ -235,14 +222,14 @@ def _add_target(targets: dict[str, Target], new: Target) -> None:
     before = targets.get(new.name)
     if before is not None and before.value != new.value:
         raise BadRequest(
-            f"{new.name} is wanted as {before.value} by {before.option} and as {new.value} by {new.option}. Leave one "
-            "out."
+            f"{new.name} is wanted as {before.value} by {before.option} and as {new.value} by {new.option}. Leave out "
+            "one of these options."
         )
     targets.setdefault(new.name, new)
 
 
 def _normalize_value(text: str, attribute: Attribute) -> str:
-    """Return the letters and digits of a value, without the name of the attribute that some vendors put before it."""
+    """Return the letters and digits of a value, without the name of the attribute, with which some values begin."""
     plain, name = _keep_letters_and_digits(text), _keep_letters_and_digits(attribute.base_name)
     return plain[len(name) :] if plain.startswith(name) and len(plain) > len(name) else plain
 

@@ -6,7 +6,7 @@
 
 A BMC is a small computer that locks accounts, has few sessions, and answers slowly after a reset. So a refused password
 is never tried twice, a session never outlives the run, a request is repeated at growing intervals while the BMC is
-busy, and no two requests are sent at once. Certificates are verified, by a pinned fingerprint where one is given.
+busy, and no two requests are sent at once. Certificates are verified, or compared with a pinned fingerprint.
 Source: DMTF DSP0266 (the Redfish specification), sections on sessions, ETags and HTTP redirects.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SERVICE_ROOT = "/redfish/v1"
 SESSIONS_PATH = f"{SERVICE_ROOT}/SessionService/Sessions"
-#: Seconds to wait after each response of a busy BMC; after the last pause there is one more attempt.
+#: Seconds to wait after each response of a busy BMC; after the last pause the request is sent a last time.
 BUSY_PAUSES = (1, 2, 4, 8, 15, 30)
 BUSY_STATUSES = (429, 503)
 #: The largest response, which is a registry of BIOS attributes, in bytes.
@@ -88,7 +88,7 @@ def parse_bmc_address(address: str) -> str:
 
 
 class RedfishClient:
-    """One session at one BMC; use it in a with statement."""
+    """A session at a BMC; a with statement starts and ends the session."""
 
     def __init__(
         self, access: BmcAccess, open_url: Callable[..., Any], sleep: Callable[[float], None] = time.sleep
@@ -109,13 +109,13 @@ class RedfishClient:
         if response.status in (401, 403) and not response.mentions_any(*NO_SESSION_WORDS):
             raise BmcError(
                 f"The BMC {self.access.bmc_name} refuses the user or the password{response.quoted_error_messages()}. "
-                "It was not asked again, because BMCs lock accounts. Check the username and the password, or wait "
-                "until a locked account is free. Nothing was changed."
+                "The request was not repeated, because BMCs lock accounts. Check the username and the password, or "
+                "wait until a locked account is free. Nothing was changed."
             )
         if response.mentions_any(*NO_SESSION_WORDS):
             raise BmcError(
-                f"The BMC {self.access.bmc_name} has no session left. Old ones end by themselves, on most BMCs after "
-                "20 to 30 minutes; run again then, or end them in its web interface. Nothing was changed."
+                f"The BMC {self.access.bmc_name} has no free session. Old sessions end by themselves, on most BMCs "
+                "after 20 to 30 minutes; run again then, or end them in its web interface. Nothing was changed."
             )
         self._token = response.headers.get("x-auth-token")
         if response.status not in (200, 201, 204) or not self._token:
@@ -126,34 +126,29 @@ class RedfishClient:
         return self
 
     def __exit__(self, *dummy: object) -> None:
-        """End the session. A failure to end it is ignored, so that an error from within the session is seen."""
+        """End the session. A failure to end the session is ignored, so that it hides no earlier error."""
         if self._session:
             with suppress(BmcError):
                 self._send_following_redirects("DELETE", self._session, None, {})
         self._token = self._session = None
 
     def get_resource(self, path: str) -> dict[str, Any]:
-        """Return the body of a resource; raises RequestRefused where there is none."""
-        response = self.send_request("GET", path)
-        if response.status != 200:
-            raise RequestRefused(
-                f"The BMC {self.access.bmc_name} does not give {path}: {response.status_message()}", response
-            )
-        return response.body
+        """Return the body of a resource; raises RequestRefused for any status but 200."""
+        return self._require_ok(path, self.send_request("GET", path)).body
 
     def find_resource(self, path: str) -> Response | None:
-        """Return the response with a resource, None where there is none."""
+        """Return the response with a resource, None for a resource that the BMC does not have."""
         response = self.send_request("GET", path)
-        if response.status in (404, 405, 410, 501):
-            return None
+        return None if response.status in (404, 405, 410, 501) else self._require_ok(path, response)
+
+    def _require_ok(self, path: str, response: Response) -> Response:
         if response.status != 200:
-            raise RequestRefused(
-                f"The BMC {self.access.bmc_name} does not give {path}: {response.status_message()}", response
-            )
+            message = f"The BMC {self.access.bmc_name} does not give {path}: {response.status_message()}"
+            raise RequestRefused(message, response)
         return response
 
     def send_request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Response:
-        """Send a request, again while the BMC is busy, and return the response with any status but 401."""
+        """Send a request until the BMC is not busy, and return the response with any status but 401."""
         response = self._send_until_not_busy(method, path, body, headers or {})
         if response.status == 401:
             raise BmcError(
@@ -224,7 +219,7 @@ class RedfishClient:
             with error:
                 return self._make_response(error.code, error.headers, error.read(MAX_RESPONSE_BYTES))
         except (OSError, HTTPException) as error:
-            # A BMC that cannot be reached may be reached later; an untrusted certificate stays untrusted.
+            # A later run may reach the BMC, but an untrusted certificate stays untrusted.
             again = not isinstance(getattr(error, "reason", error), ssl.SSLError)
             raise BmcError(
                 connection_error_message(self.access.bmc_name, error, self.access.timeout), again=again
@@ -236,6 +231,6 @@ class RedfishClient:
         try:
             body = json.loads(data) if data.strip() else {}
         except ValueError:
-            # HTML comes from a proxy, a login page, or a web server whose Redfish service has not started.
+            # The body is HTML of a proxy, of a login page, or of a web server whose Redfish service has not started.
             body = {}
         return Response(status, {key.lower(): value for key, value in headers.items()}, body, self.access.password)

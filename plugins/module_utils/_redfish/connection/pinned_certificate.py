@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A certificate that is known by its fingerprint, because BMCs come with certificates that nobody signed.
+"""TLS with a certificate that is known by its fingerprint, because BMCs come with self-signed certificates.
 
 The fingerprint is compared after each handshake, before a byte of the request is sent.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def parse_fingerprint(text: str) -> bytes:
-    """Return the 32 bytes of a SHA-256 that is written in hexadecimal, with or without colons."""
+    """Return the 32 bytes of a SHA-256 in hexadecimal digits, with or without colons."""
     plain = re.sub(r"^sha256[:=]", "", text.strip(), flags=re.IGNORECASE)
     digits = re.sub(r"[:\s]", "", plain)
     if not re.fullmatch(r"[0-9A-Fa-f]{64}", digits):
@@ -34,7 +34,7 @@ def parse_fingerprint(text: str) -> bytes:
 
 
 class PinnedContext(ssl.SSLContext):
-    """A TLS context that accepts exactly one certificate, whoever signed it and whatever name it has."""
+    """A TLS context that accepts only the certificate with ``sha256``, whatever its signature and its name are."""
 
     sha256 = b""
 
@@ -45,8 +45,9 @@ class PinnedContext(ssl.SSLContext):
         if not hmac.compare_digest(actual_sha256, self.sha256):
             wrapped.close()
             raise BmcError(
-                f"The certificate of the BMC has the fingerprint {actual_sha256.hex(':').upper()}, and not the one "
-                "that was given. It was replaced, or another computer answers in its place. No password was sent."
+                f"The certificate of the BMC has the fingerprint {actual_sha256.hex(':').upper()}, which differs from "
+                "the option fingerprint. The certificate was replaced, or another computer answers in place of the "
+                "BMC. No password was sent."
             )
         return wrapped
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Responses of a BMC, and its error messages as one sentence without the password.
+"""Responses of a BMC, and its error messages as a sentence without the password.
 
 Source: DMTF DSP0266, "Error responses"; DSP2065 for the registry of messages.
 """
@@ -32,11 +32,11 @@ class BmcError(TuningError):
 
 
 class BmcBusy(BmcError):
-    """The BMC still responds that it is busy after the time that requests are repeated for."""
+    """The BMC was busy during the whole time in which the request was repeated."""
 
 
 class RequestRefused(BmcError):
-    """The BMC refused one request; ``response`` has its reason."""
+    """The BMC refused a request; ``response`` has the reason."""
 
     def __init__(self, sentence: str, response: Response) -> None:
         super().__init__(sentence, status=response.status)
@@ -44,7 +44,7 @@ class RequestRefused(BmcError):
 
 
 class Message:
-    """One message of a BMC: an entry of ExtendedInfo, or of the messages of a settings object."""
+    """A message of a BMC: an entry of ExtendedInfo, or of the messages of a settings object."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
         self.id = str(entry.get("MessageId") or "")
@@ -85,13 +85,13 @@ class Response:
 
     @property
     def etag(self) -> str | None:
-        """Return the entity tag, from the header or else from the resource."""
+        """Return the entity tag, from the header or else from the body; None without an entity tag."""
         tag = self.headers.get("etag") or self.body.get("@odata.etag")
         return str(tag) if tag else None
 
     @property
     def messages(self) -> list[Message]:
-        """Return the messages in the body, those of an error first and those beside a resource after them."""
+        """Return the messages in the body: first those of the error, then those of the resource."""
         error = self.body.get("error")
         entries = list(error.get("@Message.ExtendedInfo") or ()) if isinstance(error, dict) else []
         entries += self.body.get("@Message.ExtendedInfo") or ()
@@ -111,12 +111,12 @@ class Response:
         return self.status in (400, 403) and self.mentions_any(*NO_LICENCE_WORDS)
 
     def quoted_error_messages(self) -> str:
-        """Return the error messages in parentheses, with a blank before them; empty where there are none."""
+        """Return the error messages in parentheses, with a blank before them; "" without error messages."""
         messages = self.error_messages()
         return f" ('{messages}')" if messages else ""
 
     def error_messages(self) -> str:
-        """Return the texts of all messages but successes, without the password, at most MAX_MESSAGE_LENGTH long."""
+        """Return the texts of all messages except successes, without the password, cut at MAX_MESSAGE_LENGTH."""
         texts = [message.text or message.id for message in self.messages if not message.is_success]
         text = " ".join(" ".join(texts).split())
         if self._secret:
@@ -124,11 +124,11 @@ class Response:
         return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
 
     def status_message(self) -> str:
-        """Return status and error messages, to stand behind a colon."""
+        """Return status and error messages as the end of a sentence, with a full stop."""
         return f"status {self.status}{self.quoted_error_messages()}."
 
     def retry_after_seconds(self) -> float | None:
-        """Return the seconds of the header Retry-After; None where it has a date or is not there."""
+        """Return the seconds in the header Retry-After; None for a date or a response without the header."""
         return parse_whole(self.headers.get("retry-after", "").strip())
 
 
@@ -140,7 +140,7 @@ def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
 
 
 def connection_error_message(bmc_name: str, error: Exception, timeout: float) -> str:
-    """Return a sentence why a BMC cannot be reached, and what to do."""
+    """Return sentences on why a BMC cannot be reached and what to do."""
     cause: object = getattr(error, "reason", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
@@ -151,13 +151,11 @@ def connection_error_message(bmc_name: str, error: Exception, timeout: float) ->
         reason = getattr(cause, "reason", None) or cause.args[-1]
         return f"The BMC {bmc_name} speaks no TLS that is safe: {reason}. No password was sent."
     if isinstance(cause, socket.gaierror):
-        return (
-            f"The name of the BMC {bmc_name} is not known here. Check the name and the name server of the controller."
-        )
+        return f"The name of the BMC {bmc_name} is unknown here. Check the name and the name server of the controller."
     if isinstance(cause, (TimeoutError, socket.timeout)):
         return (
             f"The BMC {bmc_name} did not answer within {timeout:.0f} seconds. Check its network, or whether it hangs; "
-            "its own reset does not touch the server."
+            "a reset of the BMC does not touch the server."
         )
-    words = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-    return f"The BMC {bmc_name} cannot be reached: {words}. Check its address, its network and whether it is on."
+    reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    return f"The BMC {bmc_name} cannot be reached: {reason}. Check its address, its network and whether it is on."

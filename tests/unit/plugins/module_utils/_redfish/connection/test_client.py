@@ -63,7 +63,7 @@ def test_no_session_left_is_said_and_not_waited_for(bmc: Bmc, status: int) -> No
     bmc.answers[SESSIONS] = [
         (status, error("The maximum number of user sessions is reached.", "IDRAC.2.8.RAC0218"), {})
     ]
-    with pytest.raises(BmcError, match="no session left"), bmc.client():
+    with pytest.raises(BmcError, match="no free session"), bmc.client():
         pass
     assert bmc.slept == []
 
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_none_and_what_fails_is_told(bmc: Bmc) -> None:
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        (socket.gaierror(-2, "x"), "is not known here"),
+        (socket.gaierror(-2, "x"), "is unknown here"),
         (TimeoutError(), "did not answer within 30 seconds"),
         (ConnectionRefusedError(111, "Connection refused"), "cannot be reached: Connection refused"),
         (ssl.SSLError(1, "WRONG_VERSION"), "speaks no TLS that is safe"),

@@ -4,8 +4,8 @@
 
 """Builds the arguments of a llama-server of llama.cpp, old or new, from server parameters and the flags of its --help.
 
-The table is from the sources of August 2025 (with llama-cpp-python 0.3.16), of early 2026 (0.3.17) and of builds 9093
-to 11434.
+The flag table covers the sources of August 2025 (in llama-cpp-python 0.3.16), of early 2026 (in 0.3.17), and builds
+9093 to 11434.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "alias": (("--alias", VALUE),),
     "task=rerank": (("--reranking",),),
     "adapters": (("--lora-scaled", VALUE),),
-    # Batches need masks of their own, because with --threads-batch they do not use those for decoding.
+    # With --threads-batch, batches do not use the CPU masks for decoding, so the same masks are passed for batches too.
     "cpus": (("--cpu-mask", VALUE, "--cpu-strict", "1", "--cpu-mask-batch", VALUE, "--cpu-strict-batch", "1"),),
-    # Build 10108 deprecated the old flags, and 10883 removed them; in between, what they mean together changed.
+    # Build 10108 deprecated the old flags and build 10883 removed them. In between, their combined meaning changed.
     "load=mmap": (("--load-mode", "mmap"), ("--mmap",), ()),
     "load=none": (("--load-mode", "none"), ("--no-mmap",)),
     "load=mlock": (("--load-mode", "mlock"), ("--no-mmap", "--mlock")),
     "load=dio": (("--load-mode", "dio"), ("--direct-io",)),
     "repack=True": (("--repack",), ()),
     "repack=False": (("--no-repack",),),
-    # The flag had no value until August 2025. A newer server would read the next argument as its value.
+    # Until August 2025, --flash-attn took no value. A newer server would read the next argument as the value.
     "flash_attention=on": (("--flash-attn", "on"), ("--flash-attn",)),
     "flash_attention=off": (("--flash-attn", "off"), ()),
     "experts": (("--override-kv", VALUE),),
@@ -53,7 +53,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "draft_p_min": (("--spec-draft-p-min", VALUE), ("--draft-p-min", VALUE)),
     "draft_cache_type_k": (("--spec-draft-type-k", VALUE), ("--cache-type-k-draft", VALUE)),
     "draft_cache_type_v": (("--spec-draft-type-v", VALUE), ("--cache-type-v-draft", VALUE)),
-    # Early in 2026 all kinds shared their flags, and --draft-max limited every draft.
+    # Early in 2026, all kinds of n-gram speculation shared their flags, and --draft-max limited every draft.
     "ngram_lookup/ngram-simple": (("--spec-ngram-simple-size-n", VALUE), ("--spec-ngram-size-n", VALUE)),
     "ngram_lookup/ngram-map-k": (("--spec-ngram-map-k-size-n", VALUE), ("--spec-ngram-size-n", VALUE)),
     "ngram_lookup/ngram-mod": (("--spec-ngram-mod-n-match", VALUE), ("--spec-ngram-size-n", VALUE)),
@@ -72,18 +72,18 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "ngram_min_hits/ngram-simple": (("--spec-ngram-simple-min-hits", VALUE), ("--spec-ngram-min-hits", VALUE)),
     "ngram_min_hits/ngram-map-k": (("--spec-ngram-map-k-min-hits", VALUE), ("--spec-ngram-min-hits", VALUE)),
     "ngram_min_hits/ngram-mod=1": ((),),
-    # Only the draft is computed by the other process: without --device none, the model would be, too.
+    # Without --device none, the RPC process of the draft would compute the model too.
     "rpc": (
         ("--rpc", VALUE, "--device", "none", "--spec-draft-device", "RPC0", "--spec-draft-ngl", "99"),
         ("--rpc", VALUE, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),
     ),
-    # The workers get the layers that are not on the head, in proportion to the free memory that each of them reports.
+    # The server divides these layers between the workers in proportion to the free memory that each worker reports.
     "rpc_workers": (("--rpc", VALUE),),
     "rpc_layers": (("--n-gpu-layers", VALUE),),
     "slots_endpoint": (("--slots",), ()),
 }
 
-#: By the name of a kind of speculation here, its name in --spec-type, where they differ.
+#: The names of kinds of speculation in --spec-type, where these names are others than the names in SERVER_KINDS.
 SPEC_TYPES = {"draft": "draft-simple", **{kind: f"draft-{kind}" for kind in draft_compatibility.HEAD_KINDS}}
 
 #: The number of CPUs for which --cpu-mask has bits.
@@ -91,7 +91,7 @@ MOST_CPUS_IN_MASK = 512
 
 
 def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -> list[str]:
-    """Return the arguments for a binary of either engine; BadRequest for parameters that it cannot have."""
+    """Return the arguments for a server binary of either engine; BadRequest for a parameter that the binary lacks."""
     if capabilities.engine == IK:
         return ik_llama.build_arguments(parameters, capabilities)
     kinds = validate_parameters(parameters)
@@ -113,7 +113,7 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
 
 
 def validate_variables(variables: Mapping[str, str], parameters: Mapping[str, Any], capabilities: Capabilities) -> None:
-    """Raise BadRequest for environment variables that set what an option sets, or that carry a secret."""
+    """Raise BadRequest for a user's environment variable that stands for a reserved flag, or that has a secret."""
     table = ik_llama.FLAGS if capabilities.engine == IK else FLAGS
     reserved_flags.validate_variables(variables, parameters, table, capabilities)
 
@@ -132,16 +132,16 @@ def _format_value(name: str, value: Any) -> object:
 
 
 def _speculation_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return --spec-type with the kinds of speculation, or nothing for a build that infers the kind from its draft."""
+    """Return the arguments with the kinds of speculation; empty where the build infers drafting from a draft model."""
     flag = "--spec-type"
     drafts_by_model = SPEC_TYPES["draft"] not in capabilities.offered_values(flag)
     if not kinds or (kinds == ["draft"] and drafts_by_model):
-        # Up to build 9113, a draft model alone switched drafting on.
+        # Builds up to 9113 draft whenever they get a draft model.
         return []
     if len(kinds) > 1 and not capabilities.takes_list(flag):
         raise BadRequest(
-            f"{capabilities.title} has one kind of speculation at a time, and {', '.join(kinds)} are wanted. Take one "
-            "of them, or a build that takes several in --spec-type."
+            f"{capabilities.title} has one kind of speculation at a time, and {', '.join(kinds)} are requested. Take "
+            "one kind, or a build that takes several in --spec-type."
         )
     names = ",".join(SPEC_TYPES.get(kind, kind) for kind in kinds)
     return choose_arguments("speculation", names, FLAGS, capabilities)

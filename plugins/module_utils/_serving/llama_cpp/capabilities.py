@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parses what a llama-server can do from its answers to --help and --version.
+"""The capabilities of a llama-server, parsed from its answers to --help and --version.
 
-Flags come and go within weeks, and builds from archives do not know their numbers, so that the help text counts and not
-the version. A removed flag is still listed, with a text that says so.
+Flags come and go within weeks, and builds from archives do not know their build numbers, so capabilities follow from
+the help text and not from the version. The help text still lists removed flags, with the words "has been removed".
 Source: common_arg::to_string() in common/arg.cpp of llama.cpp, gpt_params_print_usage() in common/common.cpp of
 ik_llama.cpp.
 """
@@ -18,13 +18,13 @@ from ..._errors import BadRequest
 
 LLAMA, IK = "llama.cpp", "ik_llama.cpp"
 
-#: An option begins in the first ten columns of a line; descriptions begin at column 34 (ik_llama.cpp) or 40.
+#: The start of an option is in the first ten columns of a line; descriptions start at column 34 (ik_llama.cpp) or 40.
 OPTION_START = re.compile(r"\s{0,9}(?=--?[A-Za-z])")
 FLAG_NAME = re.compile(r"(--?[A-Za-z][\w.-]*)(?:\(s\))?")
 NAME_SEPARATOR = re.compile(r"(?:,\s*| )(?=--?[A-Za-z])")
 OPTION_REST = re.compile(r",?(?: (\S.*?))?(?:\s{2,}(.*))?$")
-#: The forms in which --help writes the values of a flag: [on|off], {none,layer}, a plain list, a bullet for each value,
-#: or after words such as "allowed values:".
+#: The forms in which --help lists the values of a flag: [on|off] or {none,layer}, a list with commas, a bullet for each
+#: value, or a list after words such as "allowed values:".
 ENCLOSED_VALUES = re.compile(r"[\[{<(]([\w+-]+(?:[|,][\w+-]+)+)[\]}>)]")
 PLAIN_VALUES = re.compile(r"[a-z][a-z0-9+-]*(?:,[a-z][a-z0-9+-]*){2,}$")
 BULLET_VALUE = re.compile(r"^- ([\w+-]+)(?: \(default\))?:", re.MULTILINE)
@@ -35,17 +35,17 @@ COMMENTS_TEXT = "lines starting with a hash are treated as comments"
 
 #: A flag that every build of ik_llama.cpp has, and none of llama.cpp.
 IK_ONLY_FLAG = "--smart-expert-reduction"
-#: The number of a build in the answer to --version. Builds from an archive or a shallow clone have the number 0 or 1.
+#: The build number in the answer to --version. It is unknown, and 0 or 1, in builds from an archive or a shallow clone.
 BUILD_NUMBER = re.compile(r"\bbuild (\d+)|\bversion: (\d+) \(")
 LEAST_BUILD_NUMBER = 1000
-#: llama-server applies CPU masks since pull request 27026 of August 2026: build 10386 does not, 10456 does. Where the
-#: number of a build is unknown, a flag that is newer than these masks proves them.
+#: llama-server ignored CPU masks until pull request 27026 of August 2026: build 10386 does, build 10456 does not. Where
+#: the build number is unknown, a flag that is newer than build 10456 proves that masks have an effect.
 FIRST_PINNING_BUILD = 10456
 FLAG_NEWER_THAN_PINNING = "--spec-synth-len"
 
 
 class HelpOption:
-    """One option of --help: ``hint`` is the text for its value, ``text`` its description."""
+    """One option of a help text: ``hint`` is the text that stands for a value, ``text`` the description."""
 
     __slots__ = ("hint", "text")
 
@@ -55,33 +55,34 @@ class HelpOption:
 
     @property
     def is_removed(self) -> bool:
-        """Whether --help lists the flag as removed."""
-        return REMOVED_TEXT in self._text_as_line
+        """Whether the help text lists the option as removed."""
+        return REMOVED_TEXT in self.text_as_line
 
     @property
     def takes_list(self) -> bool:
         """Whether the option takes several values with commas between them."""
-        return LIST_TEXT in self._text_as_line
+        return LIST_TEXT in self.text_as_line
 
     @property
     def offered_values(self) -> tuple[str, ...]:
-        """The values that the option offers; empty where it takes any text or number."""
+        """The valid values of the option; empty where the option takes any text or number."""
         hint = re.sub(r" ?([|-]) ?", r"\1", self.hint)
         enclosed = ENCLOSED_VALUES.search(hint)
         if enclosed or PLAIN_VALUES.match(hint):
             return tuple(re.split(r"[|,]", enclosed.group(1) if enclosed else hint))
-        allowed = ALLOWED_VALUES.search(self._text_as_line)
+        allowed = ALLOWED_VALUES.search(self.text_as_line)
         if allowed:
             return tuple(allowed.group(1).split(", "))
         return tuple(BULLET_VALUE.findall(self.text)) if hint else ()
 
     @property
-    def _text_as_line(self) -> str:
+    def text_as_line(self) -> str:
+        """The description without line breaks."""
         return " ".join(self.text.split())
 
 
 class Capabilities:
-    """What one binary can do. ``build`` is its number, None where unknown; ``openmp`` is found out by the caller."""
+    """What one server binary can do. ``build`` is its build number, None where unknown."""
 
     def __init__(
         self, binary: str, engine: str, options: dict[str, HelpOption], build: int | None, openmp: bool = False
@@ -91,7 +92,7 @@ class Capabilities:
         self.options = options
         self.build = build
         self.openmp = openmp
-        #: Size and modification time of the program and of its libraries, by path. The caller finds them out.
+        #: Size and modification time of the binary and of its libraries, by path; set by the caller.
         self.files: dict[str, list[int]] = {}
 
     @property
@@ -100,32 +101,27 @@ class Capabilities:
         return f"{self.binary} ({self.engine}{f', build {self.build}' if self.build else ''})"
 
     @property
-    def working_flags(self) -> frozenset[str]:
-        """The flags of the binary, without removed ones."""
-        return frozenset(flag for flag in self.options if self.has_flag(flag))
-
-    @property
     def can_pin_threads(self) -> bool:
-        """Whether the server binds each thread to a CPU of --cpu-mask; False where that is not known."""
+        """Whether the server binds each thread to one CPU of the flag --cpu-mask; False where this is unknown."""
         if self.engine != LLAMA or not self.has_flag("--cpu-mask"):
             return False
         return (self.build or 0) >= FIRST_PINNING_BUILD or self.has_flag(FLAG_NEWER_THAN_PINNING)
 
     @property
     def allows_key_comments(self) -> bool:
-        """Whether a line with # in a key file is a comment. Older builds take such a line as a key."""
+        """Whether a line that begins with # in a key file is a comment. For older builds, such a line is a key."""
         return COMMENTS_TEXT in self.flag_help("--api-key-file")
 
     def flag_help(self, flag: str) -> str:
-        """Return the description of a flag in --help as one line; empty for a flag that is not listed."""
-        return " ".join(self.options[flag].text.split()) if flag in self.options else ""
+        """Return the description of a flag in --help as one line; empty for an unknown flag."""
+        return self.options[flag].text_as_line if flag in self.options else ""
 
     def has_flag(self, flag: str) -> bool:
-        """Return whether the binary has a flag, and it is not removed."""
+        """Return whether the binary has a flag that was not removed."""
         return flag in self.options and not self.options[flag].is_removed
 
     def takes_value(self, flag: str) -> bool:
-        """Return whether --help shows a value for a flag; that of ik_llama.cpp leaves some values out."""
+        """Return whether --help shows a value for a flag. The help text of ik_llama.cpp lacks some values."""
         return flag in self.options and bool(self.options[flag].hint)
 
     def takes_list(self, flag: str) -> bool:
@@ -133,11 +129,11 @@ class Capabilities:
         return flag in self.options and self.options[flag].takes_list
 
     def offered_values(self, flag: str) -> tuple[str, ...]:
-        """Return the values that a flag such as --spec-type or --numa offers; empty where it takes any value."""
+        """Return the valid values of a flag, such as --numa; empty where the flag takes any value or is unknown."""
         return self.options[flag].offered_values if flag in self.options else ()
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data."""
+        """Return the capabilities as plain data for a module's result."""
         return {
             "binary": self.binary,
             "engine": self.engine,
@@ -151,7 +147,7 @@ class Capabilities:
 def parse_capabilities(
     help_text: str, version_text: str, binary: str = "llama-server", openmp: bool = False
 ) -> Capabilities:
-    """Return what a binary can do, from its answers to --help and --version; BadRequest for another program."""
+    """Return the capabilities of a binary from its answers to --help and --version; BadRequest for another program."""
     options = _parse_options(help_text)
     if not {"--model", "--metrics", "--ctx-size"} <= set(options):
         raise BadRequest(
@@ -165,7 +161,7 @@ def parse_capabilities(
 
 
 def _parse_options(text: str) -> dict[str, HelpOption]:
-    """Return the options of a help text by each of their flags; of a flag that stands twice the first counts."""
+    """Return the options of a help text by flag. Where a flag is listed twice, the first option counts."""
     options: dict[str, HelpOption] = {}
     option = None
     for line in text.splitlines():
@@ -184,7 +180,7 @@ def _parse_options(text: str) -> dict[str, HelpOption]:
 
 
 def _parse_flag_names(line: str, at: int) -> tuple[list[str], str]:
-    """Return the flags at the begin of an option's line, and the rest of the line."""
+    """Return the flags with which the first line of an option begins, and the rest of the line."""
     names: list[str] = []
     while True:
         name = FLAG_NAME.match(line, at)

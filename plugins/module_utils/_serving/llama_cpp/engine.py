@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""llama.cpp and ik_llama.cpp as an engine of instances: how one is planned, tried and started."""
+"""llama.cpp and ik_llama.cpp as one engine of instances: how an instance is planned and tried before its start."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ if TYPE_CHECKING:
     from ..unit.engine import HeldMemory
     from .capabilities import Capabilities
 
-#: How long a worker on another host may take to answer before this one is changed at all.
+#: How many seconds a worker on another host may take to answer before this host is changed.
 WORKER_SECONDS = 10
-#: Options that name a file which is no model; the server starts anew when it changes.
+#: Options with the path of a file that is no model. The server is restarted when such a file changes.
 OTHER_FILES = ("chat_template", "suffix_corpus")
 
 
 class LlamaEngine(Engine):
-    """Instances of llama-server, whichever of the two projects it was built from."""
+    """The engine of instances of llama-server, which is built from llama.cpp or from ik_llama.cpp."""
 
     row = LLAMA
     options = Options
 
     def __init__(self) -> None:
-        #: Remarks on the one token that each binary has computed in this run, by the path of the binary.
+        #: By path of a binary, the remarks of its trial in this run, in which it computed one token.
         self._token_remarks: dict[str, list[str]] = {}
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
-        """Return what the binary can do, which it is asked behind the walls of its unit."""
+        """Return what a server binary can do; it is run in the sandbox of its unit to find out."""
         return probe.probe_capabilities(options.binary, hardening.trial_lines(options, []))
 
     def list_model_paths(self, options: Options) -> list[str]:
-        """Return the files that have a header of GGUF, the first one of a model in several files."""
+        """Return the GGUF files that an instance reads; of a model in several files, only the first."""
         own = (options.draft_model if options.uses_draft else None, options.projector)
         return [*options.model_paths, *(path for path in own if path), *options.adapters]
 
@@ -92,7 +92,7 @@ class LlamaEngine(Engine):
         return server_arguments.build_arguments(service.parameters, capabilities)
 
     def list_program_files(self, service: InstancePlan, capabilities: Capabilities) -> dict[str, list[int]]:
-        """Return the files of the server, and of the program of a draft in a process of its own."""
+        """Return size and time of each program file of the server, and of the program of a separate draft."""
         options = service.options
         server_arguments.validate_variables(options.extra_environment, service.parameters, capabilities)
         programs = dict(capabilities.files)
@@ -108,15 +108,15 @@ class LlamaEngine(Engine):
     def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
-        """Return the units of the server, and of a draft in a process of its own."""
+        """Return the texts of the server's unit, and of the unit of a separate draft, by path."""
         return units.render_llama_units(service, arguments, programs, keys)
 
     def try_start(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
     ) -> list[str]:
-        """Try behind the walls of the unit that it reads its files, takes its arguments, and computes on this CPU.
+        """Verify in the unit's sandbox that a server can read its files, accepts its arguments and runs on this CPU.
 
-        Each binary computes one token, whatever the number of its instances.
+        Each binary computes one token, even for several instances. Returns remarks; BadRequest where the trial fails.
         """
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
@@ -130,7 +130,7 @@ class LlamaEngine(Engine):
 
 
 def _read_other_files(options: Options) -> dict[str, list[int]]:
-    """Return size and time of each file that is no model, by its path; BadRequest for one that cannot be used."""
+    """Return size and time of each of the OTHER_FILES by path; BadRequest for a file that cannot be used."""
     paths = {option: getattr(options, option) for option in OTHER_FILES}
     files = {path: _file_identity(option, path) for option, path in paths.items() if path}
     if options.suffix_corpus:

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses the arguments that pass a parameter to a binary, from the table of its engine.
+"""Chooses the arguments that pass a parameter to a server binary, from the flag table of the binary's engine.
 
-A row of a table has one candidate for each era of the engine, the newest first. The first candidate that the binary's
---help accepts is taken. A candidate without words stands for a server that behaves so by default.
+The names of flags changed over time. A row of a table has a candidate for each age of the engine, the newest first, and
+the first candidate that the binary's --help lists is taken. An empty candidate stands for a server that behaves as
+requested without a flag.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 #: The place of the value in a candidate.
 VALUE = "{}"
 
-#: The rows that the tables of both engines share.
+#: The rows that are the same in the flag tables of both engines.
 COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
     "model": (("--model", VALUE),),
     "host": (("--host", VALUE),),
@@ -34,7 +35,7 @@ COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
     "task=embedding": (("--embedding",),),
     "projector": (("--mmproj", VALUE),),
     "chat_template": (("--jinja", "--chat-template-file", VALUE),),
-    # A build without these flags has no such cache.
+    # A build without these flags stores no earlier prompts and no checkpoints, so no argument is needed.
     "prompt_cache": (("--cache-ram", VALUE), ()),
     "checkpoints": (("--ctx-checkpoints", VALUE), ()),
     "threads": (("--threads", VALUE),),
@@ -58,15 +59,15 @@ COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
     "max_tokens": (("--predict", VALUE),),
 }
 
-#: The fewest tokens of a draft of ngram-mod, because a chance match costs a batch. The server's default of 48 would
-#: discard the short drafts that suit a CPU.
+#: The least number of tokens in a draft of ngram-mod, because each chance match costs a batch. The server's default of
+#: 48 would discard the short drafts that suit a CPU.
 SHORTEST_NGRAM_MOD_DRAFT = "2"
 
 
 def choose_arguments(parameter: str, value: object, table: Table, capabilities: Capabilities) -> list[str]:
-    """Return the arguments that pass a parameter to this binary; BadRequest when no candidate of the table fits it.
+    """Return the arguments that pass a parameter to this binary; BadRequest when the binary accepts no candidate.
 
-    A row that holds for one value only is called ``parameter=value``.
+    A row of the table that is for one value only has the name ``parameter=value``.
     """
     text = str(value)
     row = table.get(f"{parameter}={text}", table.get(parameter))
@@ -99,7 +100,7 @@ def _format_parameter(parameter: str) -> str:
 
 
 def _is_accepted(words: Sequence[str], capabilities: Capabilities) -> bool:
-    """Return whether the binary has each flag, which takes a value exactly where one follows, and offers that value."""
+    """Return whether the binary has each of these flags, and each flag takes the value, if any, that follows."""
     for number, word in enumerate(words):
         if not word.startswith("--"):
             continue

@@ -4,8 +4,8 @@
 
 """Builds the arguments of a llama-server of ik_llama.cpp from server parameters and the flags of its --help.
 
-The table is from the sources with ik-llama-cpp-python 0.1.5 and from those of August 2026, which take all settings of a
-kind of speculation within --spec-type and refuse the flags of before.
+The flag table covers the sources in ik-llama-cpp-python 0.1.5 and the sources of August 2026. The latter take all
+settings of a kind of speculation inside of the value of --spec-type, and refuse the earlier flags.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "fused_moe=False": (("--no-fused-moe",), ()),
     "slots_endpoint": ((),),
 }
-#: The settings of each kind of speculation within --spec-type, as in August 2026.
+#: How --spec-type of August 2026 writes the parameters of each kind of speculation.
 STAGE_SETTINGS = {
     **{f"draft_max/{kind}": "n_max={}" for kind in DRAFTING_KINDS},
     **{f"draft_min/{kind}": "n_min={}" for kind in DRAFTING_KINDS},
@@ -73,9 +73,9 @@ STAGE_SETTINGS = {
 }
 STAGE_PARAMETERS = ("draft_max", "draft_min", "draft_p_min", *NGRAM_PARAMETERS, "suffix_corpus")
 MOST_STAGES = 2
-#: Flags that all builds have, although --help does not list them, or leaves out their values. The two numbers of the
-#: experts are how many are used at least, and how likely another expert must be against the first to be used, too: with
-#: 1 none is.
+#: Flags that all builds have, although --help does not list these flags, or lists no values. --smart-expert-reduction
+#: takes the least number of experts, and the probability, relative to the first expert, that a further expert needs;
+#: with 1, there are no further experts.
 FLAGS_WITHOUT_HELP = {
     "alias": ("--alias", "{}"),
     "experts": ("--smart-expert-reduction", "{0[1]},1"),
@@ -85,7 +85,7 @@ FLAGS_WITHOUT_HELP = {
 
 
 def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -> list[str]:
-    """Return the arguments for this binary; BadRequest for parameters that it cannot have, with an alternative."""
+    """Return the arguments for a binary of ik_llama.cpp; BadRequest for a parameter that the binary lacks."""
     kinds = validate_parameters(parameters)
     _require_supported(parameters, capabilities)
     in_stages = bool(kinds) and "draft" in capabilities.offered_values("--spec-type")
@@ -128,11 +128,11 @@ def _require_supported(parameters: Mapping[str, Any], capabilities: Capabilities
 
 
 def _single_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return --spec-type for older builds, which take one kind of speculation and infer drafting from a model."""
+    """Return --spec-type for an older build, which takes one kind, and drafts whenever it has a draft model."""
     if len(kinds) > 1:
         raise BadRequest(
-            f"{capabilities.title} has one kind of speculation at a time, and {', '.join(kinds)} are wanted. Take one "
-            "of them, or a build of August 2026 or later, which takes two."
+            f"{capabilities.title} has one kind of speculation at a time, and {', '.join(kinds)} are requested. Take "
+            "one kind, or a build of August 2026 or later, which takes two."
         )
     if not kinds or kinds == ["draft"]:
         return []
@@ -140,15 +140,15 @@ def _single_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list
 
 
 def _stage_arguments(parameters: Mapping[str, Any], kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return one --spec-type for each kind of speculation, with its settings inside."""
+    """Return a --spec-type for each kind of speculation, whose value includes the settings of the kind."""
     offered = capabilities.offered_values("--spec-type")
     for kind in kinds:
         if kind not in offered:
             raise BadRequest(f"{capabilities.title} has no speculation {kind}; it has {', '.join(offered)}.")
     if len(kinds) > MOST_STAGES:
         raise BadRequest(
-            f"ik_llama.cpp chains at most {MOST_STAGES} kinds of speculation, and {', '.join(kinds)} are wanted. Leave "
-            f"{', '.join(kinds[MOST_STAGES:])} out."
+            f"ik_llama.cpp chains at most {MOST_STAGES} kinds of speculation, and {', '.join(kinds)} are requested. "
+            f"Leave {', '.join(kinds[MOST_STAGES:])} out."
         )
     settings_by_kind: dict[str, list[str]] = {kind: [] for kind in kinds}
     for name in STAGE_PARAMETERS:
@@ -166,5 +166,5 @@ def _stage_arguments(parameters: Mapping[str, Any], kinds: list[str], capabiliti
 
 
 def _escape_commas(value: object) -> str:
-    """Return a value as it stands within --spec-type, where an unescaped comma ends a setting."""
+    """Return a value for use inside of --spec-type, where an unescaped comma would end a setting."""
     return str(value).replace("\\", "\\\\").replace(",", "\\,")

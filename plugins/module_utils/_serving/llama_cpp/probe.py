@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Probes a llama-server before a unit relies on it: its capabilities, its arguments, and this CPU.
+"""Probes a llama-server binary before a unit uses it: its flags, whether it accepts arguments, and whether it computes.
 
-None of it is derived from a version. --help works on a binary that ends with an unknown instruction at the first token.
-A server parses its arguments in order, so that --version behind them ends it when all were accepted. All probes run in
-the sandbox of the unit (sandbox.py).
+No capability is derived from a version. --help works even for a binary that this CPU cannot run, so the server also
+computes a token. A server parses its arguments in order, so that --version as the last argument ends the server
+successfully when all arguments before were accepted. All probes run in the sandbox of the unit (sandbox.py).
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from .capabilities import Capabilities
 
 SECONDS = 60
-#: Flags whose values exist only while the unit runs, and which the server looks up when it parses its arguments: a
-#: credential, and the address of another process. Newer builds abort when they do not reach that process.
+#: Flags whose values exist only while the unit runs, although the server uses them when it parses its arguments: the
+#: path of a credential, and the address of another process. Newer builds abort when they cannot reach this process.
 KEY_FILE, RPC_FLAG = "--api-key-file", "--rpc"
 DRAFT_DEVICE_FLAGS, RPC_DEVICE = ("--spec-draft-device", "--device-draft"), "RPC0"
 OPENMP = re.compile(r"\blib(?:g|i)?omp\d*\.so")
-#: A library in the output of ldd, and the libraries of a server; all others belong to the distribution.
+#: A library in the output of ldd, and the names of libraries that belong to a server and not to the distribution.
 LIBRARY = re.compile(r"=> (/\S.*) \(0x")
 OWN_LIBRARY = re.compile(r"lib(?:llama|ggml|mtmd)")
-#: Libraries that a server loads at run time, and those with which it computes on a kind of CPU.
+#: Libraries that a server loads at run time, and among them the libraries that compute on a kind of CPU.
 BACKEND, CPU_BACKEND = re.compile(r"libggml-.*\.so"), re.compile(r"libggml-cpu.*\.so")
 SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-#: A flag that stands in every help text. --help of ik_llama.cpp ends with exit code 1, so that the text decides.
+#: A flag that every help text has. --help of ik_llama.cpp ends with exit code 1, so a text with this flag is a success.
 FLAG_IN_EVERY_HELP = "--ctx-size"
-#: The exit codes of a program that SIGILL ended, by itself and through a shell.
+#: The exit codes of a program that SIGILL ended, without and with a shell in between.
 ILLEGAL_INSTRUCTION = (-signal.SIGILL, 128 + signal.SIGILL)
 
 
 def probe_capabilities(binary: str, walls: Hardening) -> Capabilities:
-    """Return what a server binary can do, and its files; BadRequest for another program, or one that cannot start."""
+    """Return what a server binary can do; BadRequest for another program, or for a binary that cannot start here."""
     require_program(binary)
     answers = {word: sandbox.run_in_sandbox(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
     for word, done in answers.items():
@@ -71,27 +71,27 @@ def probe_capabilities(binary: str, walls: Hardening) -> Capabilities:
 
 
 def list_program_files(binary: str, walls: Hardening) -> dict[str, list[int]]:
-    """Return size and modification time of another program of llama.cpp and of its libraries, by path."""
+    """Return size and modification time of a program of llama.cpp and of each of its libraries, by path."""
     return probe_program(binary, walls)[0]
 
 
 def probe_program(binary: str, walls: Hardening) -> tuple[dict[str, list[int]], bool]:
-    """Return the files of another program of llama.cpp by path, and whether it was built with OpenMP."""
+    """Return the files of a program of llama.cpp as list_program_files does, and whether OpenMP was built in."""
     require_program(binary)
     libraries = _run_ldd(binary, walls)
     return _sizes_and_times(binary, libraries), bool(OPENMP.search(libraries))
 
 
 def require_program(binary: str) -> None:
-    """Raise Absent, with a clear sentence, when there is no such file."""
+    """Raise Absent when there is no file of this path."""
     if not os.path.isfile(binary):
         raise Absent(f"there is no {binary}. Install it, or correct its path.")
 
 
 def _run_ldd(binary: str, walls: Hardening) -> str:
-    """Return the output of ldd for a binary and the CPU libraries in its folder; it is empty for a static binary.
+    """Return the output of ldd for a binary and the CPU libraries in its folder; empty for a static binary.
 
-    ldd runs the loader that the program names, so that it needs the sandbox as the program does.
+    ldd runs the loader that the binary names, so that ldd needs the sandbox as the binary does.
     """
     return sandbox.run_in_sandbox(walls, ["ldd", binary, *_list_files_in_folder(binary, CPU_BACKEND)], SECONDS).out
 
@@ -102,7 +102,7 @@ def _list_files_in_folder(binary: str, pattern: re.Pattern[str]) -> list[str]:
 
 
 def _sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
-    """Return size and modification time in nanoseconds of a program and of its libraries, by path."""
+    """Return size and modification time in nanoseconds of a binary and of each of its libraries, by path."""
     linked = [os.path.realpath(path) for path in LIBRARY.findall(libraries)]
     server_libraries = [
         path for path in linked if OWN_LIBRARY.match(os.path.basename(path)) or not path.startswith(SYSTEM)
@@ -113,7 +113,7 @@ def _sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
 
 
 def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Hardening) -> None:
-    """Have the server parse these arguments and end; BadRequest with its error line when it refuses them."""
+    """Raise BadRequest, with the server's error line, when a server binary refuses these arguments."""
     done = sandbox.run_in_sandbox(walls, [binary, *replace_unit_only_values(arguments), "--version"], SECONDS)
     if done.code in ILLEGAL_INSTRUCTION:
         raise _wrong_cpu_error(binary)
@@ -125,7 +125,7 @@ def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Har
 
 
 def replace_unit_only_values(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with values that exist now in place of those that exist only while the unit runs."""
+    """Return the arguments with values that exist now instead of values that exist only while the unit runs."""
     words: list[str] = []
     before = ""
     for word in arguments:
@@ -143,37 +143,37 @@ def replace_unit_only_values(arguments: Sequence[str]) -> list[str]:
 
 def _wrong_cpu_error(binary: str) -> BadRequest:
     return BadRequest(
-        f"{binary} was built for another CPU: it ends with SIGILL, an instruction that this one lacks. Build it on "
-        "this host, or take one that was built without GGML_NATIVE for a CPU that can no more than this one."
+        f"{binary} was built for another CPU: it ends with SIGILL, an instruction that this CPU lacks. Build it on "
+        "this host, or take a build without GGML_NATIVE whose instructions this CPU has."
     )
 
 
 def compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list[str]:
     """Have the server compute a token with a tiny model; BadRequest when this CPU cannot run the binary.
 
-    Any other error proves nothing about the CPU, and is returned as a remark.
+    Any other error proves nothing about the CPU, so it is returned as a remark.
     """
     port = find_free_port()
     with sandbox.make_trial_folder(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:
             file.write(zero_model.build_zero_model())
-        # The server cannot enter the folder, so that it opens the model through its descriptor, which needs this mode.
+        # The server cannot enter the folder, so it opens the model as an inherited descriptor, which needs this mode.
         os.chmod(model, 0o644)
         parameters = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
         arguments = server_arguments.build_arguments({**parameters, "threads": 1, "threads_batch": 1}, capabilities)
         with sandbox.start_in_sandbox(walls, [binary, *arguments], SECONDS, model, log) as server:
-            got = _wait_for_token(server, port)
+            has_answered = _wait_for_token(server, port)
         if server.code in ILLEGAL_INSTRUCTION:
             raise _wrong_cpu_error(binary)
-        if got:
+        if has_answered:
             return []
         with open(log, encoding="utf-8", errors="replace") as log_file:
             return [f"Whether {binary} runs on this CPU could not be tried: {find_error_line('', log_file.read())}"]
 
 
 def _wait_for_token(server: SandboxedProcess, port: int) -> bool:
-    """Return whether the server answers with a token before it ends, or the time is up."""
+    """Return whether the server computes a token within SECONDS, and before it ends."""
     import http.client
 
     end = time.monotonic() + SECONDS

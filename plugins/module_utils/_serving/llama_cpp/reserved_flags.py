@@ -4,8 +4,9 @@
 
 """Refuses flags and environment variables that a user may not add to a server: those of the plan, and secrets.
 
-A server silently takes the last of two equal flags, so that one word could undo the plan, or open the server to a
-network. The other names of a flag, and its environment variable, are in --help. Everyone can read a unit file.
+A server silently uses the last of two equal flags, so that one added flag could undo the plan, or open the server to a
+network. --help lists the other names of a flag, and the environment variable that stands for the flag. Secrets are
+refused because everyone on the host can read a unit file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .capabilities import Capabilities
     from .flags import Table
 
-#: Flags that no table has, because no option leads to them, and the parameter that they would change.
+#: Reserved flags that no flag table has, and the parameter that each of them would change.
 RESERVED_WITHOUT_TABLE = {
     **dict.fromkeys(("--hf-repo", "--hf-file", "--model-url", "--docker-repo"), "model"),
     **dict.fromkeys(("--models-dir", "--models-autoload"), "models"),
@@ -30,7 +31,7 @@ RESERVED_WITHOUT_TABLE = {
     "--direct-io": "load",
     "--mmproj-url": "projector",
 }
-#: By parameter, the options that lead to it, where they have other names.
+#: By parameter, the options of an instance that set it, where they have another name than the parameter.
 OPTION_OF_PARAMETER = {
     "cpus": "cpus, threads and nodes",
     "numa": "memory",
@@ -42,9 +43,9 @@ OPTION_OF_PARAMETER = {
     **dict.fromkeys(SAMPLING_PARAMETERS, "sampling"),
 }
 SET_BY_COLLECTION = ("metrics", "slots_endpoint")
-#: Parameters whose flag may be given several times, because it overrides any value of a model file.
+#: Parameters whose flag a user may add again, because each use of the flag overrides another value of a model file.
 NEVER_RESERVED = ("experts",)
-#: Parameters whose flags are reserved only where the plan sets them: for devices, templates, adapters and sampling.
+#: Parameters whose flags are reserved only where the plan sets these parameters.
 RESERVED_WHEN_SET = ("rpc", "rpc_workers", "rpc_layers", "chat_template", "adapters", *SAMPLING_PARAMETERS)
 SECRET = re.compile(r"(?:^|[-_])(?:key|token|secret|password|passwd)\Z", re.IGNORECASE)
 VARIABLE = re.compile(r"\(env: (\w+)\)")
@@ -57,7 +58,7 @@ READABLE_BY_ALL = (
 def validate_arguments(
     words: Sequence[str], parameters: Mapping[str, object], table: Table, capabilities: Capabilities
 ) -> Sequence[str]:
-    """Return the arguments of a user unchanged; BadRequest for a flag of an option, or one that carries a secret."""
+    """Return the arguments of a user unchanged; BadRequest for a reserved flag, or for a flag that takes a secret."""
     owned = _reserved_flags(parameters, table, capabilities)
     for word in words:
         flag = _normalize_flag(word)
@@ -72,7 +73,7 @@ def validate_arguments(
 def validate_variables(
     variables: Mapping[str, str], parameters: Mapping[str, object], table: Table, capabilities: Capabilities
 ) -> None:
-    """Raise BadRequest for an environment variable that sets what an option sets, or that carries a secret."""
+    """Raise BadRequest for an environment variable that stands for a reserved flag, or that has a secret."""
     owned = {}
     for flag, parameter in _reserved_flags(parameters, table, capabilities).items():
         owned.update(dict.fromkeys(VARIABLE.findall(capabilities.flag_help(flag)), parameter))
@@ -84,7 +85,7 @@ def validate_variables(
 
 
 def _reserved_flags(parameters: Mapping[str, object], table: Table, capabilities: Capabilities) -> dict[str, str]:
-    """Return the reserved flags under all their names, with the parameter that each of them sets."""
+    """Return the parameter that each reserved flag sets, by every name of the flag."""
     owned: dict[str, str] = {}
     rows = [(row.partition("=")[0].partition("/")[0], candidates) for row, candidates in table.items()]
     flags = [(word, parameter) for parameter, candidates in rows for words in candidates for word in words]
@@ -106,13 +107,13 @@ def _list_flag_names(flag: str, capabilities: Capabilities) -> list[str]:
 
 
 def _normalize_flag(word: str) -> str:
-    """Return the flag of an argument as the server reads it: with dashes for underlines, and without a value."""
+    """Return the flag in an argument as the server reads the flag: with dashes for underlines, without a value."""
     flag = word.partition("=")[0]
     return flag.replace("_", "-") if flag.startswith("--") else flag
 
 
 def _reserved_message(parameter: str) -> str:
     if parameter in SET_BY_COLLECTION:
-        return "is always said by the collection, which asks the server what it does. Leave it out."
+        return "is always set by the collection, which needs it to watch the server. Leave it out."
     option = OPTION_OF_PARAMETER.get(parameter, parameter)
     return f"is set by the plan. Leave it out, and use the option {option} of the instance."

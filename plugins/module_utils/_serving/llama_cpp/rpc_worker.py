@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The RPC worker of a host as systemd has it: its unit, and the folder in which it keeps the weights that it was sent.
+"""The unit of a host's RPC worker, and the folder in which the worker stores the weights that it received.
 
-It asks nobody who they are, so that the kernel lets in the addresses only that its unit names.
+An RPC worker has no authentication, so the unit has the kernel admit connections from the clients' addresses only.
 Source: tools/rpc/rpc-server.cpp of llama.cpp (LLAMA_CACHE); systemd.exec(5), StateDirectory; IPAddressAllow in
 systemd.resource-control(5).
 """
@@ -23,28 +23,27 @@ from ..plan import free_memory
 from ..plan.rpc_workers import parse_worker_addresses, parse_worker_options, plan_worker
 from ..unit import hardening
 from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest
-from ..unit.instance import Instance
+from ..unit.instance import Instance, PlanReport
 from ..unit.unit_files import placement_lines
 from . import probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
-    from ..._knobs.protocol.knob import Settings
     from ..plan.rpc_workers import RpcWorker
 
 PATH = f"{UNIT_FOLDER}/{WORKER_UNIT}"
-#: Its folder for systemd, and where that is; the user that systemd makes for it has it below "private".
+#: The name of the worker's state folder for systemd, and its paths. A dynamic user's folder is below "private".
 STATE = "ggml-rpc-worker"
 FOLDERS = (f"/var/lib/{STATE}", f"/var/lib/private/{STATE}")
 SECONDS = 60
 
 
 class WorkerUnit(Instance):
-    """The unit of the worker, written, started, and with no files gone again with the weights that it kept."""
+    """The unit of an RPC worker: written and started, or, without ``files``, removed together with stored weights."""
 
     def __init__(self, files: Mapping[str, str], root: str = "/") -> None:
         super().__init__(STATE, files, None, root)
@@ -54,29 +53,20 @@ class WorkerUnit(Instance):
         self.started_by = {WORKER_UNIT: BOOT_TARGET}
 
 
-class WorkerPlan(Knob):
-    """Changes nothing, and tells what was planned."""
-
-    has_originals = needs_ledger = False
+class WorkerPlan(PlanReport):
+    """A knob without settings that adds the plan of a worker to the module's result."""
 
     def __init__(self, worker: RpcWorker) -> None:
+        super().__init__([])
         self.worker = worker
 
-    def wanted_settings(self) -> Settings:
-        """Return nothing."""
-        return {}
-
-    def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return nothing."""
-        return {}
-
     def module_facts(self) -> dict[str, object]:
-        """Return the plan as plain data."""
+        """Return the plan of the worker as plain data."""
         return {"worker": self.worker.to_dict()}
 
 
 def worker_knobs(host: Host, request: Mapping[str, Any], root: str = "/") -> list[Knob]:
-    """Return what brings the worker to the host, or takes it away; BadRequest where it cannot be there."""
+    """Return the knobs that install or remove the RPC worker of a host; BadRequest for an impossible worker."""
     if request["state"] == "absent":
         return [WorkerUnit({}, root)]
     missing = [key for key in ("binary", "address", "port") if request[key] is None]
@@ -84,23 +74,23 @@ def worker_knobs(host: Host, request: Mapping[str, Any], root: str = "/") -> lis
         raise BadRequest(f"{missing[0]} is missing, without which there is no worker. Set it.")
     options = parse_worker_options(request)
     parse_worker_addresses(request)
-    behind = [
+    settings = [
         *hardening.user_lines(options),
         *hardening.network_lines("127.0.0.1"),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([options.binary]),
     ]
-    files, openmp = probe.probe_program(options.binary, behind)
-    _require_rpc_server(options.binary, behind)
+    files, openmp = probe.probe_program(options.binary, settings)
+    _require_rpc_server(options.binary, settings)
     worker = plan_worker(host, request, openmp, free_memory.read_free_memory(host, options, []))
     return [WorkerUnit({PATH: render_worker_unit(worker, files)}, root), WorkerPlan(worker)]
 
 
 def _require_rpc_server(binary: str, sandbox_settings: Sequence[str]) -> None:
-    """Raise BadRequest for a program that does not keep weights when it is told so, or is no RPC server at all."""
+    """Raise BadRequest for a program that is no RPC server, or that cannot store the weights that it receives."""
     done = sandbox.run_in_sandbox(sandbox_settings, [binary, "--help"], SECONDS)
-    said = done.out + done.err
-    if "--threads" not in said or "--cache" not in said:
+    help_text = done.out + done.err
+    if "--threads" not in help_text or "--cache" not in help_text:
         raise BadRequest(
             f"{binary} is no ggml-rpc-server of llama.cpp: its --help does not offer --threads and --cache. Build "
             "llama.cpp with GGML_RPC=ON, and name the program with binary."
@@ -108,7 +98,7 @@ def _require_rpc_server(binary: str, sandbox_settings: Sequence[str]) -> None:
 
 
 def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> str:
-    """Return the unit; ``programs`` are its files, each with size and time of the last change."""
+    """Return the text of a worker's unit; ``programs`` has size and time of the last change of each program file."""
     binary = worker.options.binary
     plan = {"address": worker.address, "expect": worker.expect, "programs": dict(programs)}
     lines = [
@@ -116,7 +106,7 @@ def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> 
         "Description=RPC worker for a model on another host",
         "Wants=network-online.target",
         f"After=network-online.target {BOOT_SERVICE}",
-        # Its address may come late, as that of a tunnel does.
+        # Starts may fail for long, because the worker's address may come late, such as the address of a tunnel.
         "StartLimitIntervalSec=0",
         "",
         "[Service]",

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parameters of a server, which are the same for llama.cpp and ik_llama.cpp, and those that exclude each other.
+"""The parameters of a llama-server by names that both engines share, and which parameters exclude each other.
 
-The planner makes a dictionary of them. Where a parameter is missing, the server's default holds.
+The planner makes a dictionary of parameters, from which the arguments are built. The server has its default for each
+missing parameter.
 """
 
 from __future__ import annotations
@@ -23,67 +24,26 @@ if TYPE_CHECKING:
 KINDS_WITH_DRAFT_FILE = tuple(kind for kind in DRAFTING_KINDS if kind != draft_compatibility.MTP)
 #: Parameters that have an effect only with a kind of speculation that drafts.
 DRAFT_PARAMETERS = (
-    "draft_model",
-    "draft_threads",
-    "draft_threads_batch",
-    "draft_max",
-    "draft_min",
-    "draft_p_min",
-    "draft_cache_type_k",
-    "draft_cache_type_v",
-    "rpc",
+    *("draft_model", "draft_threads", "draft_threads_batch", "draft_max", "draft_min", "draft_p_min"),
+    *("draft_cache_type_k", "draft_cache_type_v", "rpc"),
 )
 NGRAM_PARAMETERS = ("ngram_lookup", "ngram_max", "ngram_min_hits")
 SAMPLING_PARAMETERS = tuple(sampling.RANGES)
+#: All parameters, in the order of the arguments.
 PARAMETERS = (
-    "model",
-    "models",
-    "models_loaded",
-    "alias",
-    "host",
-    "port",
-    "context",
-    "slots",
-    "task",
-    "projector",
-    "adapters",
-    "chat_template",
-    "prompt_cache",
-    "checkpoints",
-    "threads",
-    "threads_batch",
-    "cpus",
-    "numa",
-    "load",
-    "repack",
-    "flash_attention",
-    "cache_type_k",
-    "cache_type_v",
-    "batch",
-    "ubatch",
-    "experts",
-    "mla",
-    "attention_buffer",
-    "fused_moe",
-    *SAMPLING_PARAMETERS,
-    "rpc_workers",
-    "rpc_layers",
-    "speculation",
-    *DRAFT_PARAMETERS,
-    *NGRAM_PARAMETERS,
-    "suffix_corpus",
-    "metrics",
-    "slots_endpoint",
-    "api_key_file",
-    "extra",
+    *("model", "models", "models_loaded", "alias", "host", "port", "context", "slots", "task", "projector"),
+    *("adapters", "chat_template", "prompt_cache", "checkpoints", "threads", "threads_batch", "cpus", "numa", "load"),
+    *("repack", "flash_attention", "cache_type_k", "cache_type_v", "batch", "ubatch", "experts", "mla"),
+    *("attention_buffer", "fused_moe", *SAMPLING_PARAMETERS, "rpc_workers", "rpc_layers", "speculation"),
+    *(*DRAFT_PARAMETERS, *NGRAM_PARAMETERS, "suffix_corpus", "metrics", "slots_endpoint", "api_key_file", "extra"),
 )
 
 
 def validate_parameters(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of speculation; BadRequest for unknown parameters, and for those that exclude each other."""
+    """Return the kinds of speculation; BadRequest for unknown parameters, and for ones that exclude each other."""
     for name in parameters:
         if name not in PARAMETERS:
-            raise BadRequest(f"Nothing called {name} can be wanted of a server; known are {', '.join(PARAMETERS)}.")
+            raise BadRequest(f"A server has no parameter {name}; it has {', '.join(PARAMETERS)}.")
     kinds = list(parameters.get("speculation") or [])
     if set(KINDS_WITH_DRAFT_FILE) & set(kinds) and not parameters.get("draft_model"):
         raise BadRequest(
@@ -93,13 +53,13 @@ def validate_parameters(parameters: Mapping[str, Any]) -> list[str]:
     if lost:
         raise BadRequest(
             f"{lost[0]} is of no use without speculation of the kind draft: the server would load a draft and never "
-            "use it. Add the kind, or leave it out."
+            f"use the draft. Add the kind, or leave {lost[0]} out."
         )
     idle = [
         name for name in NGRAM_PARAMETERS if name in parameters and not any(kind.startswith("ngram") for kind in kinds)
     ]
     if idle:
-        raise BadRequest(f"{idle[0]} is of no use without n-gram speculation. Add a kind of it, or leave it out.")
+        raise BadRequest(f"{idle[0]} is of no use without n-gram speculation. Add such a kind, or leave {idle[0]} out.")
     if parameters.get("cpus") and parameters.get("numa"):
         raise BadRequest(
             f"A CPU for each thread and numa {parameters['numa']} exclude each other: the server moves its threads to "
@@ -109,7 +69,7 @@ def validate_parameters(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def list_set_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return name and value of the parameters that are set, without speculation and extra, which no table row has."""
+    """Return name and value of each parameter that is set, except for speculation and extra, which have no flags."""
     rows = [(name, parameters.get(name)) for name in PARAMETERS if name not in ("speculation", "extra")]
     return [
         (name, value)
@@ -119,7 +79,10 @@ def list_set_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def list_rows_for_kinds(parameter: str, value: object, kinds: list[str], rows: Mapping[str, object]) -> list[str]:
-    """Return the names of the table rows of a parameter for each kind that has it; BadRequest when none has."""
+    """Return the names of a parameter's rows in a flag table, one for each kind of speculation that has the parameter.
+
+    BadRequest when no kind has it.
+    """
     names = [
         f"{parameter}/{kind}"
         for kind in kinds

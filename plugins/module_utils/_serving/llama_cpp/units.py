@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a server of llama.cpp has in its unit, and the unit of a draft that runs in a process of its own."""
+"""The lines that only units of llama-server have, and the unit of a draft that runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import DraftProcess, InstancePlan, Placement
 
 RPC_SERVER = "ggml-rpc-server"
-#: A server ends at once when it is idle, and with a request in progress only at the second signal, which is systemd's
-#: own after these two lines.
+#: Lines that end a server early. An idle server ends at the first SIGTERM, a server with a request in progress only at
+#: the second. These lines send the first and wait; then systemd sends the second.
 SECOND_SIGNAL = (
     "ExecStop=-/bin/kill -TERM $MAINPID",
     "ExecStop=-/usr/bin/timeout {} /usr/bin/tail -s 0.1 --pid=${{MAINPID}} -f /dev/null",
@@ -44,7 +44,7 @@ def render_llama_units(
     programs: Mapping[str, list[int]] | None = None,
     keys: int | None = None,
 ) -> dict[str, str]:
-    """Return the texts of the units of an instance by their paths: of its server, and of a draft in its own process."""
+    """Return the texts of an instance's units by path: the unit of the server, and the unit of a separate draft."""
     texts = unit_files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
     if service.rpc:
         texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_render_draft_unit(service, service.rpc))
@@ -52,12 +52,12 @@ def render_llama_units(
 
 
 def draft_program_path(options: OptionTable) -> str:
-    """Return the path of the program that drafts for an instance on a CCD of its own."""
+    """Return the path of the ggml-rpc-server that drafts for an instance: by default the file next to its binary."""
     return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
 
 
 def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files.UnitParts:
-    """Return what the unit of the server has beside the common lines."""
+    """Return the lines and files that the unit of a llama-server has in addition to those of every engine."""
     options = service.options
     parts = unit_files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
     paths = [*service.files, *map(os.path.realpath, service.files)]
@@ -74,7 +74,7 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files
         *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
         *_wait_for_workers_lines(service),
     ]
-    # The server tells its health without a key, and the states of its models with one.
+    # A router answers questions on its health without a key, but questions on its models only with a key.
     keys = unit_files.credential_arguments(service) if options.models else []
     parts.await_arguments = [*_models_arguments(router.models_loaded_at_start(options)), *keys]
     parts.await_as_root = bool(keys)
@@ -119,10 +119,10 @@ def _models_arguments(names: Collection[str]) -> list[str]:
 
 
 def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
-    """Return the commands that bring the pages of the files to their nodes before the server reads them."""
+    """Return the commands that place the pages of model files on NUMA nodes before the server reads the files."""
     placement = service.placement
     nodes = format_cpulist(placement.nodes)
-    # A command for the first file of a model in several files takes all of them.
+    # A command with the first file of a model places all files of the model.
     models = [path for path in service.files if list_gguf_parts(path)[0] == path]
     if service.staged:
         policy = "interleave" if placement.policy == "interleave" else "bind"
@@ -143,7 +143,7 @@ def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
 
 
 def _wait_for_workers_lines(service: InstancePlan) -> list[str]:
-    """Wait for the workers on other hosts: the server aborts when it does not reach one, having read nothing yet."""
+    """Return the line that waits for RPC workers on other hosts; a server aborts when it cannot reach a worker."""
     if not service.options.rpc_workers:
         return []
     reach = hook_arguments(
@@ -156,7 +156,7 @@ def _wait_for_workers_lines(service: InstancePlan) -> list[str]:
 
 
 def _move_http_threads_lines(placement: Placement) -> list[str]:
-    """Send the threads that do not compute to their CPUs: with OpenMP they begin where those do that compute."""
+    """Return the line that moves HTTP threads to their CPUs after the start; they start on the CPUs that compute."""
     if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
         return []
     return [f"ExecStartPost=-+{quote_word(HOST_TOOL)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"]

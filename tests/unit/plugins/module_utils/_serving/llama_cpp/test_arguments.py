@@ -190,7 +190,7 @@ def test_a_draft_when_a_model_alone_did() -> None:
     capabilities = without(server(OLD), spec_type="[none|ngram-cache|ngram-simple]")
     assert arguments(capabilities, **DRAFT) == "--spec-draft-model /d"
     assert arguments(capabilities, speculation=["ngram-simple"]) == "--spec-type ngram-simple"
-    with pytest.raises(BadRequest, match="one kind of speculation at a time, and ngram-simple, draft are wanted"):
+    with pytest.raises(BadRequest, match="one kind of speculation at a time, and ngram-simple, draft are requested"):
         arguments(capabilities, **{**DRAFT, "speculation": ["ngram-simple", "draft"]})
 
 
@@ -225,7 +225,7 @@ def test_n_grams_of_several_kinds_and_a_draft() -> None:
 @pytest.mark.parametrize(
     ("wants", "sentence"),
     [
-        ({"hugepages": True}, "Nothing called hugepages can be wanted"),
+        ({"hugepages": True}, "A server has no parameter hugepages"),
         ({"numa": "mirror"}, "cannot have numa mirror: .* --numa offers distribute, isolate, numactl"),
         ({"numa": "distribute", "cpus": [1]}, "exclude each other"),
         ({"load": "swap"}, "No build of llama.cpp is known to have load swap; say mmap or none or mlock or dio"),

@@ -43,7 +43,7 @@ def test_flags_that_every_server_has(name: str) -> None:
         "--parallel",
         "--numa",
         "--metrics",
-    } <= capabilities.working_flags
+    } <= {flag for flag in capabilities.options if capabilities.has_flag(flag)}
     assert capabilities.offered_values("--numa") == ("distribute", "isolate", "numactl")
     assert (
         capabilities.takes_value("--model")
@@ -65,7 +65,7 @@ def test_a_removed_flag_is_known_and_does_not_work() -> None:
     capabilities = server(NEW)
     assert "--draft-max" in capabilities.options
     assert not capabilities.has_flag("--draft-max")
-    assert "--draft-max" not in capabilities.working_flags
+    assert not capabilities.has_flag("--draft-max")
     assert capabilities.has_flag("--draft-p-min")
 
 

@@ -56,7 +56,7 @@ def test_capabilities(tmp_path: Path) -> None:
     binary = answering(tmp_path)
     capabilities = probe.probe_capabilities(binary, None)
     assert capabilities.binary == binary
-    assert capabilities.working_flags == server(NEW).working_flags
+    assert set(capabilities.options) == set(server(NEW).options)
     assert not capabilities.openmp
 
 
@@ -89,7 +89,7 @@ def test_a_help_that_ends_as_a_failure(tmp_path: Path) -> None:
     helps = f"exec cat {tmp_path}/help"
     binary.write_text(binary.read_text().replace(helps, f"{{ cat {tmp_path}/help; exit 1; }}"))
     assert helps not in binary.read_text()
-    assert probe.probe_capabilities(str(binary), None).working_flags == server(NEW).working_flags
+    assert probe.probe_capabilities(str(binary), None).options.keys() == server(NEW).options.keys()
 
 
 def test_no_binary_and_no_program(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_refusal_in_the_servers_own_words(tmp_path: Path) -> None:
         ("error: unknown argument: --foo\n\nusage: llama-server\n  an error in the manual\n", "", "--foo."),
         ("", "0.01.000.000 E failed to load model\n0.01.000.000 I bye\n", "failed to load model."),
         ("", "one\nlast words\n", "last words."),
-        ("", "", "it says nothing."),
+        ("", "", "it printed nothing."),
     ],
 )
 def test_the_line_that_says_why(out: str, err: str, sentence: str) -> None:
@@ -202,7 +202,7 @@ def test_a_server_that_stops_for_another_reason_proves_nothing(tmp_path: Path) -
 def test_a_server_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.2)
     (remark,) = probe.compute_one_token(script(tmp_path, "exec sleep 60"), server(NEW), None)
-    assert remark.endswith("it says nothing.")
+    assert remark.endswith("it printed nothing.")
 
 
 def test_a_command_that_takes_too_long(tmp_path: Path) -> None:

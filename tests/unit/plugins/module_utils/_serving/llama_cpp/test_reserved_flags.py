@@ -58,7 +58,7 @@ def test_what_an_option_says_is_refused_under_all_its_names(name: str, flag: str
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_what_the_collection_needs_is_refused(name: str) -> None:
-    assert "--metrics is always said by the collection" in refused(name, "--metrics")
+    assert "--metrics is always set by the collection" in refused(name, "--metrics")
 
 
 @pytest.mark.parametrize("name", SERVERS)

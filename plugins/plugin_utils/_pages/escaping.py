@@ -36,7 +36,7 @@ def _escape_shell_character(char: str) -> str:
         return f"\\{char}"
     if char.isprintable():
         return char
-    if 0xDC80 <= number <= 0xDCFF:  # Python decodes a byte that is no UTF-8 to these.
+    if 0xDC80 <= number <= 0xDCFF:  # Python decodes a byte that is no UTF-8 to such a character.
         return f"\\x{number - 0xDC00:02x}"
     if number < 0x80:
         return f"\\x{number:02x}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def render_page(title: str, style: str, script: str, body: Iterable[Html], connect: str = "") -> str:
-    """Return an HTML page. Its script may send requests to the URL ``connect`` only, to no server where it is empty.
+    """Return an HTML page. Its script may send requests only to the URL ``connect``, and to no server if that is "".
 
     ``style`` and ``script`` are not escaped: they are constants of this collection.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 DIGITS = "0123456789"
-#: The most digits of a number that is folded. Python limits the digits that it converts, and no fleet needs more.
+#: The most digits of a number that is folded. Python refuses to convert much longer numbers, and no fleet has any.
 MOST_DIGITS = 18
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HTML elements whose contents are escaped: only markup that was made here reaches a page as markup.
+"""HTML elements with escaped contents: only markup that ``element`` made reaches a page as markup.
 
-An f-string of markup is plain text again. So a text that nobody escaped can look ugly on a page, but is never markup.
+An f-string of markup is plain text again, and is escaped. So a forgotten conversion can look ugly, but is never markup.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ def element(tag: str, /, *content: object, **attributes: object) -> Html:
 
 
 def join_html(parts: Iterable[object]) -> Html:
-    """Return parts as markup, each in a line of its own; parts that are not markup are escaped."""
+    """Return parts as markup, each on its own line; parts that are not markup are escaped."""
     return Html("\n".join(map(Html.escape, parts)))

@@ -4,8 +4,8 @@
 
 """The map of a host as an inline SVG: sockets, nodes, CCDs and L3 domains as boxes in one another, a cell for each CPU.
 
-Each role has its letter beside its colour. What a page may mark has its place in ``data-at``: ``cpu:5``, ``l3:3`` or
-``node:0``. The colours are in map_style.
+Each role has a letter and a colour; map_style has the colours. An element that a page may mark has the attribute
+``data-at`` with its place: ``cpu:5``, ``l3:3`` or ``node:0``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Map = dict[str, Any]
 
-#: Lengths in pixels: of the map, a CPU, the gaps, the padding of a box, its label, and the bar of ways.
+#: Lengths in pixels: the width of the map; then sizes of a CPU, a gap, the padding and the label of a box, and the bar
+#: of cache ways.
 WIDTH = 1200
 CELL, GAP, PAD, HEAD, WAY = 20, 2, 7, 18, 14
 #: The number of cores in a row, and the least width of a domain, which its label needs.
@@ -82,7 +83,7 @@ def _group_domains(domains: Sequence[Map], key: str) -> list[tuple[int | None, l
 
 
 def _frame_boxes(label: str, kind: str, place: str, children: Sequence[Box], limit: float) -> Box:
-    """Return a labelled box around boxes. ``place`` is the name by which marks find it, and may be empty."""
+    """Return a labelled box around boxes. ``place`` is the name by which marks find the box, or ""."""
     flow = _arrange_in_rows(children, limit)
     width = max(flow.width, len(label) * LETTER_WIDTH) + 2 * PAD
     height = flow.height + HEAD + PAD
@@ -95,9 +96,9 @@ def _frame_boxes(label: str, kind: str, place: str, children: Sequence[Box], lim
 
 
 def _arrange_in_rows(boxes: Sequence[Box], limit: float) -> Box:
-    """Return one box with boxes side by side, in rows of equally many that are at most ``limit`` wide.
+    """Return one box with boxes side by side, in rows of equal length that are at most ``limit`` wide.
 
-    A box that is wider than the limit has a row of its own.
+    A box that is wider than the limit gets a row by itself.
     """
     parts: list[Html] = []
     x = y = width = height = 0.0

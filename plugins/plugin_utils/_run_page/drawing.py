@@ -39,7 +39,7 @@ SHAPES = {
 
 
 def shorten_text(text: object, most: int) -> str:
-    """Return a text of a document with escapes for unprintable characters, cut to ``most`` letters."""
+    """Return a text with escapes for unprintable characters, cut to ``most`` letters."""
     shown = escape_unprintable(str(text))
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
@@ -56,7 +56,7 @@ def format_coordinate(value: float) -> str:
 
 
 def svg_chart(height: float, label: str, parts: Iterable[Html]) -> Html:
-    """Return a chart of the full width; ``label`` describes it for people who do not see it."""
+    """Return a chart of the full width; ``label`` describes the chart for people who do not see it."""
     return element(
         "svg",
         *parts,
@@ -127,21 +127,21 @@ def round_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]:
     return [(at * step, format_number(at * step, digits)) for at in range(math.ceil(first), math.floor(last) + 1)]
 
 
-def look_of_arm(arm: str, alone: bool = False) -> tuple[str, str]:
-    """Return the class and the shape of an arm; the only arm of a run looks like the anchor."""
-    return LOOKS[schedule.TUNED] if alone else LOOKS.get(arm, OTHER_LOOK)
+def look_of_arm(arm: str, is_only_arm: bool = False) -> tuple[str, str]:
+    """Return the CSS class and the shape of an arm; the only arm of a run looks like the anchor."""
+    return LOOKS[schedule.TUNED] if is_only_arm else LOOKS.get(arm, OTHER_LOOK)
 
 
-def svg_legend(arms: Iterable[str], alone: bool = False) -> Html:
+def svg_legend(arms: Iterable[str], is_only_arm: bool = False) -> Html:
     """Return the legend of some arms; arms that look the same share one entry."""
     entries: dict[tuple[str, str], str] = {}
     for arm in arms:
-        shown = look_of_arm(arm, alone)
-        entries.setdefault(shown, "other arms" if shown == OTHER_LOOK else arm)
-    return element("p", *(_legend_entry(*shown, name) for shown, name in entries.items()), class_="legend")
+        look = look_of_arm(arm, is_only_arm)
+        entries.setdefault(look, "other arms" if look == OTHER_LOOK else arm)
+    return element("p", *(_legend_entry(*look, name) for look, name in entries.items()), class_="legend")
 
 
 def _legend_entry(kind: str, shape: str, name: str) -> Html:
-    drawn = element("path", class_="mark", d=SHAPES[shape])
+    mark = element("path", class_="mark", d=SHAPES[shape])
     size = {"viewBox": "-7 -7 14 14", "width": 14, "height": 14}
-    return element("span", element("svg", drawn, class_=f"plot inline {kind}", **size, aria_hidden="true"), f" {name}")
+    return element("span", element("svg", mark, class_=f"plot inline {kind}", **size, aria_hidden="true"), f" {name}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.setting_verdicts import Judgement
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import ShownRun
 
-    #: A name, the word of its verdict, the comparison behind it, and what its values are.
+    #: The name of a setting, its verdict, the comparison behind the verdict, and the noun of the compared values.
     Row = tuple[str, str, Optional[Comparison], str]
 
 #: Columns in pixels: of the verdict, of the begin and the end of the plot, and of the ratio.
@@ -34,26 +34,26 @@ HEAD, LETTERS = 26, 34
 REACH = 3
 
 
-def forest_rows(judgement: Judgement, dearest: str) -> list[Row]:
-    """Return the rows of settings, the best first, those without interval last, then stock and the twins.
+def forest_rows(judgement: Judgement, stock_class: str) -> list[Row]:
+    """Return the rows of settings, the best first and those without an interval last, then stock and the twins.
 
-    ``dearest`` is the class that stock belongs to.
+    ``stock_class`` is the class of the arm stock, which decides the noun of its values.
     """
     names = {unit: rule.name for unit, rule in schedule.REPETITIONS.items()}
-    found: list[Row] = [
+    rows: list[Row] = [
         (verdict.knob, verdict.word, verdict.primary, names.get(verdict.unit, ""))
         for verdict in judgement.verdicts_by_gain()
     ]
     if judgement.stock.count:
-        found.append(("tuned over stock", "", judgement.stock, names[dearest]))
-    return found + [(f"tuned over itself, {unit}", "", twin, names[unit]) for unit, twin in judgement.twins.items()]
+        rows.append(("tuned over stock", "", judgement.stock, names[stock_class]))
+    return rows + [(f"tuned over itself, {unit}", "", twin, names[unit]) for unit, twin in judgement.twins.items()]
 
 
 def forest_section(run: ShownRun) -> Iterator[Html]:
-    """Yield the section with the forest plot; nothing where nothing is compared."""
+    """Yield the section with the forest plot; nothing for a run without comparisons."""
     classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
-    shown = forest_rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
-    if not any(row[2] and row[2].interval for row in shown):
+    rows = forest_rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
+    if not any(row[2] and row[2].interval for row in rows):
         return
     share = run.data["plan"]["zone"]
     yield element(
@@ -62,17 +62,17 @@ def forest_section(run: ShownRun) -> Iterator[Html]:
         element(
             "p",
             "Tokens per second with the setting over without it, from rounds that count. A line is the interval, and "
-            "its mark the estimate; one that goes on beyond the plot ends in an arrow. The band is a change of less "
-            f"than {draw.format_number(100 * share)} %.",
+            "its mark the estimate; an interval that goes on beyond the plot ends in an arrow. The band is a change of "
+            f"less than {draw.format_number(100 * share)} %.",
             class_="faint",
         ),
-        _draw_plot(shown, math.log1p(share)),
+        _draw_plot(rows, math.log1p(share)),
     )
 
 
-def _draw_plot(shown: Sequence[Row], zone: float) -> Html:
-    axis = _build_axis([row[2].interval for row in shown if row[2] and row[2].interval], zone)
-    bottom = HEAD + len(shown) * draw.ROW
+def _draw_plot(rows: Sequence[Row], zone: float) -> Html:
+    axis = _build_axis([row[2].interval for row in rows if row[2] and row[2].interval], zone)
+    bottom = HEAD + len(rows) * draw.ROW
     begin, end = axis.pixel_of(-zone), axis.pixel_of(zone)
     parts = [
         element(
@@ -89,41 +89,43 @@ def _draw_plot(shown: Sequence[Row], zone: float) -> Html:
         x = axis.pixel_of(math.log(value))
         parts += [draw.svg_line(x, HEAD - 4, x, HEAD, "base"), draw.svg_text(x, HEAD - 8, label, "middle")]
     parts.append(draw.svg_line(LEFT, HEAD, RIGHT, HEAD, "base"))
-    for at, row in enumerate(shown):
+    for at, row in enumerate(rows):
         parts.append(_draw_row(row, axis, HEAD + at * draw.ROW + draw.ROW / 2))
     return draw.svg_chart(bottom + 6, "Each setting with its verdict and interval, from the best down", parts)
 
 
-def _build_axis(found: Sequence[Interval], zone: float) -> draw.Axis:
-    """Return the axis of logarithms; wide intervals of few values are cut, so that the others stay readable."""
-    reach = REACH * max([zone, *(abs(interval.mean) for interval in found)])
-    low = min([-zone, *(interval.low for interval in found)])
-    high = max([zone, *(interval.high for interval in found)])
+def _build_axis(intervals: Sequence[Interval], zone: float) -> draw.Axis:
+    """Return the logarithmic axis. It cuts very wide intervals, so that the other intervals stay readable."""
+    reach = REACH * max([zone, *(abs(interval.mean) for interval in intervals)])
+    low = min([-zone, *(interval.low for interval in intervals)])
+    high = max([zone, *(interval.high for interval in intervals)])
     return draw.Axis(max(low, -reach), min(high, reach), LEFT, RIGHT)
 
 
 def _draw_row(row: Row, axis: draw.Axis, y: float) -> Html:
-    name, word, one, unit = row
+    name, word, comparison, unit = row
     kind, sign = SIGNS[word]
     ratio, title = "no interval", ""
     parts = [
         draw.svg_text(0, y + 4, draw.shorten_text(name, LETTERS)),
         draw.svg_text(VERDICT, y + 4, f"{sign} {word}".strip()),
     ]
-    if one:
-        ratio, title = f"{one.format_ratio()}, {format_count(one.count, unit)}", f"{name}: {word} {one.format_ratio()}"
-    if one and one.interval:
-        low, high, middle = (axis.pixel_of(value) for value in (one.interval.low, one.interval.high, one.interval.mean))
+    if comparison:
+        ratio = f"{comparison.format_ratio()}, {format_count(comparison.count, unit)}"
+        title = f"{name}: {word} {comparison.format_ratio()}"
+    interval = comparison.interval if comparison else None
+    if interval:
+        low, high, middle = (axis.pixel_of(value) for value in (interval.low, interval.high, interval.mean))
         parts.append(draw.svg_line(low, y, high, y, "range"))
-        parts.append(_draw_interval_end(low, y, 1, one.interval.low < axis.low))
-        parts.append(_draw_interval_end(high, y, -1, one.interval.high > axis.high))
+        parts.append(_draw_interval_end(low, y, 1, interval.low < axis.low))
+        parts.append(_draw_interval_end(high, y, -1, interval.high > axis.high))
         parts.append(draw.svg_mark("diamond" if not word else "circle", middle, y, title))
     parts.append(draw.svg_text(RATIO, y + 4, ratio))
     return element("g", *parts, class_=kind)
 
 
 def _draw_interval_end(x: float, y: float, inward: int, cut: bool) -> Html:
-    """Return the end of an interval: a bar, or an arrow where it continues beyond the axis."""
+    """Return the end of an interval: a bar, or an arrow where the interval continues beyond the axis."""
     if cut:
         corners = ((x + inward * 8, y - 5), (x, y), (x + inward * 8, y + 5))
         points = (f"{draw.format_coordinate(across)} {draw.format_coordinate(down)}" for across, down in corners)

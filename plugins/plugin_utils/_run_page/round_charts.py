@@ -81,17 +81,19 @@ def _draw_panel(
         parts.append(draw.svg_text(LEFT - 6, up.pixel_of(min(speeds)) + 4, draw.format_number(min(speeds)), "end"))
     for at, speed, sample in spots:
         look, shape = draw.look_of_arm(sample["arm"], run.has_one_arm)
-        why = run.discard_reason(sample)
+        reason = run.discard_reason(sample)
         title = f"round {sample['round']}, {sample['arm']}: {draw.format_number(speed, 2)}"
-        title += f"; discarded: {why}" if why else ""
+        title += f"; discarded: {reason}" if reason else ""
         parts.append(
-            element("g", draw.svg_mark(shape, across.pixel_of(at), up.pixel_of(speed), title, bool(why)), class_=look)
+            element(
+                "g", draw.svg_mark(shape, across.pixel_of(at), up.pixel_of(speed), title, bool(reason)), class_=look
+            )
         )
     return parts
 
 
 def arm_rounds_chart(run: ShownRun) -> Iterator[Html]:
-    """Yield the chart of the rounds of each arm; nothing for a single arm, or before the first round."""
+    """Yield the chart of the rounds of each arm; nothing for a run with one arm, or before the first round."""
     if run.has_one_arm or not run.rounds:
         return
     last = run.rounds[-1].number
@@ -99,35 +101,35 @@ def arm_rounds_chart(run: ShownRun) -> Iterator[Html]:
     parts = []
     for at, arm in enumerate(run.arms):
         y = at * draw.ROW + 4
-        those = [measured for measured in run.rounds if arm in measured.planned_arms]
-        cells = [_draw_cell(measured.number, measured.discard_reason, step, y) for measured in those]
-        count = sum(not measured.discard_reason for measured in those)
+        rounds = [measured for measured in run.rounds if arm in measured.planned_arms]
+        cells = [_draw_cell(measured.number, measured.discard_reason, step, y) for measured in rounds]
+        count = sum(not measured.discard_reason for measured in rounds)
         parts.append(draw.svg_text(0, y + 12, draw.shorten_text(arm, 28)))
         parts.append(element("g", *cells, class_=draw.look_of_arm(arm)[0]))
         parts.append(draw.svg_text(LEFT + last * step + 10, y + 12, str(count)))
     bottom = len(run.arms) * draw.ROW + 4
-    shown = [(at, label) for at, label in draw.round_ticks(0, last, 10) if at == int(at)]
+    ticks = [(at, label) for at, label in draw.round_ticks(0, last, 10) if at == int(at)]
     parts += [
-        draw.svg_text(LEFT + (at - 0.5) * step, bottom + 12, label, "middle small") for at, label in shown if at >= 1
+        draw.svg_text(LEFT + (at - 0.5) * step, bottom + 12, label, "middle small") for at, label in ticks if at >= 1
     ]
     yield element(
         "section",
-        element("h2", "The rounds that each arm lived"),
+        element("h2", "The rounds of each arm"),
         element(
             "p",
-            "A filled cell is a round that counts, a hollow one is discarded. The number is that of those that count.",
+            "A filled cell is a round that counts, a hollow cell a discarded round. The number counts filled cells.",
             class_="faint",
         ),
-        draw.svg_chart(bottom + 18, "The rounds that each arm lived", parts),
+        draw.svg_chart(bottom + 18, "The rounds of each arm", parts),
     )
 
 
-def _draw_cell(nth: int, void: str, step: float, y: float) -> Html:
+def _draw_cell(number: int, discard_reason: str, step: float, y: float) -> Html:
     return element(
         "rect",
-        element("title", f"round {nth}{f', discarded: {void}' if void else ''}"),
-        class_="mark hollow" if void else "mark",
-        x=draw.format_coordinate(LEFT + (nth - 1) * step),
+        element("title", f"round {number}{f', discarded: {discard_reason}' if discard_reason else ''}"),
+        class_="mark hollow" if discard_reason else "mark",
+        x=draw.format_coordinate(LEFT + (number - 1) * step),
         y=y,
         width=draw.format_coordinate(max(step - 2.5, 1)),
         height=draw.ROW - 8,

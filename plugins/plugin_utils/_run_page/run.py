@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run as its page shows it: the judgement of the engine, and the samples of rounds that count."""
+"""A run as its page shows it: the verdicts on its arms, and the samples of the rounds that count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def parse_run_document(data: object) -> Document:
-    """Return the document in ``data``, which is the document or its JSON text; BadRequest where invalid."""
+    """Return the run document in ``data``, which is a document or its JSON text; BadRequest for an invalid document."""
     if isinstance(data, str):
         try:
             data = json.loads(data)
@@ -40,8 +40,8 @@ def parse_run_document(data: object) -> Document:
 class ShownRun:
     """A run to be shown. ``arm`` is the anchor of the comparisons, or the only arm.
 
-    ``judgement`` is that of an ablation and ``tuning`` the result of a tuning; for a benchmark, which compares
-    nothing, both are None and ``has_one_arm`` is true. ``faults`` are sentences why the run proves nothing.
+    ``judgement`` has the verdicts of an ablation, ``tuning`` the result of a tuning. A benchmark compares nothing, so
+    both are None and ``has_one_arm`` is true. ``faults`` are sentences why the run proves nothing.
     ``discarded_rounds`` maps the number of a discarded round to its reason.
     """
 
@@ -74,29 +74,32 @@ class ShownRun:
         return BenchmarkResult(self.data).headline()
 
     def discard_reason(self, sample: dict[str, Any]) -> str:
-        """Return why a sample does not count, an empty text where it does."""
+        """Return why a sample is discarded; "" for a sample that counts."""
         return self.discarded_rounds.get(sample["round"], "")
 
     def arms_side_by_side(self) -> tuple[list[str], list[measured_rounds.Round]]:
-        """Return the arms whose figures are shown side by side, and the counting rounds that have all of them.
+        """Return the arms whose figures are shown side by side, and the rounds that count and have all these arms.
 
-        These are stock and the kept settings, in confirmation rounds where there are any; else stock and tuned;
-        for a tuning the default and the best candidate; else the only arm.
+        For an ablation the arms are stock and the kept settings in the confirmation rounds, or stock and tuned before
+        the confirmation. For a tuning they are the default and the best candidate. A benchmark has its only arm.
         """
-        good = [measured for measured in self.rounds if not measured.discard_reason]
-        fresh = [measured for measured in good if measured.phase == schedule.CONFIRMATION]
+        counting = [measured for measured in self.rounds if not measured.discard_reason]
+        fresh = [measured for measured in counting if measured.phase == schedule.CONFIRMATION]
+        single = [self.arm], [measured for measured in counting if self.arm in measured.levels]
         if self.judgement:
             pair = [schedule.STOCK, self.judgement.confirmation.winner if fresh else schedule.TUNED]
         elif self.tuning and self.tuning.best:
             pair = [schedule.DEFAULT, self.tuning.best["name"]]
         else:
-            return [self.arm], [measured for measured in good if self.arm in measured.levels]
-        both = [measured for measured in fresh or good if all(arm in measured.levels for arm in pair)]
-        return (pair, both) if both else ([self.arm], [measured for measured in good if self.arm in measured.levels])
+            return single
+        both = [measured for measured in fresh or counting if all(arm in measured.levels for arm in pair)]
+        return (pair, both) if both else single
 
-    def select_samples(self, arm: str, those: Sequence[measured_rounds.Round], streams: int, kind: str = "") -> Samples:
-        """Return the samples of an arm and a number of streams in some rounds; of all kinds where none is named."""
-        numbers = {measured.number for measured in those}
+    def select_samples(
+        self, arm: str, rounds: Sequence[measured_rounds.Round], streams: int, kind: str = ""
+    ) -> Samples:
+        """Return the samples of an arm in some rounds with a number of streams, and of one kind of prompts or all."""
+        numbers = {measured.number for measured in rounds}
         return [
             sample
             for sample in self.data["samples"]
@@ -116,11 +119,11 @@ class ShownRun:
 
 
 def mean_rate(
-    those: Sequence[measured_rounds.Round], arm: str, streams: int = 1, metric: str = measured_rounds.DECODE
+    rounds: Sequence[measured_rounds.Round], arm: str, streams: int = 1, metric: str = measured_rounds.DECODE
 ) -> float | None:
     """Return the tokens per second of an arm, the geometric mean over kinds and rounds; None without rounds."""
     key = (metric, "", streams)
-    levels = [measured.levels[arm][key] for measured in those if key in measured.levels.get(arm, {})]
+    levels = [measured.levels[arm][key] for measured in rounds if key in measured.levels.get(arm, {})]
     return 1000 * math.exp(mean(levels)) if levels else None
 
 

@@ -4,8 +4,8 @@
 
 """A run as metrics for the textfile collector: the figures of the arms shown side by side, and each verdict.
 
-No label has a value that differs in each run, which would make a new series each time. The instance is the label
-``service``, because Prometheus calls what it scrapes ``instance``.
+No label has a value that differs from run to run, because each value makes a new series. The label of the instance is
+``service``, because Prometheus uses the label ``instance`` for its targets.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FIGURES = {
 }
 HELP = {
     STARTED: "When the run started, in seconds since 1970.",
-    SOUND: "Whether the run proves anything: it is not void as a whole, and at least one round counts.",
-    ROUNDS: "Rounds of the run that count, and that are void.",
+    SOUND: "Whether the run proves anything: the run is valid, and at least one of its rounds counts.",
+    ROUNDS: "Rounds of the run that count, and discarded rounds.",
     **{name: text for name, text, dummy in FIGURES.values()},
     RATIO: "The speed with a setting, or with the options that a tuning found, over that without.",
 }
@@ -53,15 +53,15 @@ def render_run_metrics(data: object, host: str = "") -> str:
     """Return the text of the metrics file for a document or its JSON text; ``host`` becomes a label."""
     run = ShownRun(parse_run_document(data))
     common = {**({"host": escape_unprintable(host)} if host else {}), "service": str(run.data["instance"])}
-    good = len(run.rounds) - len(run.discarded_rounds)
+    counting = len(run.rounds) - len(run.discarded_rounds)
     try:
         started = calendar.timegm(time.strptime(run.data["started"], "%Y-%m-%dT%H:%M:%SZ"))
     except ValueError:
         raise BadRequest(f"started is {run.data['started']!r} and should be a time as 2026-11-25T00:00:00Z") from None
     families: dict[str, list[Sample]] = {
         STARTED: [(common, started)],
-        SOUND: [(common, int(good > 0 and not run.faults))],
-        ROUNDS: [({**common, "counts": "yes"}, good), ({**common, "counts": "no"}, len(run.discarded_rounds))],
+        SOUND: [(common, int(counting > 0 and not run.faults))],
+        ROUNDS: [({**common, "counts": "yes"}, counting), ({**common, "counts": "no"}, len(run.discarded_rounds))],
     }
     for name, labels, value in _figure_samples(run):
         families.setdefault(name, []).append(({**common, **labels}, value))
@@ -71,18 +71,18 @@ def render_run_metrics(data: object, host: str = "") -> str:
 
 def _figure_samples(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield metric, labels and value for the figures of the arms that are shown side by side."""
-    arms, those = run.arms_side_by_side()
+    arms, rounds = run.arms_side_by_side()
     for figure, (name, dummy, unit) in FIGURES.items():
         for streams in run.stream_counts():
             for kind in run.prompt_kinds():
                 for arm in arms:
-                    value = figures_of_samples(run.select_samples(arm, those, streams, kind), streams).get(figure)
+                    value = figures_of_samples(run.select_samples(arm, rounds, streams, kind), streams).get(figure)
                     if value is not None:
                         # Candidates have other numbers in each run, and a label must not differ from run to run.
-                        shown = "best" if arm.startswith(schedule.CANDIDATE) else arm
+                        label = "best" if arm.startswith(schedule.CANDIDATE) else arm
                         yield (
                             name,
-                            {"kind": kind, "streams": str(streams), "arm": shown},
+                            {"kind": kind, "streams": str(streams), "arm": label},
                             _round_to_six_digits(value * unit),
                         )
 

@@ -4,7 +4,7 @@
 
 """A run as one HTML page that needs no network and no script; the same document gives the same bytes on any machine.
 
-The engine computes every figure, and the page only draws them. Parts without data are left out.
+The library computes every figure, and the page only draws figures. Parts without data are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PARTS = (
 
 
 def render_run_page(data: object) -> str:
-    """Return the page of a document, given as data or as JSON text; BadRequest where it is invalid."""
+    """Return the page of a run document, given as data or as JSON text; BadRequest for an invalid document."""
     run = ShownRun(parse_run_document(data))
     return frame.render_page(f"Benchmark: {run.headline()}", PAGE_STYLE + STYLE, "", _body_elements(run))
 
@@ -55,12 +55,12 @@ def _body_elements(run: ShownRun) -> Iterator[Html]:
     data, known = run.data, run.data["fingerprint"]
     yield element("h1", "Benchmark")
     yield element("p", run.headline(), class_="headline")
-    of = f"Run {data['id']} of the instance {data['instance']}"
+    run_name = f"Run {data['id']} of the instance {data['instance']}"
     host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
     rounds, samples = format_count(len(run.rounds), "round"), format_count(len(data["samples"]), "sample")
     counts = f"{rounds}, {len(run.discarded_rounds)} of them discarded; {samples}"
     rest = f", seed {data['seed']}. {host}. {counts}."
-    yield element("p", of, ", ", element("time", data["started"]), rest, class_="faint")
+    yield element("p", run_name, ", ", element("time", data["started"]), rest, class_="faint")
     for sentence in run.faults:
         yield element("article", element("p", sentence), class_="drift")
     for sentence in data["remarks"]:

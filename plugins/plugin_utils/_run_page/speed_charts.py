@@ -4,7 +4,7 @@
 
 """Charts of speed: memory time over step time, throughput against latency, and prediction against measurement.
 
-Each yields its section of the page, or nothing where the document has no data for it.
+Each chart function yields a section of the page, or nothing where the document has no data for the chart.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ BARS, BEHIND = 260, 900
 
 
 def steps_with_ceilings(run: ShownRun) -> list[tuple[Document, Ceiling]]:
-    """Return each recorded step with its comparison with the bandwidth of the instance."""
-    good = [measured for measured in run.rounds if not measured.discard_reason]
-    held = memories.ceilings_by_kind(run.data, run.select_samples(run.arm, good, 1))
-    found = [(step, held[step["kind"]]) for step in run.data["steps"] if step["kind"] in held]
-    return sorted(found, key=lambda pair: (pair[0]["context"], pair[0]["kind"]))
+    """Return each recorded step with its ceiling, the time that reading its bytes takes at the bandwidth."""
+    rounds = [measured for measured in run.rounds if not measured.discard_reason]
+    ceilings = memories.ceilings_by_kind(run.data, run.select_samples(run.arm, rounds, 1))
+    steps = [(step, ceilings[step["kind"]]) for step in run.data["steps"] if step["kind"] in ceilings]
+    return sorted(steps, key=lambda pair: (pair[0]["context"], pair[0]["kind"]))
 
 
 def memory_chart(run: ShownRun) -> Iterator[Html]:
-    """Yield the bars of memory time over step time, with the remarks on them."""
+    """Yield the chart of memory time over step time, with the remarks on its ceilings."""
     shown = [(step, ceiling, ceiling.ratio) for step, ceiling in steps_with_ceilings(run) if ceiling.ratio is not None]
     if not shown:
         return
@@ -65,14 +65,14 @@ def memory_chart(run: ShownRun) -> Iterator[Html]:
         )
     parts.append(draw.svg_line(axis.pixel_of(1.0), 0, axis.pixel_of(1.0), bottom, "one"))
     sentences = dict.fromkeys(
-        said for dummy, measured, dummy2 in shown for said in (measured.problem, *measured.remarks) if said
+        text for dummy, measured, dummy2 in shown for text in (measured.problem, *measured.remarks) if text
     )
     yield element(
         "section",
         element("h2", "Measured over ceiling"),
         element(
             "p",
-            "The part of a step that reading its bytes takes at least; the line is the ceiling.",
+            "The least share of a step that reading its bytes takes; the line is the ceiling.",
             class_="faint",
         ),
         element("div", draw.svg_chart(bottom, "Measured over ceiling by kind and context", parts), class_="tuned"),
@@ -81,27 +81,26 @@ def memory_chart(run: ShownRun) -> Iterator[Html]:
 
 
 def latency_points(run: ShownRun) -> dict[str, list[Point]]:
-    """Return the points of each shown arm by number of streams; without those that have no gaps."""
-    arms, those = run.arms_side_by_side()
-    found: dict[str, list[Point]] = {}
+    """Return the points of each shown arm by number of streams; no point for streams without gaps."""
+    arms, rounds = run.arms_side_by_side()
+    points: dict[str, list[Point]] = {}
     for arm in arms:
         for streams in run.stream_counts():
-            gaps = [gap for one in run.select_samples(arm, those, streams) for gap in one["gaps_ms"]]
-            gap, speed = percentile(gaps, 95), mean_rate(those, arm, streams)
+            gaps = [gap for sample in run.select_samples(arm, rounds, streams) for gap in sample["gaps_ms"]]
+            gap, speed = percentile(gaps, 95), mean_rate(rounds, arm, streams)
             if gap is not None and speed is not None:
-                found.setdefault(arm, []).append((streams, gap, speed))
-    return found
+                points.setdefault(arm, []).append((streams, gap, speed))
+    return points
 
 
 def latency_chart(run: ShownRun) -> Iterator[Html]:
     """Yield the chart of throughput against latency; nothing for a single point."""
     shown = latency_points(run)
-    every = [point for those in shown.values() for point in those]
-    if len(every) < 2:
+    all_points = [point for points in shown.values() for point in points]
+    if len(all_points) < 2:
         return
-    across = draw.Axis(0.0, max(gap for dummy, gap, dummy2 in every), LEFT, RIGHT - 60)
-    up = draw.Axis(0.0, max(speed for dummy, dummy2, speed in every), BOTTOM, TOP)
-    alone = run.has_one_arm
+    across = draw.Axis(0.0, max(gap for dummy, gap, dummy2 in all_points), LEFT, RIGHT - 60)
+    up = draw.Axis(0.0, max(speed for dummy, dummy2, speed in all_points), BOTTOM, TOP)
     parts = []
     for value, label in across.round_ticks():
         parts.append(draw.svg_line(across.pixel_of(value), TOP, across.pixel_of(value), BOTTOM, "axis"))
@@ -109,12 +108,12 @@ def latency_chart(run: ShownRun) -> Iterator[Html]:
     for value, label in up.round_ticks():
         parts.append(draw.svg_line(LEFT, up.pixel_of(value), RIGHT, up.pixel_of(value), "axis"))
         parts.append(draw.svg_text(LEFT - 8, up.pixel_of(value) + 4, label, "end"))
-    for arm, those in shown.items():
-        kind, shape = draw.look_of_arm(arm, alone)
-        spots = [(across.pixel_of(gap), up.pixel_of(speed)) for dummy, gap, speed in those]
+    for arm, points in shown.items():
+        kind, shape = draw.look_of_arm(arm, run.has_one_arm)
+        spots = [(across.pixel_of(gap), up.pixel_of(speed)) for dummy, gap, speed in points]
         path = "L".join(f"{draw.format_coordinate(x)} {draw.format_coordinate(y)}" for x, y in spots)
         marks = [element("path", class_="range", d=f"M{path}")]
-        for (streams, gap, speed), (x, y) in zip(those, spots):
+        for (streams, gap, speed), (x, y) in zip(points, spots):
             title = f"{arm}, {streams}: {draw.format_number(speed)} tokens per second, {draw.format_number(gap)} ms"
             marks += [draw.svg_mark(shape, x, y, title), draw.svg_text(x + 9, y - 6, str(streams))]
         parts.append(element("g", *marks, class_=kind))
@@ -123,11 +122,11 @@ def latency_chart(run: ShownRun) -> Iterator[Html]:
         element("h2", "Throughput against latency"),
         element(
             "p",
-            "Tokens per second of all streams together (up), against the gap between two pieces of text that 95 % of "
-            "the gaps do not exceed, in milliseconds (right). A number is that of the streams.",
+            "Up: tokens per second of all streams together. Right: the 95th percentile of the gap between two pieces "
+            "of text, in milliseconds. The number at a point is the number of streams.",
             class_="faint",
         ),
-        draw.svg_legend(shown, alone),
+        draw.svg_legend(shown, run.has_one_arm),
         draw.svg_chart(BOTTOM + 24, "Throughput against latency by the number of streams", parts),
     )
 
@@ -137,28 +136,29 @@ def prediction_chart(run: ShownRun) -> Iterator[Html]:
 
     A prediction is in tokens per second of whole requests with one stream, as geometric mean over all kinds.
     """
-    good = [measured for measured in run.rounds if not measured.discard_reason]
+    rounds = [measured for measured in run.rounds if not measured.discard_reason]
     shown = []
     for arm in run.arms:
-        measured, before = mean_rate(good, arm, metric=measured_rounds.REQUEST), run.data["plan"]["predicted"].get(arm)
-        if measured is not None and before is not None:
-            shown.append((arm, before, measured))
+        measured = mean_rate(rounds, arm, metric=measured_rounds.REQUEST)
+        predicted = run.data["plan"]["predicted"].get(arm)
+        if measured is not None and predicted is not None:
+            shown.append((arm, predicted, measured))
     if not shown:
         return
-    every = [value for dummy, before, measured in shown for value in (before, measured)]
-    axis = draw.Axis(min(0.0, *every), max(every), BARS, BEHIND)
+    values = [value for dummy, *pair in shown for value in pair]
+    axis = draw.Axis(min(0.0, *values), max(values), BARS, BEHIND)
     bottom = len(shown) * draw.ROW + 24
     parts = []
     for value, label in axis.round_ticks():
         parts.append(draw.svg_line(axis.pixel_of(value), 0, axis.pixel_of(value), bottom - 20, "axis"))
         parts.append(draw.svg_text(axis.pixel_of(value), bottom - 6, label, "middle"))
-    for at, (arm, before, measured) in enumerate(shown):
+    for at, (arm, predicted, measured) in enumerate(shown):
         y = at * draw.ROW + draw.ROW / 2
-        numbers = f"predicted {draw.format_number(before)}, measured {draw.format_number(measured)}"
+        numbers = f"predicted {draw.format_number(predicted)}, measured {draw.format_number(measured)}"
         parts += [
             draw.svg_text(0, y + 4, arm),
-            draw.svg_line(axis.pixel_of(before), y, axis.pixel_of(measured), y, "range"),
-            draw.svg_mark("circle", axis.pixel_of(before), y, "predicted", hollow=True),
+            draw.svg_line(axis.pixel_of(predicted), y, axis.pixel_of(measured), y, "range"),
+            draw.svg_mark("circle", axis.pixel_of(predicted), y, "predicted", hollow=True),
             draw.svg_mark("circle", axis.pixel_of(measured), y, "measured"),
             draw.svg_text(BEHIND + 20, y + 4, numbers),
         ]
@@ -167,8 +167,8 @@ def prediction_chart(run: ShownRun) -> Iterator[Html]:
         element("h2", "Predicted against measured"),
         element(
             "p",
-            "Tokens per second of whole requests with one stream. The hollow mark was predicted before that arm was "
-            "measured, the other one was measured.",
+            "Tokens per second of whole requests with one stream. The hollow mark is the prediction before the arm was "
+            "measured, the filled mark is the measurement.",
             class_="faint",
         ),
         element("div", draw.svg_chart(bottom, "Predicted against measured by arm", parts), class_="tuned"),

@@ -4,7 +4,7 @@
 
 """The tables of the page: verdicts, guards, confirmation, candidates, figures, discarded rounds, fingerprint.
 
-Each yields its section of the page, or nothing where the document has no data for it.
+Each table function yields a section of the page, or nothing where the document has no data for the table.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def verdict_table(run: ShownRun) -> Iterator[Html]:
 
 
 def guard_table(run: ShownRun) -> Iterator[Html]:
-    """Yield the effect of each setting on each metric that it must not worsen."""
+    """Yield the effect of each setting on each metric that the setting must not worsen."""
     rows = [
         _comparison_row(run, verdict.knob, guard, True)
         for verdict in (run.judgement.verdicts if run.judgement else ())
@@ -120,14 +120,15 @@ def candidate_table(run: ShownRun) -> Iterator[Html]:
 
 def gain_table(run: ShownRun) -> Iterator[Html]:
     """Yield the confirmation of a tuning: the best candidate over the default, and the default over its twin."""
-    found = run.tuning
-    if not found or not found.best or not found.gain:
+    tuning = run.tuning
+    if not tuning or not tuning.best or not tuning.gain:
         return
     over = "over the default"
-    rows = [_comparison_row(run, over, found.gain)]
-    rows += [_comparison_row(run, over, guard, True) for guard in found.guards if guard.interval]
-    rows += [["the default over itself", "", "", _ratio_cell(twin), _count_cell(twin)] for twin in found.twins.values()]
-    titles = [format_options(found.best), "Metric", "What it does", "Ratio", "Rounds"]
+    rows = [_comparison_row(run, over, tuning.gain)]
+    rows += [_comparison_row(run, over, guard, True) for guard in tuning.guards if guard.interval]
+    twins = tuning.twins.values()
+    rows += [["the default over itself", "", "", _ratio_cell(twin), _count_cell(twin)] for twin in twins]
+    titles = [format_options(tuning.best), "Metric", "What it does", "Ratio", "Rounds"]
     yield _section("Confirmation on fresh rounds", _render_table(titles, rows, (4,)))
 
 
@@ -136,13 +137,13 @@ def _format_times(ratio: float | None) -> str:
 
 
 def figure_table(run: ShownRun) -> Iterator[Html]:
-    """Yield the figures by kind and number of streams, of the arms that are shown side by side."""
-    arms, those = run.arms_side_by_side()
-    found = []
+    """Yield the figures of the arms that are shown side by side, by kind of prompts and number of streams."""
+    arms, rounds = run.arms_side_by_side()
+    found: list[tuple[list[str], dict[str, float | None]]] = []
     for streams in run.stream_counts():
         for kind in run.prompt_kinds():
             for arm in arms:
-                values = figures_of_samples(run.select_samples(arm, those, streams, kind), streams)
+                values = figures_of_samples(run.select_samples(arm, rounds, streams, kind), streams)
                 if values:
                     found.append(([kind, str(streams), arm], values))
     used = [name for name in FIGURES if any(values.get(name) is not None for dummy, values in found)]
@@ -156,12 +157,12 @@ def figure_table(run: ShownRun) -> Iterator[Html]:
 def discarded_rounds_table(run: ShownRun) -> Iterator[Html]:
     """Yield the discarded rounds with their reasons."""
     if run.discarded_rounds:
-        rows = ([str(number), why] for number, why in run.discarded_rounds.items())
+        rows = ([str(number), reason] for number, reason in run.discarded_rounds.items())
         yield _section("Discarded rounds", _render_table(["Round", "Reason"], rows))
 
 
 def fingerprint_table(run: ShownRun) -> Iterator[Html]:
-    """Yield the known facts on the host, the engine and the model of the run."""
+    """Yield the known facts about the host, the engine and the model of the run."""
     known = run.data["fingerprint"]
     rows = {}
     for name, title in KNOWN.items():
@@ -191,9 +192,9 @@ def _verdict_cell(word: str) -> Html:
     return element("span", f"{sign} {word}", class_=kind)
 
 
-def _claim_cell(run: ShownRun, one: Comparison) -> Html | str:
-    """Return the verdict word of a comparison; empty for a run with faults, which makes no claim."""
-    return "" if run.faults else _verdict_cell(one.word)
+def _claim_cell(run: ShownRun, comparison: Comparison) -> Html | str:
+    """Return the verdict of a comparison; "" for a run with faults, which proves nothing."""
+    return "" if run.faults else _verdict_cell(comparison.word)
 
 
 def _comparison_row(run: ShownRun, name: str, comparison: Comparison, with_metric: bool = False) -> list[Html | str]:
@@ -201,12 +202,12 @@ def _comparison_row(run: ShownRun, name: str, comparison: Comparison, with_metri
     return [name, metric, _claim_cell(run, comparison), _ratio_cell(comparison), _count_cell(comparison)]
 
 
-def _ratio_cell(one: Comparison | None) -> str:
-    return one.format_ratio() if one else ""
+def _ratio_cell(comparison: Comparison | None) -> str:
+    return comparison.format_ratio() if comparison else ""
 
 
-def _count_cell(one: Comparison | None) -> str:
-    return str(one.count) if one else ""
+def _count_cell(comparison: Comparison | None) -> str:
+    return str(comparison.count) if comparison else ""
 
 
 def _figure_cell(value: float | None, digits: int) -> str:

@@ -42,7 +42,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run_page 
 sys.stdout.buffer.write(render_run_page(sys.stdin.read()).encode())
 """
 FOREST, CEILING, LATENCY = "What each setting does", "Measured over ceiling", "Throughput against latency"
-COURSE, PREDICTED, LIVED = "Every sample in order", "Predicted against measured", "The rounds that each arm lived"
+COURSE, PREDICTED, LIVED = "Every sample in order", "Predicted against measured", "The rounds of each arm"
 VERDICTS, METRICS, CONFIRMED = "Verdicts", "By metric", "Confirmation on fresh rounds"
 FIGURES, VOID, MADE_ON = "Figures", "Discarded rounds", "What it was measured on"
 WHOLE = [FOREST, LATENCY, COURSE, PREDICTED, LIVED, VERDICTS, METRICS, CONFIRMED, FIGURES, VOID, MADE_ON]

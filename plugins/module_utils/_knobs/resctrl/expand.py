@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From what was asked of resctrl to the mapping this host shall have: the rules, without touching a file.
+"""The expansion of a resctrl request to the wanted settings of a host, without access to files.
 
-Everything that a host cannot give is refused here, before the first write: CPUs that are offline or somebody else's,
-domains that are not there, more groups than classes of service, more ways than a domain has.
+A request that the host cannot satisfy is refused here, before the first write: CPUs that are offline or in a group of
+another program, unknown domains, more groups than classes of service, more ways than a domain has.
 """
 
 from __future__ import annotations
@@ -25,31 +25,35 @@ if TYPE_CHECKING:
     from .request import GroupRequest, ResctrlRequest
 
 PRESENT = "present"
-#: The largest bandwidth limit, in the kernel's steps, of kernels that do not ask CPUID; they refuse the 4096 of Zen 5.
+#: The largest bandwidth limit, in the kernel's steps, of kernels without CPUID's limit, such as the 4096 of Zen 5.
 #: Source: MAX_MBA_BW_AMD, which the change "x86/resctrl: Remove hard-coded memory bandwidth limit" took out in 6.9.
 BUILT_IN = 2048
 
 
 class Expansion:
-    """One request, held against one host: its topology, its abilities and the mapping found there."""
+    """The expansion of one request for one host.
+
+    ``top`` is the host's topology, ``able`` its resctrl features, ``present`` its present settings, and ``removed`` are
+    the groups to remove.
+    """
 
     def __init__(
-        self, request: ResctrlRequest, top: Topology, able: ResctrlFeatures, found: Settings, gone: set[str]
+        self, request: ResctrlRequest, top: Topology, able: ResctrlFeatures, present: Settings, removed: set[str]
     ) -> None:
         self.request = request
         self.top = top
         self.able = able
-        self.found = found
-        self.gone = gone
-        self.there = {split_address(name)[0] for name in found}
+        self.present = present
+        self.removed = removed
+        self.present_groups = {split_address(name)[0] for name in present}
         self.groups = [group for group in request.groups if group.present]
         self.remarks: list[str] = []
 
     def wanted_settings(self) -> Settings:
-        """Return the wanted mapping. Raises BadRequest for what this host cannot give."""
+        """Return the wanted settings. Raises BadRequest for a request that this host cannot satisfy."""
         self._check_cpus()
         self._check_closids()
-        wanted: Settings = {name: None for name in self.found if split_address(name)[0] in self.gone}
+        wanted: Settings = {name: None for name in self.present if split_address(name)[0] in self.removed}
         for group in self.groups:
             wanted[format_address(group.name)] = PRESENT
             if group.cpus is not None:
@@ -66,15 +70,15 @@ class Expansion:
             wanted.update(self._compute_l3_masks(resource))
         for name, value in self._shrink_monitors().items():
             wanted.setdefault(name, value)
-        self._remark_overlaps({**self.found, **wanted})
+        self._remark_overlaps({**self.present, **wanted})
         return wanted
 
     # CPUs and groups
 
     def _check_cpus(self) -> None:
         holder: dict[int, str] = {}
-        giving = {"default", *self.gone, *(group.name for group in self.groups if group.cpus is not None)}
-        for name, value in self.found.items():
+        giving = {"default", *self.removed, *(group.name for group in self.groups if group.cpus is not None)}
+        for name, value in self.present.items():
             group, kind, dummy = split_address(name)
             if kind == "cpus" and group not in giving:
                 holder.update(dict.fromkeys(parse_cpulist(value or ""), group))
@@ -97,7 +101,7 @@ class Expansion:
                     )
 
     def _holder_hint(self, holder: str) -> str:
-        """Return what to do about a group that holds CPUs which another one is to have."""
+        """Return what to do about a group that has CPUs which another group is to get."""
         if holder in self.request.present_names():
             return f"Give the cpus of {holder} too."
         return (
@@ -107,26 +111,27 @@ class Expansion:
         )
 
     def _shrink_monitors(self) -> Settings:
-        """Return the CPUs of monitors that their groups lose: a monitor has only CPUs of its group.
+        """Return the CPUs that monitor groups keep if their groups lose CPUs.
 
-        They are settings of this run too, so that undo gives them back, whosever they are.
+        A monitor group has only CPUs of its group. The kernel changes the CPUs of every such monitor group, so they are
+        settings of this run, which an undo restores.
         """
         given = {group.name: set(group.cpus) for group in self.groups if group.cpus is not None}
         taken: set[int] = set().union(*given.values())
         shrunk: Settings = {}
-        for name, value in self.found.items():
+        for name, value in self.present.items():
             group, kind, key = split_address(name)
-            if kind != "mon" or not key.endswith("/cpus") or group in self.gone:
+            if kind != "mon" or not key.endswith("/cpus") or group in self.removed:
                 continue
             before = parse_cpulist(value or "")
-            # The others are not named with CPUs, so that nobody takes any from them; the default group is open to all.
+            # Only the default group and groups with requested CPUs can lose CPUs.
             left = [cpu for cpu in before if (cpu in given[group] if group in given else cpu not in taken)]
             if len(left) < len(before):
                 shrunk[name] = format_cpulist(left)
         return shrunk
 
     def _check_closids(self) -> None:
-        after = (self.there | {"default"}) - self.gone | self.request.present_names()
+        after = (self.present_groups | {"default"}) - self.removed | self.request.present_names()
         limit = self.able.closids
         if limit is not None and len(after) > limit:
             raise BadRequest(
@@ -143,42 +148,44 @@ class Expansion:
     # L3 masks
 
     def _l3_resources(self) -> tuple[str, ...]:
-        asked = any(group.l3 for group in [*self.groups, self.request.default])
+        has_request = any(group.l3 for group in [*self.groups, self.request.default])
         resources = L3_OPTIONS["l3"]["cdp" in self.able.mount_options]
         if "cat_l3" in self.top.flags and all(self._offers_resource(resource) for resource in resources):
-            return resources if asked or self.groups else ()
-        if asked and "cat_l3" in self.top.flags:
+            return resources if has_request or self.groups else ()
+        if has_request and "cat_l3" in self.top.flags:
             raise BadRequest(
                 f"This kernel offers no L3 allocation (no {resources[0]} in schemata), so l3 cannot be set. The boot "
                 "parameter rdt=!l3cat hides it."
             )
-        if asked:
+        if has_request:
             raise BadRequest("This CPU has no L3 allocation (no cat_l3 in /proc/cpuinfo), so l3 cannot be set.")
         return ()
 
     def _offers_resource(self, resource: str) -> bool:
-        """Return whether the kernel takes a resource. CPUID may show what the kernel is too old for or told to hide."""
-        return not self.able.mount_point or any(split_address(name)[1] == resource for name in self.found)
+        """Return whether the kernel offers a resource; CPUID may show one that the kernel does not know or hides."""
+        return not self.able.mount_point or any(split_address(name)[1] == resource for name in self.present)
 
     def _compute_l3_masks(self, resource: str) -> Settings:
-        """Return the masks of one L3 resource; a new group gets every domain named, asked for or not."""
+        """Return the masks of one L3 resource; a new group gets a mask in every domain."""
         tables = {group.name: self._l3_table(group, resource) for group in [*self.groups, self.request.default]}
         wanted: Settings = {}
         for domain in self.top.l3:
             number = domain.id or 0
-            asked = [(group.name, tables[group.name][number]) for group in self.groups if number in tables[group.name]]
-            floor = ("default", tables["default"][number]) if number in tables["default"] else None
-            every = [*asked, *([floor] if floor else [])]
+            amounts = [(g.name, tables[g.name][number]) for g in self.groups if number in tables[g.name]]
+            default = ("default", tables["default"][number]) if number in tables["default"] else None
+            all_amounts = [*amounts, *([default] if default else [])]
             full = self.able.cbm_mask
             if full is None:
-                # A check on a host where resctrl is not mounted yet: the width of masks cannot be known.
-                wanted.update({format_address(name, resource, str(number)): amount.text for name, amount in every})
+                # In check mode before the mount of resctrl, the width of masks is unknown.
+                wanted.update(
+                    {format_address(name, resource, str(number)): amount.text for name, amount in all_amounts}
+                )
                 continue
-            masks = allocate_masks(full, domain.bytes, asked, floor, f"L3 domain {number}")
-            for dummy, amount in every:
+            masks = allocate_masks(full, domain.bytes, amounts, default, f"L3 domain {number}")
+            for dummy, amount in all_amounts:
                 self._add_remark(amount.rounding_message(count_ways(full), domain.bytes))
             for group in self.groups:
-                if group.name not in self.there and group.name not in masks:
+                if group.name not in self.present_groups and group.name not in masks:
                     masks[group.name] = full & ~self._exclusive_ways(resource, number, masks)
                     if not masks[group.name]:
                         raise BadRequest(
@@ -199,22 +206,22 @@ class Expansion:
         return table
 
     def _exclusive_ways(self, resource: str, domain: int, masks: dict[str, int]) -> int:
-        """The ways of a domain that exclusive groups own after this run, so that no new group may have them."""
+        """Return the ways of a domain that exclusive groups have after this run; no new group may have these."""
         modes = {
-            split_address(name)[0]: value for name, value in self.found.items() if split_address(name)[1] == "mode"
+            split_address(name)[0]: value for name, value in self.present.items() if split_address(name)[1] == "mode"
         }
         modes.update({group.name: group.mode for group in self.groups if group.mode})
         claimed = 0
         for name, mode in modes.items():
-            if mode == "exclusive" and name not in self.gone:
-                now = parse_cache_mask(self.found.get(format_address(name, resource, str(domain))) or "0")
-                claimed |= masks.get(name, now)
+            if mode == "exclusive" and name not in self.removed:
+                mask = parse_cache_mask(self.present.get(format_address(name, resource, str(domain))) or "0")
+                claimed |= masks.get(name, mask)
         return claimed
 
     # Bandwidth
 
     def _compute_bandwidth_limits(self, group: GroupRequest) -> Settings:
-        """Return the limits asked for. The kernel itself makes a new group without any."""
+        """Return the requested limits of a group. A new group has none by default."""
         wanted: Settings = {}
         for resource, table in group.throttle.items():
             what = f"Group {group.name}: {resource.lower()}"
@@ -233,35 +240,36 @@ class Expansion:
         if largest is None:
             if steps < 0:
                 if not self.able.mount_point:
-                    return "max"  # A check before the mount, which will tell.
+                    return "max"  # In check mode before the mount, the number is unknown.
                 raise BadRequest(
                     f"{what}: what 'max' stands for cannot be read here; load the cpuid driver (modprobe cpuid) or "
                     "give a number of GB/s."
                 )
             return str(steps)
         if steps > largest:
-            asked, most = steps / STEPS_PER_GBPS, largest / STEPS_PER_GBPS
             raise BadRequest(
-                f"{what}: {asked:g} GB/s is more than this host can express, {most:g} GB/s, which already means no "
+                f"{what}: {steps / STEPS_PER_GBPS:g} GB/s is more than this host can express, "
+                f"{largest / STEPS_PER_GBPS:g} GB/s, which already means no "
                 "limit; say 'max'."
             )
         return str(largest if steps < 0 else steps)
 
     def _unlimited_value(self, resource: str) -> int | None:
-        """Return the value that means no limit: what CPUID says, or less where this kernel takes no more."""
-        told = self.able.throttle_max.get(resource)
-        shown = [int(value or 0) for name, value in self.found.items() if split_address(name)[1] == resource]
-        if told and shown and told > BUILT_IN >= max(shown):
+        """Return the value that means no limit: that of CPUID, or a smaller one if the kernel takes no more."""
+        of_cpuid = self.able.throttle_max.get(resource)
+        limits = [int(value or 0) for name, value in self.present.items() if split_address(name)[1] == resource]
+        if of_cpuid and limits and of_cpuid > BUILT_IN >= max(limits):
             return BUILT_IN
-        return told or self._unlimited_value_of_default(resource)
+        return of_cpuid or self._unlimited_value_of_default(resource)
 
     def _unlimited_value_of_default(self, resource: str) -> int | None:
-        """The limit of a default group that nobody limited: the same power of two in every domain, and a large one.
+        """Return the limit of an unlimited default group, None if it may be limited.
 
-        2048, which is 256 GB/s, is the least that any generation has; 128 everywhere is somebody's limit of 16 GB/s.
+        It is the same power of two in every domain. Every CPU generation has at least 2048 (256 GB/s), so a smaller
+        limit was set by a program.
         """
         values = {
-            int(value or 0) for name, value in self.found.items() if split_address(name)[:2] == ("default", resource)
+            int(value or 0) for name, value in self.present.items() if split_address(name)[:2] == ("default", resource)
         }
         largest = values.pop() if len(values) == 1 else 0
         return largest if largest >= 2048 and count_ways(largest) == 1 else None
@@ -273,9 +281,12 @@ class Expansion:
             self.remarks.append(sentence)
 
     def _remark_overlaps(self, after: Settings) -> None:
-        """Say where a group whose masks nobody chose may fill a named group's ways, so that nothing is reserved."""
+        """Add a remark for each group without a requested mask that may fill the ways of a requested group."""
         chosen = {group.name for group in self.groups if group.l3}
-        others = ["default", *sorted((self.there | self.request.present_names()) - self.gone - chosen - {"default"})]
+        others = [
+            "default",
+            *sorted((self.present_groups | self.request.present_names()) - self.removed - chosen - {"default"}),
+        ]
         for group in self.groups:
             for other in others if group.l3 and self.able.cbm_mask else ():
                 shared = [
@@ -286,14 +297,14 @@ class Expansion:
                     and self._masks_overlap(after, (group.name, other), domain.id)
                 ]
                 if shared:
-                    who = "default group" if other == "default" else f"group {other}"
+                    noun = "default group" if other == "default" else f"group {other}"
                     self._add_remark(
-                        f"The {who} may fill ways of {group.name} in the L3 domains {format_cpulist(shared)}, so "
-                        f"nothing is reserved for {group.name} there; give the {who} an l3 of its own."
+                        f"The {noun} may fill ways of {group.name} in the L3 domains {format_cpulist(shared)}, so "
+                        f"nothing is reserved for {group.name} there; give the {noun} an l3 of its own."
                     )
 
     def _masks_overlap(self, after: Settings, names: tuple[str, str], domain: int) -> bool:
-        """Return whether two groups share a way of a domain, in any of the L3 resources."""
+        """Return whether two groups share a way of a domain in any L3 resource."""
         for resource in self._l3_resources():
             masks = {
                 name: parse_cache_mask(after.get(format_address(name, resource, str(domain))) or "0") for name in names

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The groups of resctrl as they are: their files, what they hold, and how a write is refused.
+"""The groups of resctrl: paths and contents of their files, and explanations of refused writes.
 
-Addresses: see knob.py, which has the settings of groups; threads.py has the threads in them.
-Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
+Addresses: see knob.py, which has the settings of groups; threads.py has the threads in them. Source:
+Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ..protocol.knob import Change, Settings
     from .request import ResctrlRequest
 
-#: Marks a group as made by us; the attribute lives and dies with the group.
+#: The attribute of groups that this collection made; it ends with the group.
 LABEL = "sovereign_epyc"
-#: The value of a group that somebody else made, beside PRESENT of ours: an undo makes it again without our mark.
+#: The value of a group that another program made, instead of PRESENT: an undo makes it again without the attribute.
 FOREIGN = "foreign"
 TASKS = "tasks"
 UNMOUNTED = (
@@ -37,12 +37,12 @@ UNMOUNTED = (
 
 
 class Groups(Knob):
-    """What the knobs of groups and of their threads share."""
+    """The common base of the knobs of groups and of their threads."""
 
     prefix = "resctrl"
 
     def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
-        """``request`` is called when the mapping is wanted: only then is resctrl mounted, with ``mount_options``."""
+        """``request`` is called when resctrl is mounted, or will be with ``mount_options`` in check mode."""
         self.host = host
         self.fs = host.fs
         self.request = request
@@ -50,20 +50,16 @@ class Groups(Knob):
         self.able = resctrl.ResctrlFeatures()
         self._remarks: list[str] = []
 
-    def list_remarks(self) -> list[str]:
-        """Return what was rounded, where a share protects nothing, and what threads are awaited."""
-        return self._remarks
-
     def holder_address(self, address: str) -> str | None:
-        """The group, or the monitor group, that holds a setting."""
+        """Return the group, or the monitor group, that has a setting."""
         group, kind, key = split_address(address)
         if kind == "mon" and "/" in key:
-            return resctrl.format_address(group, "mon", key.partition("/")[0])
-        return resctrl.format_address(group) if kind else None
+            return format_address(group, "mon", key.partition("/")[0])
+        return format_address(group) if kind else None
 
     @contextmanager
     def hold_lock(self) -> Iterator[None]:
-        """Hold the flock on the mount point that the kernel's documentation asks of all who use resctrl."""
+        """Hold the flock on the mount point that the kernel's documentation prescribes for all users of resctrl."""
         mount = resctrl.find_mount(self.fs)
         if mount is None:
             yield
@@ -85,29 +81,29 @@ class Groups(Knob):
         ]
 
     def _read_all(self) -> Settings:
-        """Return every group's settings, threads excepted; nothing where resctrl is not mounted."""
+        """Return the settings of all groups, without threads; empty if resctrl is not mounted."""
         self.able = resctrl.read_features(self.fs, self.host.topology.flags)
-        found: Settings = {}
+        settings: Settings = {}
         if self.able.mount_point is not None:
             for name in self._list_groups():
-                found.update(self._read_group(name))
-        return found
+                settings.update(self._read_group(name))
+        return settings
 
-    def _is_ours(self, group: str) -> bool:
+    def _is_marked(self, group: str) -> bool:
         return self.fs.read_trusted_attribute(self._group_path(group), LABEL) is not None
 
     def _read_group(self, name: str) -> Settings:
-        found: Settings = {format_address(name): PRESENT if name == "default" or self._is_ours(name) else FOREIGN}
-        for resource, row in resctrl.parse_schemata(
-            self.fs.read_if_present(self._group_path(name, "schemata")) or ""
-        ).items():
-            found.update({format_address(name, resource, str(domain)): value for domain, value in row.items()})
-        found[format_address(name, "cpus")] = self.fs.read_if_present(self._group_path(name, "cpus_list"))
-        found[format_address(name, "mode")] = self.fs.read_if_present(self._group_path(name, "mode"))
+        is_own = name == "default" or self._is_marked(name)
+        settings: Settings = {format_address(name): PRESENT if is_own else FOREIGN}
+        schemata = self.fs.read_if_present(self._group_path(name, "schemata")) or ""
+        for resource, row in resctrl.parse_schemata(schemata).items():
+            settings.update({format_address(name, resource, str(domain)): value for domain, value in row.items()})
+        settings[format_address(name, "cpus")] = self.fs.read_if_present(self._group_path(name, "cpus_list"))
+        settings[format_address(name, "mode")] = self.fs.read_if_present(self._group_path(name, "mode"))
         for monitor, cpus in self._read_monitors(name).items():
-            found[format_address(name, "mon", monitor)] = PRESENT
-            found[format_address(name, "mon", monitor, "cpus")] = cpus
-        return found
+            settings[format_address(name, "mon", monitor)] = PRESENT
+            settings[format_address(name, "mon", monitor, "cpus")] = cpus
+        return settings
 
     def _read_monitors(self, group: str) -> dict[str, str | None]:
         """Return the CPUs of each monitor group of a group."""
@@ -122,14 +118,14 @@ class Groups(Knob):
     # Writing
 
     def _write_or_explain(self, path: str, text: str) -> None:
-        """Write, and say why that failed."""
+        """Write a file; an error has the reason that the kernel gives."""
         try:
             self.fs.write(path, text)
         except (Absent, Refused) as error:
             raise self._explain_error(error) from None
 
     def _explain_error(self, error: TuningError) -> TuningError:
-        """Return an error with the kernel's own words, or with what can be seen where it has none."""
+        """Return an error with the reason that the kernel gives, or with a probable reason."""
         if resctrl.find_mount(self.fs) is None:
             return TuningError(UNMOUNTED, **error.details)
         if isinstance(error, Refused):

@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The knob of resctrl: masks, bandwidth limits, CPUs, modes and monitor groups; mount and threads are of their own.
+"""The knob of resctrl groups: masks, bandwidth limits, CPUs, modes and monitor groups.
 
-Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and
-SMBA), ``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
-``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. Of a group that is removed, ``resctrl:NAME/tasks``
-and ``resctrl:NAME/mon/MONITOR/tasks`` are its threads. The root group is called default.
-Source: Documentation/filesystems/resctrl.rst and fs/resctrl of the Linux kernel.
+Addresses: per control group ``resctrl:NAME``, ``resctrl:NAME/L3/ID`` (also L3CODE, L3DATA, MB and SMBA),
+``resctrl:NAME/cpus``, ``resctrl:NAME/mode``, ``resctrl:NAME/tasks_of/UNIT``; per monitor group
+``resctrl:NAME/mon/MONITOR`` and ``resctrl:NAME/mon/MONITOR/cpus``. ``resctrl:NAME/tasks`` and
+``resctrl:NAME/mon/MONITOR/tasks`` are the threads of a group that is removed. The root group is called default. The
+mount and the threads of units have knobs of their own. Source: Documentation/filesystems/resctrl.rst and fs/resctrl of
+the Linux kernel.
 """
 
 from __future__ import annotations
@@ -47,21 +48,20 @@ TITLES = {
 
 
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the mount and the groups as knobs; with ``from_plan`` the groups are those of the host's plan."""
+    """Return the mount, the groups and their threads as knobs; with ``from_plan``, the groups are those of the plan."""
     mount = ResctrlMount(host, options.get("mount", False), options.get("mount_options"))
     how = (host, lambda: _build_request(host, options), mount.options)
     return [mount, Resctrl(*how), Threads(*how)]
 
 
 def build_follower_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the knob of threads alone where a request names units, which may start at any time."""
+    """Return the knob of threads if a request names units, whose threads may start at any time."""
     groups = [*(options.get("groups") or ()), options.get("default") or {}]
     named = any(group.get("tasks_of") for group in groups)
     return [Threads(host, lambda: _build_request(host, options), ())] if named else []
 
 
 def describe_setting(rest: str) -> Words:
-    """Return what a setting of a group is, for people."""
     group, dummy, more = rest.partition("/")
     kind, dummy, key = more.partition("/")
     if rest == "mount":
@@ -89,7 +89,7 @@ def _build_request(host: Host, options: Mapping[str, Any]) -> ResctrlRequest:
 
 
 class Resctrl(Groups):
-    """The groups below the mount, but for the threads in them."""
+    """The groups below the mount, without the threads in them."""
 
     def __init__(self, host: Host, request: Callable[[], ResctrlRequest], mount_options: Sequence[str]) -> None:
         super().__init__(host, request, mount_options)
@@ -98,35 +98,34 @@ class Resctrl(Groups):
     # The protocol
 
     def owns_address(self, address: str) -> bool:
-        """All but the mount and the threads."""
         return super().owns_address(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """Keep the masks of an L3 domain that is offline."""
-        found = self._read_all() if originals else {}
-        reasons = {name: obsolete.offline_domain_reason(name, found) for name in originals}
+        """Return the masks of L3 domains that are offline."""
+        present = self._read_all() if originals else {}
+        reasons = {name: obsolete.offline_domain_reason(name, present) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
-        """Return what ended with an earlier mount or with its group."""
+        """Return the originals that ended with an earlier mount or with their group."""
         return obsolete.obsolete_originals(originals, self._read_all()) if originals else {}
 
     def list_marked_addresses(self) -> list[str]:
-        """Return the groups that have our label."""
+        """Return the groups that this collection made."""
         self._read_all()
         names = self._list_groups()[1:] if self.able.mount_point else []
-        return [format_address(name) for name in names if self._is_ours(name)]
+        return [format_address(name) for name in names if self._is_marked(name)]
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return the settings asked for; all None where resctrl is not mounted."""
+        """Return the settings of groups; all None if resctrl is not mounted."""
         addresses = list(addresses)
-        found = self._read_all()
-        threads = [name for name in addresses if _are_tasks(name) and self.holder_address(name) in found]
-        found.update({name: self._format_tasks(name) for name in threads})
-        return {name: found.get(name) for name in addresses}
+        present = self._read_all()
+        threads = [name for name in addresses if _are_tasks(name) and self.holder_address(name) in present]
+        present.update({name: self._format_tasks(name) for name in threads})
+        return {name: present.get(name) for name in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """A group is there or not, whoever made it; of threads that were in one, those that still live are."""
+        """Compare two values. A group equals a group of another program; of saved threads, only living ones count."""
         if not split_address(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
         if _are_tasks(address):
@@ -136,33 +135,35 @@ class Resctrl(Groups):
         return wanted == found
 
     def wanted_settings(self) -> Settings:
-        """Expand the request for this host, refusing what cannot be had here."""
-        found = self._read_all()
+        """Return the wanted settings of the request, refusing one that this host cannot satisfy."""
+        present = self._read_all()
         if self.able.mount_point is None:
             self.able.assume_mount_options(tuple(self.mount_options))
         request = self.request()
-        gone = self._groups_to_remove(request, found)
-        # Threads of these fall to the default group, so where they were is a setting of this run too.
-        holders = [name for name in found if split_address(name)[0] in gone and found[name] in (PRESENT, FOREIGN)]
-        found.update({f"{name}/{TASKS}": self._format_tasks(f"{name}/{TASKS}") for name in holders})
-        expansion = Expansion(request, self.host.topology, self.able, found, gone)
+        removed = self._groups_to_remove(request, present)
+        # The kernel moves the threads of removed groups to the default group, so these threads are settings of this run.
+        holders = [
+            name for name in present if split_address(name)[0] in removed and present[name] in (PRESENT, FOREIGN)
+        ]
+        present.update({f"{name}/{TASKS}": self._format_tasks(f"{name}/{TASKS}") for name in holders})
+        expansion = Expansion(request, self.host.topology, self.able, present, removed)
         wanted = expansion.wanted_settings()
         for unit in (unit for group in request.present_groups() for unit in group.tasks_of):
             reason = missing_threads_reason(self.host, unit)
             if reason:
-                raise BadRequest(reason)  # before the groups are made, which would be of no use
+                raise BadRequest(reason)  # before any group is made
         self._remarks = expansion.remarks
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Remove, make, then set: masks before CPUs and exclusive modes last, so that nothing overlaps on the way."""
+        """Remove groups, make groups, write masks, then CPUs, and exclusive modes last, so that no masks overlap."""
         by_kind: dict[str, list[Change]] = {}
         for change in changes:
             by_kind.setdefault(split_address(change.address)[1], []).append(change)
         for change in by_kind.get("", []):
             if change.after is None:
                 self.fs.rmdir(self._group_path(split_address(change.address)[0]))
-        # A new group is born shareable.
+        # The mode of a new group is shareable.
         new = {split_address(change.address)[0] for change in by_kind.get("", []) if change.after is not None}
         modes = [change for change in by_kind.get("mode", []) if change.after]
         modes = [
@@ -171,15 +172,15 @@ class Resctrl(Groups):
         self._write_files("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make_group(split_address(change.address)[0], ours=change.after != FOREIGN)
+                self._make_group(split_address(change.address)[0], mark=change.after != FOREIGN)
         self._write_schemata(
-            [change for kind, some in by_kind.items() if kind in resctrl.RESOURCES for change in some if change.after]
+            [change for resource in resctrl.RESOURCES for change in by_kind.get(resource, []) if change.after]
         )
-        # The default group holds whatever CPUs the others do not; writing it smaller is refused, and never needed.
+        # The default group has the CPUs that no other group has; the kernel refuses to write fewer.
         cpus = [change for change in by_kind.get("cpus", []) if split_address(change.address)[0] != "default"]
         self._write_cpus([change for change in cpus if change.after is not None])
         self._write_files("mode", [change for change in modes if change.after != "shareable"])
-        # A monitor group takes threads of its own group only.
+        # Monitor groups follow, because a monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
             self._move_tasks(
                 self._group_path(split_address(change.address)[0]),
@@ -188,32 +189,32 @@ class Resctrl(Groups):
         self._write_monitors(by_kind.get("mon", []))
 
     def _format_tasks(self, name: str) -> str:
-        """Return the threads of a group or monitor group, by the address of these."""
+        """Return the threads of a group or a monitor group as text, by their address."""
         group, kind, key = split_address(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
         return saved_threads.format_threads(self.fs, self._read_tasks(group, *more))
 
-    def _groups_to_remove(self, request: ResctrlRequest, found: Settings) -> set[str]:
-        """Names of the groups to remove: those asked to be absent, and those that the purge covers."""
-        gone = {group.name for group in request.groups if not group.present}
-        for name in {split_address(name)[0] for name in found} - {"default"} - request.present_names():
-            ours = found[format_address(name)] == PRESENT
-            if request.purge == "all" or (request.purge == "own" and ours):
-                gone.add(name)
-        return gone
+    def _groups_to_remove(self, request: ResctrlRequest, present: Settings) -> set[str]:
+        """Return the groups that the request or its purge removes."""
+        removed = {group.name for group in request.groups if not group.present}
+        for name in {split_address(name)[0] for name in present} - {"default"} - request.present_names():
+            is_own = present[format_address(name)] == PRESENT
+            if request.purge == "all" or (request.purge == "own" and is_own):
+                removed.add(name)
+        return removed
 
     # Writing
 
     def _write_cpus(self, changes: Iterable[Change]) -> None:
-        """Set the CPUs of groups. The kernel clears those of all monitors of such a group, which get them back.
+        """Set the CPUs of groups, and restore those of their monitor groups, which the kernel clears.
 
-        What they had is read before the first write, so that an undo of this run gives it back too.
+        The CPUs of monitor groups are read before the first write, so that a rollback restores them too.
         """
         for change in changes:
             group = split_address(change.address)[0]
             if group not in self._monitored:
-                there = self._read_monitors(group).items()
-                self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in there}
+                monitors = self._read_monitors(group).items()
+                self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in monitors}
             self._write_files("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
                 left = cpus.intersection(parse_cpulist(change.after or ""))
@@ -221,20 +222,20 @@ class Resctrl(Groups):
                 if left and self.fs.is_dir(path):
                     self._write_or_explain(f"{path}/cpus_list", f"{format_cpulist(left)}\n")
 
-    def _make_group(self, name: str, ours: bool) -> None:
+    def _make_group(self, name: str, mark: bool) -> None:
         path = self._group_path(name)
         try:
             self.fs.mkdir(path)
         except (Absent, Refused) as error:
             raise self._explain_error(error) from None
-        if ours:
+        if mark:
             self.fs.set_trusted_attribute(path, LABEL, "made by sovereign.epyc")
 
     def _write_schemata(self, changes: Sequence[Change]) -> None:
-        """One write a group, which the kernel takes whole or not at all.
+        """Write the masks of each group at once, which the kernel takes whole or not at all.
 
-        With an exclusive group around, no two masks may overlap even for a moment: everybody first gives up what the
-        new masks no longer hold, and only then takes what is new.
+        If there is an exclusive group, masks must not overlap even for a moment. So each group first gives up the ways
+        that its new masks do not have, and then gets the new ways.
         """
         exclusive = any(
             self.fs.read_if_present(self._group_path(name, "mode")) == "exclusive" for name in self._list_groups()
@@ -258,7 +259,7 @@ class Resctrl(Groups):
             name, dummy, what = rest.partition("/")
             path = self._group_path(group, "mon_groups", name)
             if not self.fs.is_dir(self._group_path(group)):
-                continue  # Gone with the group that it belonged to.
+                continue  # The monitor group ended with its group.
             if not what and change.after is None:
                 self.fs.rmdir(path)
             elif not what:
@@ -270,6 +271,6 @@ class Resctrl(Groups):
 
 
 def _are_tasks(address: str) -> bool:
-    """Return whether an address is that of the threads that a group or a monitor group has."""
+    """Return whether an address is that of the threads of a group or a monitor group."""
     dummy, kind, key = split_address(address)
     return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

@@ -26,7 +26,7 @@ NO_OPTIONS = "no options"
 
 
 class ResctrlMount(Knob):
-    """Whether resctrl is mounted, and with which options. Never mounts it anew: that would reset everybody's groups."""
+    """The mount of resctrl and its options. It is never mounted again, because that would reset all groups."""
 
     prefix = "resctrl"
 
@@ -34,21 +34,20 @@ class ResctrlMount(Knob):
         self.host = host
         self.fs = host.fs
         self.mount = mount
-        #: In the kernel's spelling.
+        #: The options in the kernel's spelling.
         self.options = ["mba_MBps" if option == "mba_mbps" else option for option in options or ()]
-        self._asked = None if options is None else _format_options(self.options)
+        self._requested = None if options is None else _format_options(self.options)
 
     def owns_address(self, address: str) -> bool:
-        """Only the mount itself."""
         return address == MOUNT
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return the options of the mount, None where there is no mount."""
+        """Return the options of the mount, None if resctrl is not mounted."""
         mount = resctrl.find_mount(self.fs)
         return dict.fromkeys(addresses, None if mount is None else _format_options(mount[1]))
 
     def wanted_settings(self) -> Settings:
-        """Refuse what this host or an existing mount does not allow."""
+        """Return the wanted options, refusing those that this host or an existing mount does not allow."""
         top = self.host.topology
         if top.resctrl is None:
             raise Unsupported(top.missing["resctrl"])
@@ -59,36 +58,36 @@ class ResctrlMount(Knob):
             )
         if "cdp" in self.options and "cdp_l3" not in top.flags:
             raise BadRequest(
-                "The mount option cdp needs a CPU that tells code from data in L3, which this one does not (no cdp_l3 "
+                "The mount option cdp needs a CPU that separates code and data in L3, which this one does not (no cdp_l3 "
                 "in /proc/cpuinfo). Leave it out."
             )
-        have = self.read_settings([MOUNT])[MOUNT]
-        if have is None:
+        present = self.read_settings([MOUNT])[MOUNT]
+        if present is None:
             if not self.mount:
                 raise BadRequest(f"resctrl is not mounted. Set mount to true, or mount it on {resctrl.HOME} yourself.")
-            return {MOUNT: self._asked or NO_OPTIONS}
-        if self._asked not in (None, have):
+            return {MOUNT: self._requested or NO_OPTIONS}
+        if self._requested not in (None, present):
             raise BadRequest(
-                f"resctrl is already mounted with {have}, and {self._asked} was asked for. Changing that means "
+                f"resctrl is already mounted with {present}, and {self._requested} was asked for. Changing that means "
                 "unmounting, which resets every group on this host, whoever made it. Unmount it yourself when that is "
                 "right, or leave mount_options out."
             )
-        return {MOUNT: have}
+        return {MOUNT: present}
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
-        """A mount that is gone, or is another one now, is not ours to put back."""
-        found = self.read_settings(originals)
-        reasons = {name: obsolete_mount_reason(original, found[name]) for name, original in originals.items()}
+        """Return the original if that mount has ended, because then it needs no restoring."""
+        present = self.read_settings(originals)
+        reasons = {name: obsolete_mount_reason(original, present[name]) for name, original in originals.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Mount, or unmount again when a run is undone."""
+        """Mount resctrl, or unmount it in a rollback or an undo."""
         for change in changes:
             if change.after is None:
                 self.fs.unmount_filesystem(resctrl.HOME)
             else:
                 self.fs.mount_filesystem("resctrl", resctrl.HOME, "" if change.after == NO_OPTIONS else change.after)
-        # The mounted file system tells what could not be known before, such as how wide a mask is.
+        # The mounted file system shows more features than CPUID, so the topology is read again.
         self.host.forget_topology()
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What somebody asks of resctrl, checked as far as that can be done without looking at a host.
+"""The request of resctrl, with the checks that need no host.
 
-Everything that is wrong in itself is refused here: names, numbers, a CPU in two groups, a domain named twice.
+Requests that no host could satisfy are refused here: wrong names and numbers, a CPU in two groups, a domain twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ALL = "all"
-#: Option name -> the resources it stands for, without and with code and data prioritisation (CDP).
+#: Option name -> its resources, without and with code and data prioritisation (CDP).
 L3_OPTIONS = {
     "l3": {False: ("L3",), True: ("L3CODE", "L3DATA")},
     "l3_code": {False: (), True: ("L3CODE",)},
@@ -31,7 +31,7 @@ THROTTLE_OPTIONS = {"mb": "MB", "smba": "SMBA"}
 
 
 class DomainTable:
-    """A value per L3 domain: for single ids, and for ``all`` the others (None where the others are not touched)."""
+    """Values by L3 domain: ``by_id``, and ``rest`` for the other domains, None to leave those as they are."""
 
     __slots__ = ("by_id", "rest")
 
@@ -40,11 +40,11 @@ class DomainTable:
         self.rest = rest
 
     def values_by_domain(self, ids: Sequence[int], what: str) -> dict[int, Any]:
-        """Return the value of each domain that has one. Raises BadRequest for an id this host does not have."""
-        strange = sorted(set(self.by_id) - set(ids))
-        if strange:
+        """Return the value of each domain that has one. Raises BadRequest for an id that this host lacks."""
+        unknown = sorted(set(self.by_id) - set(ids))
+        if unknown:
             raise BadRequest(
-                f"{what}: there is no L3 domain {strange[0]} on this host, only {format_cpulist(ids)}; ids have holes "
+                f"{what}: there is no L3 domain {unknown[0]} on this host, only {format_cpulist(ids)}; ids have holes "
                 "on some machines."
             )
         table = {} if self.rest is None else dict.fromkeys(ids, self.rest)
@@ -53,7 +53,7 @@ class DomainTable:
 
 
 class GroupRequest:
-    """What is asked of one group; None is "leave as it is"."""
+    """The requested settings of one group; None leaves a setting as it is."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class GroupRequest:
 
 
 class ResctrlRequest:
-    """What is asked of resctrl as a whole."""
+    """The whole request: groups, settings of the default group, and which other groups to purge."""
 
     def __init__(self, groups: list[GroupRequest], default: GroupRequest, purge: str) -> None:
         self.groups = groups
@@ -75,16 +75,16 @@ class ResctrlRequest:
         self.purge = purge
 
     def present_names(self) -> set[str]:
-        """Return the names of the groups that shall be there."""
+        """Return the names of the groups that the request wants to exist."""
         return {group.name for group in self.groups if group.present}
 
     def present_groups(self) -> list[GroupRequest]:
-        """Return the groups that shall be there, the default one too."""
+        """Return the groups that the request wants to exist, and the default group."""
         return [*(group for group in self.groups if group.present), self.default]
 
 
 def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> ResctrlRequest:
-    """Read module options. Raises BadRequest for what no host could satisfy."""
+    """Return the request of module options. Raises BadRequest for one that no host could satisfy."""
     parsed = [_parse_group(raw, require_group_name(raw["name"])) for raw in groups]
     seen: set[str] = set()
     for group in parsed:
@@ -101,7 +101,7 @@ def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any
 
 
 def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
-    """Refuse what is given to two: the kernel would move it to the latter silently."""
+    """Refuse an item in two groups, because the kernel would silently move it to the second."""
     owner: dict[object, str] = {}
     for name, items in members.items():
         for item in items:
@@ -112,7 +112,7 @@ def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: 
 
 
 def require_group_name(name: str) -> str:
-    """Return a group's name when the kernel would take it and our addresses can hold it."""
+    """Return the name of a group; raise BadRequest for a name that the kernel or an address cannot have."""
     reserved = (*FIXED, "default", "mount", ".", "..", "")
     if name in reserved or "/" in name or not name.isprintable() or name != name.strip() or len(name) > 200:
         raise BadRequest(
@@ -177,7 +177,7 @@ def _parse_table(raw: Mapping[object, object], what: str, parse_value: Any) -> D
 
 
 def _parse_bandwidth(value: object) -> int | None:
-    """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "no limit"."""
+    """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "max"."""
     if value == "max":
         return -1
     rate = parse_decimal(value)

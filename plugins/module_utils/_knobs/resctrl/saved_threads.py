@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Threads as a text that the ledger can keep until an undo: some have ended by then, and others have got their ids.
+"""Threads as text for the ledger, with start times that tell them from later threads with the same ids.
 
-Source: proc_pid_stat(5) for the time of a thread's start.
+Source: proc_pid_stat(5) for the start time of a thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STARTED = 22  # the field of the table in proc_pid_stat(5), counted from 1; the 
 
 
 def format_threads(fs: KernelFS, ids: Iterable[int]) -> str:
-    """Return threads as a text: ids, each with the time of its start in ticks since the boot."""
+    """Return threads as text: ids, each with its start time in ticks since the boot."""
     rows = [(number, _read_start_time(fs, number)) for number in sorted(ids)]
     return ",".join(f"{number}:{started}" for number, started in rows if started)
 

@@ -4,11 +4,11 @@
 
 """The history of a host: one line of JSON for each run that changed something, the oldest first.
 
-A run of site.yml writes its line before its first change, counts in it what is changed, and closes it at its end. So a
-run that was killed or that failed is a line without an end. Everything else is noted in one line when it is done.
+A run of site.yml writes its line before its first change, counts its changes in it, and closes the line at its end. So
+a run that was killed or that failed has a line without an end. All other runs write one line when they are done.
 
-The file is replaced whole, so a crash leaves the old lines or the new ones. A line that is damaged stays as it is, and
-hides no other. The oldest lines go where there are more than MOST. An undo keeps the file.
+The file is replaced as a whole, so that a crash leaves either the old or the new lines. A damaged line stays as it is,
+and does not hide other lines. Beyond MOST lines the oldest are removed. An undo does not remove the file.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 #: The kinds of runs: site.yml, an undo, a repair, and the boot service.
 SITE, RESTORE, REPAIR, BOOT = "site", "restore", "repair", "boot"
-#: Lines that are kept of all kinds, lines of each kind that may come by itself, and bytes of the file.
+#: The bounds of the file: lines of all kinds, lines of kinds that no person starts, and bytes.
 MOST, MOST_OF_KIND, MOST_BYTES = 500, {REPAIR: 100, BOOT: 100}, 256 << 10
-#: The layers of site.yml by how addresses of knobs begin; the longest match counts. A knob that is missing is named as
-#: its layer. A test compares this and the next table with the catalogue, whose import would have Ansible send every
-#: knob with each module.
+#: The layers of site.yml by the beginning of addresses; the longest match counts. A knob that is missing here has the
+#: name of its layer. A test compares this table and the next one with the catalogue. An import of the catalogue would
+#: have Ansible send every knob with each module.
 LAYERS = {
     "cmdline:": "grub_params",
     "hugepages:": "numa",
@@ -44,7 +44,7 @@ LAYERS = {
     "sysfs:workqueue/": "irq",
     "sysfs:writeback/": "irq",
 }
-#: The layers by the requests that they store, as "KNOB/LABEL"; the role epyc_plan makes the intent.
+#: The layers by their stored requests, as "KNOB/LABEL"; the role epyc_plan stores the intent.
 REQUESTS = {
     "cmdline/cmdline": "grub_params",
     "cpufreq/cpufreq": "cpufreq",
@@ -59,15 +59,15 @@ REQUESTS = {
     "sysfs/numa": "numa",
 }
 OTHER = "other"
-#: What is named in place of the playbook where the engine itself did the work.
+#: The commands of the host tool that stand for the playbook in runs without one.
 COMMANDS = {RESTORE: "sovereign-epyc restore", REPAIR: "sovereign-epyc repair", BOOT: "sovereign-epyc apply"}
 
 
 class History:
-    """The lines of the file: ``runs`` in their order, and ``damage``, a sentence for each line that is no run."""
+    """The lines of the file: ``runs`` in their order, and ``damage``, a sentence for each damaged line."""
 
     def __init__(self, store: Store) -> None:
-        """Raise TuningError for a file that cannot be read, or that others than root may change."""
+        """Raise TuningError for a file that cannot be read, or that users other than root may change."""
         self.store = store
         self._lines: list[str | Run] = []
         self.damage: list[str] = []
@@ -79,7 +79,7 @@ class History:
 
     @property
     def runs(self) -> list[Run]:
-        """The runs, the oldest first."""
+        """Return all runs, the oldest first."""
         return [line for line in self._lines if isinstance(line, Run)]
 
     def notable_runs(self) -> list[Run]:
@@ -87,28 +87,28 @@ class History:
         return [run for run in self.runs if run.changed or not run.ended]
 
     def newest_site_run(self) -> Run | None:
-        """Return the newest run of site.yml, None where everything was put back since."""
+        """Return the newest run of site.yml, None if everything was put back since."""
         for run in reversed(self.runs):
             if run.kind in (SITE, RESTORE) and (run.kind == SITE or run.covers_all_layers()):
                 return run if run.kind == SITE else None
         return None
 
     def newest_unfinished_run(self) -> Run | None:
-        """Return the newest run that did not end, None where there is none."""
+        """Return the newest run that did not end, None without one."""
         return next((run for run in reversed(self.runs) if run.is_unfinished()), None)
 
     def find_open_run(self, run_id: str) -> Run | None:
-        """Return the run of this id that has no end, None where there is none."""
+        """Return the run with this id and without an end, None without one."""
         return next((run for run in reversed(self.runs) if run.id == run_id and not run.ended), None)
 
     def add_run(self, run: Run) -> None:
-        """Add a run as the newest."""
         self._lines.append(run)
 
     def clear_done_layers(self, ended_run: Run) -> None:
-        """Take the layers of a run that has ended from what earlier ones have left; all of them if it is a whole one.
+        """Remove the layers of an ended run from the unfinished layers of earlier runs; all layers if the run did them
+        all.
 
-        One that only did a part may have left out what an earlier one had begun.
+        A run of some layers may have left out layers that an earlier run began.
         """
         whole, done = ended_run.covers_all_layers(), set(ended_run.layers)
         for run in self.runs:
@@ -116,7 +116,7 @@ class History:
                 run.left = [] if whole or run is ended_run else [layer for layer in run.left if layer not in done]
 
     def replace_runs(self, kept: Sequence[Run]) -> None:
-        """Write only these runs, and remove the file where there is none."""
+        """Write only these runs, or remove the file for no runs."""
         if kept:
             self.store.save_lines(HISTORY, [run.to_line() for run in kept])
         else:
@@ -125,7 +125,7 @@ class History:
     def save_needed_runs(self) -> None:
         """Write the file within its bounds, without runs that ended and changed nothing.
 
-        The newest run of site.yml stays, because it says what was asked for, and so do one that did not end and an undo
+        The newest run of site.yml stays, because it has the requested layers, and so do runs that did not end and undos
         of everything.
         """
         pinned = [run for run in (self.newest_site_run(), self.newest_unfinished_run()) if run]
@@ -134,10 +134,10 @@ class History:
 
 
 def load_unfinished_run(store: Store) -> Run | None:
-    """Return the newest run that began and did not end, None where there is none, or where no history can be read.
+    """Return the newest run that began and did not end, None without one, and if no history can be read.
 
-    A run counts as ended once later runs have done its layers, or all that the inventory asks for, and once everything
-    was put back.
+    A run counts as ended after later runs have done its layers or all requested layers, and after an undo of
+    everything.
     """
     try:
         return History(store).newest_unfinished_run()
@@ -146,9 +146,9 @@ def load_unfinished_run(store: Store) -> Run | None:
 
 
 def load_requested_layers(store: Store) -> list[str] | None:
-    """Return the layers that the newest begun run of site.yml was asked for by epyc_steps.
+    """Return the layers of epyc_steps in the newest run of site.yml that began.
 
-    None where site.yml never began here, where everything was put back since, and where no history can be read.
+    None if no run of site.yml began, if everything was put back since, and if no history can be read.
     """
     try:
         run = History(store).newest_site_run()
@@ -158,9 +158,9 @@ def load_requested_layers(store: Store) -> list[str] | None:
 
 
 def begin_run(store: Store, layers: Sequence[str], requested: Sequence[str], now: float | None = None) -> Run:
-    """Write the line of a run of site.yml that does these layers of the requested ones; return it.
+    """Write the line of a run of site.yml that does ``layers`` of the ``requested`` ones; return the run.
 
-    Raises TuningError where it cannot be written.
+    Raises TuningError if the line cannot be written.
     """
     run = new_run(SITE, now)
     run.layers, run.requested, run.left = list(layers), list(requested), list(layers)
@@ -172,7 +172,7 @@ def begin_run(store: Store, layers: Sequence[str], requested: Sequence[str], now
 
 
 def end_run(store: Store, run_id: str, now: float | None = None) -> str:
-    """Close the line of a run; return a sentence where there is no such open line, else an empty text."""
+    """Close the line of a run; return a sentence if there is no such open line, else an empty text."""
     with store.hold_lock():
         history = History(store)
         run = history.find_open_run(run_id)
@@ -185,9 +185,9 @@ def end_run(store: Store, run_id: str, now: float | None = None) -> str:
 
 
 def count_changes(store: Store, addresses: Iterable[str]) -> str:
-    """Count changed settings in the line of the run of site.yml that this process belongs to, if it belongs to one.
+    """Count changed settings in the line of the run of site.yml to which this process belongs, if there is one.
 
-    Returns a sentence where that cannot be written: what is changed stays changed.
+    Return a sentence if the line cannot be written, which does not undo the changes.
     """
     run_id, counts = os.environ.get(RUN, ""), count_by_layer(addresses)
     if not (run_id and counts):
@@ -214,10 +214,10 @@ def note_finished_run(
     layers: Sequence[str] = (),
     now: float | None = None,
 ) -> str:
-    """Write the line of an undo, a repair or a boot that has changed these addresses; none where it changed nothing.
+    """Write the line of an undo, a repair or a boot that changed these addresses; no line if it changed nothing.
 
-    ``layers`` are those of an undo that is not one of everything. An undo also ends what site.yml was asked for.
-    Returns a sentence where the line cannot be written.
+    ``layers`` are those of an undo of some layers. An undo also ends the request of the last run of site.yml. Return a
+    sentence if the line cannot be written, else an empty text.
     """
     run = new_run(kind, now)
     run.playbook, run.layers, run.outcome = run.playbook or COMMANDS[kind], list(layers), outcome
@@ -237,10 +237,10 @@ def note_finished_run(
 
 
 def forget_runs(store: Store, check: bool = False) -> int:
-    """Drop all lines that are of no more use; return how many went, or would go in a check.
+    """Remove all lines that have no use any more; return their number, which check mode returns too.
 
-    What stays says what this host was asked for, or that a run did not end: that goes with an undo of everything.
-    Raises TuningError where the file cannot be written.
+    The lines of the newest run of site.yml and of an unfinished run stay until everything is undone. Raises TuningError
+    if the file cannot be written.
     """
     with nullcontext() if check else store.hold_lock():
         history = History(store)
@@ -252,7 +252,7 @@ def forget_runs(store: Store, check: bool = False) -> int:
 
 
 def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
-    """Return how many of these addresses each layer of site.yml has."""
+    """Return the number of these addresses by layer of site.yml."""
     counts: dict[str, int] = {}
     for address in addresses:
         layer = layer_of_address(address)
@@ -261,7 +261,7 @@ def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
 
 
 def layer_of_address(address: str) -> str:
-    """Return the layer of site.yml that an address or a stored request belongs to, OTHER for a request of no layer."""
+    """Return the layer of site.yml of an address or a stored request, OTHER for a request of no layer."""
     if address.startswith("desired:"):
         return REQUESTS.get(address[len("desired:") :], OTHER)
     kind = find_kind(address)
@@ -272,12 +272,12 @@ def layer_of_address(address: str) -> str:
 
 
 def _has_effect(run: Run) -> bool:
-    """Return whether a run changed something, did not end, or ended what was asked for."""
+    """Return whether a run changed something, did not end, or undid everything."""
     return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.covers_all_layers())
 
 
 def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
-    """Return the texts of the newest lines that fit into the bounds, in their order; the pinned ones are among them."""
+    """Return the texts of the pinned lines, and of the newest lines that fit into the bounds, in their order."""
     texts = [line.to_line() if isinstance(line, Run) else line for line in lines]
     room = MOST_BYTES - sum(_count_bytes(text) for line, text in zip(lines, texts) if line in pinned)
     places, of_kind = MOST - len(pinned), dict(MOST_OF_KIND)

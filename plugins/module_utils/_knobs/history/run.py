@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One run in the history of a host: who began it, when, what it meant to do and what it changed."""
+"""One run in the history of a host: who began it, when, its layers and its changes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: Characters of a text and entries of a list in a line.
+#: The most characters of a text, and the most entries of a list, in a line.
 LONGEST, MOST_ENTRIES = 200, 50
-#: The variables of the environment in which playbooks say whose run this is, and which line is the one of the run.
+#: The environment variables in which playbooks pass the starter of the run, and the id of its line.
 ORIGIN, RUN = "SOVEREIGN_EPYC_ORIGIN", "SOVEREIGN_EPYC_RUN"
-#: Seconds within which a run without an end may be one that still goes on.
+#: Seconds for which a run without an end may still go on.
 GOES_ON = 7200
 
 
 class Run:
-    """One run, as its line has it. Moments are texts in UTC; ``ended`` is empty until the run has ended.
+    """One run, with the values of its line. Moments are texts in UTC; ``ended`` is empty until the run has ended.
 
-    ``user`` and ``controller`` are empty for who worked on the host itself, whose name is in ``host_user``. ``layers``
-    are those that the run meant to do, none for an undo of everything; ``requested`` are those of epyc_steps, and
-    ``left`` those that neither this run nor a later one is known to have done.
+    ``user`` and ``controller`` are empty for a run that a user of the host began, whose name is ``host_user``.
+    ``layers`` are the layers that the run does, none for an undo of everything; ``requested`` are those of epyc_steps,
+    and ``left`` those that neither this run nor a later run has done.
     """
 
     TEXTS = ("id", "kind", "began", "ended", "user", "host_user", "controller", "version", "playbook", "outcome")
@@ -55,7 +55,7 @@ class Run:
     changed: dict[str, int]
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Raise ValueError for values of other types than a line has; keys of a later version are left out."""
+        """Raise ValueError for values of wrong types; keys of a later version are left out."""
         for name in self.TEXTS:
             setattr(self, name, _require_type(str, values.get(name, ""))[:LONGEST])
         for name in self.LISTS:
@@ -67,34 +67,33 @@ class Run:
             raise ValueError("a run has an id, a kind and a begin")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the run as plain data."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def to_line(self) -> str:
-        """Return the line of the run."""
+        """Return the run as a line of JSON."""
         import json
 
         return json.dumps(self.to_dict())
 
     def is_unfinished(self) -> bool:
-        """Return whether the run began and did not end, and no later run has done what it left."""
+        """Return whether the run did not end and no later run has done the layers that it left."""
         return not self.ended and bool(self.left)
 
     def covers_all_layers(self) -> bool:
-        """Return whether the run does all layers that its inventory asks for; of an undo, whether it is of all."""
+        """Return whether the run does all requested layers; for an undo, whether it undoes everything."""
         return set(self.requested) <= set(self.layers) if self.requested else not self.layers
 
     def starter_name(self) -> str:
-        """Return who began the run, as USER@CONTROLLER or as the user on the host."""
+        """Return who began the run, as USER@CONTROLLER or as the user of the host."""
         return f"{self.user}@{self.controller}" if self.controller else self.host_user
 
     def duration_seconds(self) -> float | None:
-        """Return how long the run took; None where it did not end, or where its line is all that it took."""
+        """Return how long the run took; None for a run that did not end, or whose begin was not noted."""
         took = _parse_moment(self.ended) - _parse_moment(self.began) if self.ended else 0
         return took if took > 0 else None
 
     def unfinished_message(self, now: float | None = None) -> str:
-        """Return that the run did not end, and what it was to do, without a full stop."""
+        """Return that the run did not end, and its layers, without a full stop."""
         moment = f"{self.began[:10]} at {self.began[11:16]} UTC"
         age = (time.time() if now is None else now) - _parse_moment(self.began)
         running = ", unless it still goes on" if 0 <= age < GOES_ON else ""
@@ -105,7 +104,7 @@ class Run:
 
 
 def new_run(kind: str, now: float | None) -> Run:
-    """Return a new run by who started this process, as the playbook and sudo say it."""
+    """Return a new run, with the user and playbook that the environment of this process names."""
     origin = _read_origin()
     moment = format_moment(now)
     values = {
@@ -121,7 +120,7 @@ def new_run(kind: str, now: float | None) -> Run:
 
 
 def _read_origin() -> dict[str, Any]:
-    """Return what the playbook says of its run, nothing where no playbook of ours runs."""
+    """Return the values that the playbook passes in the environment; empty without a playbook."""
     import json
 
     try:
@@ -142,7 +141,7 @@ def _user_name() -> str:
 
 
 def parse_line(line: str) -> Run | None:
-    """Return the run of a line, None for a damaged one."""
+    """Return the run of a line, None for a damaged line."""
     import json
 
     try:
@@ -162,7 +161,7 @@ def format_moment(now: float | None) -> str:
 
 
 def _parse_moment(moment: str) -> float:
-    """Return the seconds since the epoch of a moment, 0 for a text that is none."""
+    """Return the seconds since the epoch of a moment, 0 for an invalid text."""
     import calendar
 
     try:

@@ -19,9 +19,9 @@ EMPTY = "No run is noted on this host."
 
 
 def render_table(runs: Sequence[Run]) -> list[str]:
-    """Return a line of headings and one for each run, in their order, with aligned columns and without control codes.
+    """Return a line of headings and a line for each run, with aligned columns and without control codes.
 
-    Where there is no run, the only line says so.
+    Without runs, return one line that says so.
     """
     if not runs:
         return [EMPTY]
@@ -44,7 +44,7 @@ def _format_cells(run: Run) -> tuple[str, ...]:
 
 
 def _format_starter_cell(run: Run) -> str:
-    """Return who began a run, with the user on the host where that is another one."""
+    """Return who began a run, and the user of the host if that is another one."""
     return (
         f"{run.starter_name()} as {run.host_user}"
         if run.controller and run.host_user != run.user
@@ -57,5 +57,5 @@ def _format_option(name: str, values: Sequence[str]) -> list[str]:
 
 
 def _missing_end_message(run: Run) -> str:
-    """Return that a run did not end, and which layers are left or that later runs have done them."""
+    """Return that a run did not end, with the layers that are left, or that later runs have done its layers."""
     return f"did not end, left {', '.join(run.left)}" if run.left else "did not end, done since"

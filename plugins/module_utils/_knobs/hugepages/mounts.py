@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A hugetlbfs for each size of page that a pool is asked of, as ``hugepages:mount/1048576kB`` with the folder as value.
+"""A hugetlbfs mount for each page size of the requested pools, as ``hugepages:mount/1048576kB`` with the folder as
+value.
 
-systemd mounts one of the default size. Where somebody has mounted one of a size, ours is not needed.
-Source: Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
+systemd mounts a hugetlbfs of the default size. A size that another program has mounted needs no further mount. Source:
+Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -28,17 +29,16 @@ PREFIX = "hugepages:mount/"
 
 
 def mount_folder(kb: int) -> str:
-    """Return where ours is for pages of so many kB: /dev/hugepages-1GiB."""
+    """Return the folder of this collection's mount for a page size in kB, such as /dev/hugepages-1GiB."""
     return f"/dev/hugepages-{format_bytes(kb * UNITS['KiB']).replace(' ', '')}"
 
 
 def page_size_of_address(address: str) -> int:
-    """Return the page size of an address, in kB."""
     return int(address[len(PREFIX) : -len("kB")])
 
 
 class Mounts(Knob):
-    """Those that this host lacks for its pools."""
+    """The hugetlbfs mounts that this host lacks for its pools."""
 
     prefix = "hugepages"
 
@@ -47,42 +47,40 @@ class Mounts(Knob):
         self.options = options
 
     def owns_address(self, address: str) -> bool:
-        """Only mounts."""
         return address.startswith(PREFIX)
 
     def wanted_settings(self) -> Settings:
-        """Return a mount for each size that a pool with pages is asked of, and that nobody else has mounted."""
+        """Return a mount for each page size of a requested pool that no other program has mounted."""
         if not self.options.get("mount"):
             return {}
         table = request.expand_pools(self.fs, self.options)[0]
-        there = hugepages.list_hugetlbfs_mounts(self.fs)
+        mounts = hugepages.list_hugetlbfs_mounts(self.fs)
         sizes = sorted({kb for (dummy, kb), pages in table.items() if pages})
-        lacking = [kb for kb in sizes if all(size != kb for point, size in there if point != mount_folder(kb))]
+        lacking = [kb for kb in sizes if all(size != kb for point, size in mounts if point != mount_folder(kb))]
         return {f"{PREFIX}{kb}kB": mount_folder(kb) for kb in lacking}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return the folders of ours that are mounted."""
-        there = hugepages.list_hugetlbfs_mounts(self.fs)
-        places = {address: mount_folder(page_size_of_address(address)) for address in addresses}
-        return {
-            address: place if (place, page_size_of_address(address)) in there else None
-            for address, place in places.items()
-        }
+        """Return the folder of each mount of this collection, None if it is not mounted."""
+        mounts = hugepages.list_hugetlbfs_mounts(self.fs)
+        sizes = {address: page_size_of_address(address) for address in addresses}
+        return {a: mount_folder(kb) if (mount_folder(kb), kb) in mounts else None for a, kb in sizes.items()}
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """A mount stays while files on it hold pages."""
-        kept = super().unrestorable_reasons(originals)
+        """Return the mounts whose pages are in use, which cannot be unmounted."""
+        reasons = super().unrestorable_reasons(originals)
         mounted = self.read_settings(originals)
-        for address in originals.keys() - kept.keys():
+        for address in originals.keys() - reasons.keys():
             kb = page_size_of_address(address)
             nodes = hugepages.nodes_with_memory(self.fs)
             used = sum((read_pool(self.fs, node, kb) or (0, 0))[1] for node in nodes)
             if used and mounted[address]:
-                kept[address] = f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"
-        return kept
+                reasons[address] = (
+                    f"{format_pages(used, kb)} are in use, by files there or by programs; stop these first"
+                )
+        return reasons
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Mount, or unmount and leave no folder."""
+        """Mount, or unmount and remove the folder."""
         for change in changes:
             kb = page_size_of_address(change.address)
             if change.after is None:

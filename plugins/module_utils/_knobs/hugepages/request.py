@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Huge pages as people ask for them: pages, an amount of memory or the size of a file, for each node and size.
+"""The requested huge pages: a number of pages, an amount of memory or the size of a file, for each node and size.
 
 Source: Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.
 """
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..._kernel.hugepages import Table
 
-#: The sizes of x86-64, in kB, as people write them.
+#: The page sizes of x86-64 in the notation of people -> kB.
 PAGE_SIZES = {"2MiB": 2048, "1GiB": GIGANTIC}
 
 
 def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[str]]:
-    """Return the pages per node and size (kB) that the options ask of this host, and what was rounded."""
+    """Return the requested pages by (node, page size in kB), and remarks on amounts that were rounded."""
     table: Table = {}
     remarks: list[str] = []
     for number, row in enumerate(options.get("pools") or []):
@@ -100,12 +100,12 @@ def _parse_pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str])
 def _read_file_bytes(fs: KernelFS, path: str) -> int:
     total = 0
     for part in list_gguf_parts(path):
-        found = fs.read_status(part)
-        if found is None:
+        status = fs.read_status(part)
+        if status is None:
             raise BadRequest(
                 f"for_file: there is no file {part} on the host. Say its whole path, or copy it there first."
             )
-        total += found.st_size
+        total += status.st_size
     if total == 0:
         raise BadRequest(f"for_file: {path} is empty, so no pool can be sized from it.")
     return total

@@ -141,7 +141,7 @@ class Resctrl(Groups):
             self.able.assume_mount_options(tuple(self.mount_options))
         request = self.request()
         removed = self._groups_to_remove(request, present)
-        # The kernel moves the threads of removed groups to the default group, so these threads are settings of this run.
+        # The kernel moves the threads of removed groups to the default group, which an undo has to reverse.
         holders = [
             name for name in present if split_address(name)[0] in removed and present[name] in (PRESENT, FOREIGN)
         ]

@@ -58,8 +58,8 @@ class ResctrlMount(Knob):
             )
         if "cdp" in self.options and "cdp_l3" not in top.flags:
             raise BadRequest(
-                "The mount option cdp needs a CPU that separates code and data in L3, which this one does not (no cdp_l3 "
-                "in /proc/cpuinfo). Leave it out."
+                "The mount option cdp needs a CPU that separates code and data in L3, which this one does not (no "
+                "cdp_l3 in /proc/cpuinfo). Leave it out."
             )
         present = self.read_settings([MOUNT])[MOUNT]
         if present is None:

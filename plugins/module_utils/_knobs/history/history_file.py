@@ -105,10 +105,9 @@ class History:
         self._lines.append(run)
 
     def clear_done_layers(self, ended_run: Run) -> None:
-        """Remove the layers of an ended run from the unfinished layers of earlier runs; all layers if the run did them
-        all.
+        """Remove the layers that an ended run has done from the unfinished layers of all runs.
 
-        A run of some layers may have left out layers that an earlier run began.
+        A run that did all requested layers clears all unfinished layers, even those that are not requested any more.
         """
         whole, done = ended_run.covers_all_layers(), set(ended_run.layers)
         for run in self.runs:

@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A hugetlbfs mount for each page size of the requested pools, as ``hugepages:mount/1048576kB`` with the folder as
-value.
+"""A hugetlbfs mount for each page size of the requested pools: ``hugepages:mount/1048576kB`` with its folder as value.
 
 systemd mounts a hugetlbfs of the default size. A size that another program has mounted needs no further mount. Source:
 Documentation/admin-guide/mm/hugetlbpage.rst of the Linux kernel.

@@ -49,7 +49,7 @@ def options_by_inventory(folder: Path) -> dict[str, Any]:
             "tasks": [
                 {
                     "ansible.builtin.copy": {
-                        "content": "{{ asked | to_json }}",
+                        "content": "{{ epyc_asked | to_json }}",
                         "dest": str(folder / name),
                         "mode": "0600",
                     }

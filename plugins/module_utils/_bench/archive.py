@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The archive on a host from which ``sovereign-epyc bench`` measures.
+"""The archive of Python modules on a host that ``sovereign-epyc bench`` runs.
 
-It has all modules that measuring needs, also those that the host tool has, so that modules of two versions never run
-together. It lies in the folder of the host tool, and is removed with it.
+The archive has every module that a benchmark imports, also modules of the host tool, so that modules of two versions
+never run together. It is in the folder of the host tool, and is removed with the folder.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Modules that import Ansible, which a host need not have.
+#: Modules that import Ansible, and so would fail on a host without Ansible.
 LEFT_OUT = ("_ansible", "_knob_module")
 
 
 def install_archive(root: str = "/") -> bool:
-    """Install the archive of the running modules on a host that has the host tool; return whether it is new."""
+    """Install the archive of the running modules where the host tool is installed; return whether that changed it."""
     if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         return False
     path = textfile.path_in_tree(root, BENCH)
-    # textfile reads and writes texts only; with surrogate escapes the archive is written byte for byte.
+    # textfile takes only texts; a text with surrogate escapes is written as the same bytes.
     data = _build_archive().decode("utf-8", "surrogateescape")
     if textfile.read_text(path) == data:
         return False
@@ -40,10 +40,10 @@ def install_archive(root: str = "/") -> bool:
 
 
 def differing_modules(root: str = "/") -> list[str]:
-    """Return the running modules that differ from those of the host tool."""
+    """Return the paths of running modules that differ from the same modules of the host tool."""
     package = textfile.path_in_tree(root, PACKAGE)
-    there = ((path, text, textfile.read_text(f"{package}/{path}")) for path, text in _running_modules())
-    return [path for path, text, found in there if found not in (None, text)]
+    modules = _running_modules()
+    return [path for path, text in modules if textfile.read_text(f"{package}/{path}") not in (None, text)]
 
 
 def _running_modules() -> Iterator[tuple[str, str]]:
@@ -52,7 +52,7 @@ def _running_modules() -> Iterator[tuple[str, str]]:
 
 
 def _build_archive() -> bytes:
-    """Return the archive as bytes, which are the same for the same modules."""
+    """Return the archive as bytes; equal modules give equal bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in sorted([("__init__.py", ""), *_running_modules()]):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A benchmark: the running service of an instance is measured in rounds, which count only if nothing disturbed them.
+"""Runs a benchmark: measures the running service of an instance in rounds; a disturbed round does not count.
 
-A round sends every prompt with one stream, and then those of each kind with several streams. The activity of the host
-is read before and after a round. Nothing on the host is changed but the file of the run.
+A round sends every prompt with one stream, and then the prompts of each kind with several streams. The activity of the
+host is read before and after each round. A benchmark changes nothing on the host but the file of the run.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ if TYPE_CHECKING:
 
 
 def run_benchmark(
-    host: Host, asked: MeasuringRequest, tell: Callable[[str], None], clock: Any = time
+    host: Host, request: MeasuringRequest, report_step: Callable[[str], None], clock: Any = time
 ) -> tuple[str, dict[str, Any]]:
-    """Measure an instance of this host; return the path of the document, and the document.
+    """Measure an instance of this host; return the path of the run document, and the document.
 
-    ``tell`` is called with a line on each step. The file has all samples after each round. BadRequest or
-    TuningError where the instance cannot be measured, or the server fails meanwhile.
+    ``report_step`` is called with a line on each step. After each round the file has all samples so far. BadRequest or
+    TuningError where the instance cannot be measured, or its server fails during the run.
     """
     with progress.exclusive_run():
-        return _run_rounds(host, asked, tell, clock)
+        return _run_rounds(host, request, report_step, clock)
 
 
 def _run_rounds(
-    host: Host, asked: MeasuringRequest, tell: Callable[[str], None], clock: Any
+    host: Host, request: MeasuringRequest, report_step: Callable[[str], None], clock: Any
 ) -> tuple[str, dict[str, Any]]:
-    target = find_instance_of_any_engine(host, asked.instance, asked.answer_timeout, clock)
-    meter = Meter(host, target, asked, clock)
-    run = Run(host, target, asked, schedule.build_benchmark_arms())
-    run.prepare(tell)
-    tell("it warms up")
+    target = find_instance_of_any_engine(host, request.instance, request.answer_timeout, clock)
+    meter = Meter(host, target, request, clock)
+    run = Run(host, target, request, schedule.build_benchmark_arms())
+    run.prepare(report_step)
+    report_step("it warms up")
     run.document["remarks"] += filter(None, [meter.warm_up()])
     order = run.document["plan"]["order"]
-    good = 0
-    while good < asked.rounds and len(order) < ROUND_TRIES * asked.rounds:
-        tell(f"it measures round {len(order) + 1}; of {asked.rounds} that have to count, {good} are there")
-        good += not _measure_round(meter, run.document)
+    counting = 0
+    while counting < request.rounds and len(order) < ROUND_TRIES * request.rounds:
+        report_step(f"it measures round {len(order) + 1}; of {request.rounds} that have to count, {counting} are there")
+        counting += not _measure_round(meter, run.document)
         run.save()
     run.end()
     _save_memory_shares(run.document)
@@ -65,33 +65,33 @@ def _run_rounds(
 
 
 def _save_memory_shares(document: dict[str, Any]) -> None:
-    """Save the memory shares of an instance for the metrics of the host, if the run counts."""
-    found = BenchmarkResult(document)
-    shares = {kind: round(ceiling.ratio, 4) for kind, ceiling in found.ceilings.items() if ceiling.ratio is not None}
-    if found.counts and shares:
-        kept = {**metrics.load_benchmark_shares(), document["instance"]: shares}
-        textfile.write_file(metrics.BENCHMARK_SHARES, f"{json.dumps(kept, sort_keys=True)}\n", 0o600)
+    """Save the share of memory time in each step for the metrics of the host, if any round counts."""
+    result = BenchmarkResult(document)
+    shares = {kind: round(ceiling.ratio, 4) for kind, ceiling in result.ceilings.items() if ceiling.ratio is not None}
+    if result.counts and shares:
+        of_all_instances = {**metrics.load_benchmark_shares(), document["instance"]: shares}
+        textfile.write_file(metrics.BENCHMARK_SHARES, f"{json.dumps(of_all_instances, sort_keys=True)}\n", 0o600)
 
 
-def describe_benchmark(host: Host, asked: MeasuringRequest) -> tuple[str, str]:
+def describe_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]:
     """Return the name of the instance, and a sentence on what would be measured; raises as run_benchmark."""
-    target = find_instance_of_any_engine(host, asked.instance, asked.answer_timeout)
-    streams = " and ".join(str(count) for count in [1, *stream_counts(target, asked)])
-    kinds = ", ".join(f"{len(those)} of {kind}" for kind, those in asked.prompts.items())
+    target = find_instance_of_any_engine(host, request.instance, request.answer_timeout)
+    streams = " and ".join(str(count) for count in [1, *stream_counts(target, request)])
+    kinds = ", ".join(f"{len(prompts)} of {kind}" for kind, prompts in request.prompts.items())
     return target.name, (
-        f"{target.name} would be asked prompts in {asked.rounds} rounds ({kinds}), with {streams} "
+        f"{target.name} would be asked prompts in {request.rounds} rounds ({kinds}), with {streams} "
         f"stream{'s' if streams != '1' else ''}."
     )
 
 
 def _measure_round(meter: Meter, document: dict[str, Any]) -> str:
-    """Measure one round; return why it is discarded, an empty text where it counts."""
+    """Measure one round; return why it is discarded, an empty text for a round that counts."""
     order = document["plan"]["order"]
     number = len(order) + 1
     arm = schedule.RUNNING
     order.append(
         {"round": number, "phase": schedule.BENCHMARK, "class": schedule.LIVE, "restart": False, "arms": [arm]}
     )
-    samples, why = meter.measure({"round": number, "arm": arm, "start": 1})
+    samples, discard_reason = meter.measure({"round": number, "arm": arm, "start": 1})
     document["samples"] += samples
-    return why
+    return discard_reason

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command ``sovereign-epyc bench``: a benchmark on the host, without a controller.
+"""The command ``sovereign-epyc bench``, which runs a benchmark on the host without a controller.
 
 Exit codes: 0 when a round counts, 2 when none does, 1 when nothing could be measured.
 """
@@ -37,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def install() -> None:
-    """Install this command on a host that has the host tool."""
+    """Install the command on a host that has the host tool."""
     archive.install_archive()
 
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
         given = vars(_build_parser().parse_args(list(arguments)))
-        _refuse_other_engine()
+        _require_equal_versions()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
         path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress)
@@ -67,10 +67,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if BenchmarkResult(document).counts else 2
 
 
-def _refuse_other_engine() -> None:
+def _require_equal_versions() -> None:
+    """Raise BadRequest where the host tool has another version than this archive."""
     if archive.differing_modules():
         raise BadRequest(
-            "The engine of this host has another version than what measures here: run playbooks/site.yml and then "
+            "The host tool has another version than the benchmark on this host: run playbooks/site.yml and then "
             "playbooks/benchmark.yml of one version of the collection."
         )
 
@@ -81,7 +82,7 @@ def _print_progress(line: str) -> None:
 
 
 def _build_parser() -> _Parser:
-    """Return the parser; its options are those of the module llama_benchmark, which describes them."""
+    """Return the parser; the module llama_benchmark has the same options, and describes them."""
     about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
     parser = _Parser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
     add: Any = parser.add_argument

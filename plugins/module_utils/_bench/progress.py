@@ -4,7 +4,7 @@
 
 """The lock that allows one run at a time on a host, and the file with the present step of the run.
 
-A module returns nothing until it ends, so the controller reads that file meanwhile.
+A module returns nothing before its end, so the controller shows the progress from this file.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run and its document: what all kinds of runs write at their beginning and at their end."""
+"""A run and its document: the first and the last steps of every benchmark, ablation and tuning."""
 
 from __future__ import annotations
 
@@ -30,51 +30,51 @@ FOLDER = f"{HOME}/benchmarks"
 
 
 class Run:
-    """A run that has begun: its ``path`` and ``document``, and ``settings``, those of the host at its beginning."""
+    """A run that has begun; ``settings`` are the settings of the host at the beginning of the run."""
 
     def __init__(
         self,
         host: Host,
         target: MeasuredInstance,
-        asked: MeasuringRequest,
+        request: MeasuringRequest,
         arms: list[dict[str, Any]],
         seed: int = 0,
         **plan: Any,
     ) -> None:
-        """Begin a run; nothing is written before the first ``save``. BadRequest where its file exists already."""
+        """Begin a run without writing its file; BadRequest where the file exists already."""
         self.host = host
         self.target = target
-        #: Whether the run continues after a boot, so that another call ends the document.
+        #: Whether the run continues after a boot, so that another call of the module ends the document.
         self.continues_after_boot = False
         started = format_now()
         stamp = started.replace(":", "").replace("-", "")
-        self.path = asked.output or f"{FOLDER}/{target.name}-{stamp}.json"
+        self.path = request.output or f"{FOLDER}/{target.name}-{stamp}.json"
         if os.path.lexists(self.path):
             raise BadRequest(f"{self.path} is there already, and is left as it is: give this run a file of its own.")
-        if asked.output is None:
+        if request.output is None:
             os.makedirs(FOLDER, 0o700, exist_ok=True)
-        shown = fingerprint.read_fingerprint(host, target, asked.all_prompts)
-        self.settings = shown["settings"]
+        host_facts = fingerprint.read_fingerprint(host, target, request.all_prompts)
+        self.settings = host_facts["settings"]
         identity, caches = f"{target.name[:20]}-{stamp}", l3_cache_bytes(host.topology, target.cpus)
-        self.document = documents.new_document(identity, target.name, started, seed, shown, arms, caches, **plan)
+        self.document = documents.new_document(identity, target.name, started, seed, host_facts, arms, caches, **plan)
 
-    def prepare(self, tell: Callable[[str], None]) -> None:
+    def prepare(self, report_step: Callable[[str], None]) -> None:
         """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
         self.document["remarks"] += [*self.target.remarks, *leave_cpus_of_instance(self.host, self.target.cpus)]
-        tell("it measures the bandwidth of the memory")
-        found = instance_memory.measure_instance_bandwidth(self.host, self.target)
-        self.document["bandwidth"].append(instance_memory.bandwidth_to_record(found))
-        if not found.measured:
-            self.document["remarks"] += found.reasons
+        report_step("it measures the bandwidth of the memory")
+        bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
+        self.document["bandwidth"].append(instance_memory.bandwidth_to_record(bandwidth))
+        if not bandwidth.measured:
+            self.document["remarks"] += bandwidth.reasons
 
     def save(self) -> None:
-        """Write the document to disk."""
+        """Write the document to its file."""
         documents.save_document(self.path, self.document)
 
     def end(self, restored: bool = True) -> None:
-        """Write the end of the run; ``restored`` says whether everything beside the settings is as it was.
+        """Write the end of the run into the document, unless the run continues after a boot.
 
-        The settings are compared here. The document stays open where the run continues after a boot.
+        ``restored`` is whether the instance runs as before; the settings of the host are compared here.
         """
         try:
             samples = [sample for sample in self.document["samples"] if sample["arm"] in instance_memory.AS_PLANNED]
@@ -88,5 +88,5 @@ class Run:
 
 
 def format_now() -> str:
-    """Return the present time in the format of documents."""
+    """Return the present time in the format of run documents, as 2026-11-25T20:15:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

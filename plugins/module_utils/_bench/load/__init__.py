@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Prompts, requests and answers: how an instance is given work, and what it answers."""
+"""Prompts, requests and answers: the load that a measurement puts on an instance."""

@@ -4,9 +4,9 @@
 
 """Sends one prompt to a server, and measures its answer: token counts of the server, arrival times of the text.
 
-The server counts tokens and the time that it computed; only the client sees when text arrives. A server that speculates
-sends several tokens at once, so the time per token and the gaps between pieces of text are measured apart. A request is
-never repeated: an answer that is not exactly what was requested is an error.
+The server reports token counts and its computing time; only the client sees when text arrives. A speculating server
+sends several tokens at once, so the time per token and the gaps between pieces of text are different figures. A request
+is never repeated: an incomplete or wrong answer is an error.
 """
 
 from __future__ import annotations
@@ -38,24 +38,29 @@ SAMPLE_PLACE_KEYS = ("round", "arm", "start")
 
 
 class Server:
-    """A server: its URL, its API key, its API, the seconds that one answer may take, and the clock that measures."""
+    """A server: URL, API key, completion API, timeout of an answer in seconds, and the clock that measures."""
 
     def __init__(
-        self, url: str, key: str | None = None, limit: float = ANSWER_TIMEOUT, clock: Any = time, api: Api = LLAMA
+        self,
+        url: str,
+        key: str | None = None,
+        answer_timeout: float = ANSWER_TIMEOUT,
+        clock: Any = time,
+        api: Api = LLAMA,
     ) -> None:
         self.api = api
         self.url = url.rstrip("/")
         self.key = key
-        self.limit = limit
+        self.answer_timeout = answer_timeout
         self.clock = clock
 
 
 class Answer:
-    """A whole answer, with the times at which its text arrived.
+    """A complete answer.
 
     ``begun``, ``chunks`` and ``ended`` are seconds of the clock: when the request was sent, when each piece of text
-    arrived, and when the answer was whole. ``timings`` has token counts (``_n``) and milliseconds (``_ms``), from
-    the server where it sends them, else from the client.
+    arrived, and when the answer ended. ``timings`` has token counts (``_n``) and milliseconds (``_ms``), measured by
+    the server, or by the client where the server reports no times.
     """
 
     def __init__(
@@ -76,17 +81,17 @@ class Answer:
 
     @property
     def generated_tokens(self) -> int:
-        """Number of generated tokens."""
+        """The number of generated tokens."""
         return round(self.timings["predicted_n"])
 
     @property
     def drafted_tokens(self) -> int:
-        """Number of tokens that speculation drafted; 0 where the server does not speculate."""
+        """The number of tokens that speculation drafted; 0 for a server without speculation."""
         return round(self.timings.get("draft_n", 0))
 
     @property
     def accepted_tokens(self) -> int:
-        """Number of drafted tokens that the model accepted."""
+        """The number of drafted tokens that the model accepted."""
         return round(self.timings.get("draft_n_accepted", 0))
 
     @property
@@ -96,7 +101,7 @@ class Answer:
 
     @property
     def ttft_ms(self) -> float:
-        """Milliseconds from the request, including its connection, to the first piece of text."""
+        """Time to first token in milliseconds, including the time to connect."""
         return 1000 * (self.chunks[0] - self.begun)
 
     @property
@@ -106,7 +111,7 @@ class Answer:
 
     @property
     def tpot_ms(self) -> float:
-        """Milliseconds per generated token after the first, also where several tokens came in one piece."""
+        """Time per output token in milliseconds: the mean over all tokens after the first."""
         return 1000 * (self.chunks[-1] - self.chunks[0]) / (self.generated_tokens - 1)
 
 
@@ -118,7 +123,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     texts: list[str] = []
     final: Mapping[str, Any] = {}
     begun = clock.monotonic()
-    end = begun + server.limit
+    end = begun + server.answer_timeout
     try:
         with closing(event_stream.stream_events(server.url, body, end, server.key, clock, api.path)) as events:
             for event in events:
@@ -136,23 +141,22 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     if not final:
         raise TuningError(_unfinished_message(server, prompt, begun, chunks, ended >= end))
     timings = api.answer_timings(final, begun, chunks)
-    why = _invalid_answer_reason(api, prompt, timings, chunks)
-    if why:
-        raise TuningError(f"{server.url}{api.path} {why}.")
+    reason = _invalid_answer_reason(api, prompt, timings, chunks)
+    if reason:
+        raise TuningError(f"{server.url}{api.path} {reason}.")
     return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
 
 
 def build_sample(
-    answer: Answer, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None
+    answer: Answer, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
 ) -> Sample:
-    """Return the record of a single-stream answer for the run document; it has the digest of the text only.
+    """Return the record of an answer with one stream for the run document, with a digest instead of the text.
 
-    ``where`` has the round, the arm, and the number of the server's start. ``void`` is the reason why the sample is
-    discarded.
+    ``place`` has the round, the arm, and the number of the server's start.
     """
     timings = answer.timings
     return {
-        **{name: where[name] for name in SAMPLE_PLACE_KEYS},
+        **{name: place[name] for name in SAMPLE_PLACE_KEYS},
         "kind": answer.prompt.kind,
         "streams": 1,
         "prompt_n": round(timings["prompt_n"]),
@@ -165,27 +169,27 @@ def build_sample(
         "gaps_ms": [round(gap, 3) for gap in answer.gaps_ms],
         "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
         "witness": dict(witness),
-        "void": void,
+        "void": discard_reason,
     }
 
 
 def _unfinished_message(server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], late: bool) -> str:
-    """Return the message for an answer that stopped early: the server timed out or closed the connection."""
-    came = f"{len(chunks)} pieces of text for {prompt.tokens} tokens came"
-    came += f", the last after {chunks[-1] - begun:.1f} s" if chunks else ""
+    """Return the message for an incomplete answer; ``late`` is whether it timed out, else the server closed it."""
+    received = f"{len(chunks)} pieces of text for {prompt.tokens} tokens came"
+    received += f", the last after {chunks[-1] - begun:.1f} s" if chunks else ""
     if late:
         return (
-            f"{server.url}{server.api.path} did not finish in {server.limit:g} s: {came}. The journal of the unit says "
-            "whether it stalled; a slow server needs a longer limit."
+            f"{server.url}{server.api.path} did not finish in {server.answer_timeout:g} s: {received}. The journal "
+            "of the unit says whether it stalled; a slow server needs a longer limit."
         )
     return (
-        f"{server.url}{server.api.path} closed the connection in the middle of its answer: {came}. The journal of the "
-        "unit says whether the server ended."
+        f"{server.url}{server.api.path} closed the connection in the middle of its answer: {received}. The journal of "
+        "the unit says whether the server ended."
     )
 
 
 def _invalid_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, float], chunks: Sequence[float]) -> str:
-    """Return why a finished answer cannot be measured, an empty text where it can."""
+    """Return why a complete answer cannot be measured, an empty text where it can be measured."""
     missing = [name for name in api.required_timings if timings.get(name, 0) <= 0]
     if missing:
         return api.missing_field_message(missing[0])

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The built-in prompts by kind; the kinds differ in how much of the answer stands in the prompt already.
+"""The built-in prompts by kind; the kinds differ in how much of the answer repeats the prompt.
 
-An answer in prose repeats nothing of its prompt. An edited function repeats nearly all of the code in the prompt, and a
-summary that quotes repeats most of the article. So speculation from n-grams has little to draft in the first kind and
-much in the other two. The texts are sent to ``/completion`` without a chat template. Each ends inside the answer, so
-that a small model continues it too. A copied answer is longer than the number of tokens that is requested by default.
+An answer in prose repeats nothing of its prompt. An edited function repeats nearly all code of the prompt, and a
+summary with quotes repeats most of the article. So speculation from n-grams can draft few tokens in the first kind, and
+many in the other two. The texts are sent to ``/completion`` without a chat template. Each text ends within the answer,
+so that a small model continues the answer too. A repeated answer is longer than the default number of requested tokens.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends prompts one after the other, or in N parallel streams that each send the next prompt after an answer.
+"""Sends prompts one after the other, or in N parallel streams; a stream sends its next prompt after an answer.
 
-Of N streams only the time counts in which all N have a pending request: from the first request of the last stream to
-the last answer of the first stream that runs out of prompts. A request that waits while the server reads another prompt
-counts as pending, because such waiting is part of what several streams cost. A window is invalid if the client was too
-slow to keep N requests pending.
+Only the time counts in which all N streams have a pending request. This window begins with the first request of the
+last stream, and ends with the last answer of the first stream that has no more prompts. A request that waits while the
+server reads another prompt is pending, because such waiting is a cost of several streams. A window is invalid if the
+client was too slow to keep N requests pending.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
     from .answer import Answer, Sample, Server
     from .prompts import Prompt
 
-#: The first and the last request of a stream mostly lie across the edges of the window.
+#: Requests of a stream. The first and the last one are mostly only partly in the window, so there must be more.
 REQUESTS_PER_STREAM = 4
-#: The mean number of pending requests must be at least this share of N.
+#: The mean number of pending requests of N streams must be at least this share of N.
 LEAST_SHARE = 0.9
 
 
 class BusyWindow:
-    """The time in which all N streams had a pending request.
+    """The window in which all streams had a pending request.
 
-    ``answers`` are those that lie wholly within the window, ``tokens`` counts all tokens that arrived within it,
-    and ``concurrency`` is the mean number of pending requests. ``begin`` and ``end`` are seconds of the clock.
+    ``answers`` are the answers that lie wholly within the window, ``tokens`` is the number of all tokens that arrived
+    in the window, and ``concurrency`` is the mean number of pending requests. ``begin`` and ``end`` are seconds of the
+    clock.
     """
 
     def __init__(self, by_stream: Sequence[Sequence[Answer]]) -> None:
@@ -49,16 +50,16 @@ class BusyWindow:
             )
         self.begin = max(answers[0].begun for answers in by_stream)
         self.end = min(answers[-1].ended for answers in by_stream)
-        seen = [answer for answers in by_stream for answer in answers]
-        self.answers = [answer for answer in seen if answer.begun >= self.begin and answer.ended <= self.end]
+        all_answers = [answer for answers in by_stream for answer in answers]
+        self.answers = [answer for answer in all_answers if answer.begun >= self.begin and answer.ended <= self.end]
         if not self.answers:
             raise BadRequest(
                 f"No answer lies wholly in the time in which all {self.streams} streams were busy: ask more, at least "
                 f"{REQUESTS_PER_STREAM} requests a stream."
             )
         seconds = self.end - self.begin
-        self.tokens = sum(self._tokens_within(answer) for answer in seen)
-        self.concurrency = sum(self._seconds_within(answer) for answer in seen) / seconds
+        self.tokens = sum(self._tokens_within(answer) for answer in all_answers)
+        self.concurrency = sum(self._seconds_within(answer) for answer in all_answers) / seconds
         if self.concurrency < LEAST_SHARE * self.streams:
             raise TuningError(
                 f"{self.streams} streams asked, but only {self.concurrency:.1f} requests were under way on average: "
@@ -66,30 +67,31 @@ class BusyWindow:
                 concurrency=self.concurrency,
             )
 
-    def to_sample(self, where: Mapping[str, Any], witness: Mapping[str, Any], void: str | None = None) -> Sample:
+    def to_sample(
+        self, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
+    ) -> Sample:
         """Return the record of the window for the run document, as ``build_sample`` does for one stream.
 
-        Its time is the length of the window and its tokens are all that arrived within it, so that tokens over
-        time is the rate of all streams together. All other fields are of the answers that lie wholly within the
-        window.
+        ``predicted_n`` over ``predicted_ms`` is the token rate of all streams together in the window. All other fields
+        are of the answers that lie wholly within the window.
         """
-        ours = self.answers
+        answers = self.answers
         return {
-            **{name: where[name] for name in SAMPLE_PLACE_KEYS},
-            "kind": ours[0].prompt.kind,
+            **{name: place[name] for name in SAMPLE_PLACE_KEYS},
+            "kind": answers[0].prompt.kind,
             "streams": self.streams,
-            "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in ours),
-            "prompt_ms": sum(answer.timings["prompt_ms"] for answer in ours),
+            "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in answers),
+            "prompt_ms": sum(answer.timings["prompt_ms"] for answer in answers),
             "predicted_n": round(self.tokens),
             "predicted_ms": 1000 * (self.end - self.begin),
-            "drafted": sum(answer.drafted_tokens for answer in ours),
-            "accepted": sum(answer.accepted_tokens for answer in ours),
-            "ttft_ms": round(median(answer.ttft_ms for answer in ours), 3),
-            "gaps_ms": [round(gap, 3) for answer in ours for gap in answer.gaps_ms],
-            # Chance decides which answers fall into the window, so a digest of their texts would mean nothing.
+            "drafted": sum(answer.drafted_tokens for answer in answers),
+            "accepted": sum(answer.accepted_tokens for answer in answers),
+            "ttft_ms": round(median(answer.ttft_ms for answer in answers), 3),
+            "gaps_ms": [round(gap, 3) for answer in answers for gap in answer.gaps_ms],
+            # Chance decides which answers lie within the window, so digests of two windows would differ.
             "text_sha256": None,
             "witness": dict(witness),
-            "void": void,
+            "void": discard_reason,
         }
 
     def _tokens_within(self, answer: Answer) -> float:
@@ -106,37 +108,37 @@ def answer_in_turn(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:
 
 
 def count_tokens(answers: Iterable[Answer]) -> tuple[int, int]:
-    """Return how many prompt tokens the server read for some answers, and how many tokens it generated."""
-    read = made = 0
+    """Return the numbers of prompt tokens and of generated tokens of all answers."""
+    read = generated = 0
     for answer in answers:
         read += round(answer.timings["prompt_n"])
-        made += answer.generated_tokens
-    return read, made
+        generated += answer.generated_tokens
+    return read, generated
 
 
 def answer_in_parallel(
     server: Server, prompts: Sequence[Prompt], streams: int, requests: int = REQUESTS_PER_STREAM
 ) -> list[list[Answer]]:
-    """Return the answers of each of ``streams`` parallel streams, in order.
+    """Return a list of answers for each of ``streams`` parallel streams.
 
-    ``requests`` times ``streams`` prompts are sent, starting again with the first prompt after the last. A stream
-    takes the next prompt that no other stream has taken. The first error stops all streams and is raised.
+    ``requests`` times ``streams`` prompts are sent; after the last prompt comes the first prompt again. A stream takes
+    the next prompt that no other stream has taken. The first error stops all streams and is raised.
     """
     if streams < 2 or requests < 2:
         raise BadRequest(f"{streams} streams of {requests} requests are no load: take at least 2 of both.")
-    crew = _StreamGroup(server, islice(cycle(prompts), streams * requests), streams)
-    threads = [threading.Thread(target=crew.run_stream, args=(place,), daemon=True) for place in range(streams)]
+    group = _StreamGroup(server, islice(cycle(prompts), streams * requests), streams)
+    threads = [threading.Thread(target=group.run_stream, args=(place,), daemon=True) for place in range(streams)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if crew.errors:
-        raise crew.errors[0]
-    return crew.answers
+    if group.errors:
+        raise group.errors[0]
+    return group.answers
 
 
 class _StreamGroup:
-    """Streams that take prompts from one queue; each has a list of its own answers."""
+    """Streams that take prompts from one queue; ``answers`` has a list of answers for each stream."""
 
     def __init__(self, server: Server, prompts: Iterator[Prompt], streams: int) -> None:
         self.answers: list[list[Answer]] = [[] for dummy in range(streams)]
@@ -146,7 +148,7 @@ class _StreamGroup:
         self._lock = threading.Lock()
 
     def run_stream(self, place: int) -> None:
-        """Send prompts and store the answers until the queue is empty or any stream has failed."""
+        """Run the stream of this number until the queue is empty or any stream has failed."""
         try:
             while True:
                 with self._lock:
@@ -154,7 +156,7 @@ class _StreamGroup:
                 if prompt is None:
                     return
                 self.answers[place].append(fetch_answer(self._server, prompt))
-        # Any exception must be raised in the thread that requested the load, and not be lost in this one.
+        # The thread that started all streams raises the exception; raised here it would be lost.
         except Exception as error:
             with self._lock:
                 self.errors.append(error)

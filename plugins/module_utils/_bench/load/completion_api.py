@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The completion APIs of llama-server and vLLM: request bodies, events of an answer, and metrics of their load.
+"""The completion APIs of llama-server and vLLM: request bodies, events of an answer, and metrics of the server.
 
-llama-server reports the time that it computed. vLLM reports token counts only, so its times are those of the client:
-reading the prompt lasts until the first text, generation from then on.
+llama-server reports its computing time. vLLM reports only token counts, so its times are measured by the client:
+prefill lasts until the first text, and generation from the first text on.
 
 Source: tools/server/README.md of llama.cpp (/completion, /metrics); docs/serving/openai_compatible_server.md and
 docs/usage/metrics.md of vLLM.
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 class LlamaCompletions:
     """The completion API of llama-server.
 
-    ``counters`` are the metrics of all tokens that the server has read and generated since its start,
-    ``pending_metrics`` those of its pending requests, ``metrics_hint`` says how to enable them, and
-    ``context_hint`` how to enlarge the context. The counters are up to date at most ``counter_delay`` seconds after
-    an answer. ``required_timings`` are the fields without which an answer cannot be measured.
+    ``counters`` are the names of the metrics with all tokens that the server has read and generated since its start,
+    and ``pending_metrics`` those with its pending requests. ``metrics_hint`` says how to enable metrics, and
+    ``context_hint`` how to enlarge the context. The counters are up to date ``counter_delay`` seconds after an answer.
     """
 
     path = "/completion"
@@ -45,12 +44,12 @@ class LlamaCompletions:
     metrics_hint = "start it with --metrics"
     context_hint = "give a slot more context (--ctx-size over --parallel)"
     counter_delay = 0.0
-    #: Fields without which an answer cannot be measured.
+    #: Timings without which an answer cannot be measured.
     required_timings = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
 
     def request_body(self, prompt: Prompt) -> dict[str, Any]:
         """Return the request for an answer of exactly ``prompt.tokens`` tokens, without prefix cache."""
-        # Only the final event has the timings: sending them with each token would cost time that users do not spend.
+        # Timings with each token would cost time that real requests do not take.
         return {**Question(prompt.text, prompt.tokens).to_completion_request(), "timings_per_token": False}
 
     def event_text(self, event: Event) -> str:
@@ -63,25 +62,25 @@ class LlamaCompletions:
 
     def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
         """Return token counts (``_n``) and milliseconds (``_ms``) of an answer from its final event."""
-        found = event_stream.select_numbers(final.get("timings"))
-        # Builds without cache_n report the number of tokens of the whole prompt.
-        whole = event_stream.select_numbers(final).get("tokens_evaluated", found.get("prompt_n", 0))
-        return {"cache_n": whole - found.get("prompt_n", 0), **found}
+        timings = event_stream.select_numbers(final.get("timings"))
+        # A build without cache_n reports the number of tokens of the whole prompt.
+        whole = event_stream.select_numbers(final).get("tokens_evaluated", timings.get("prompt_n", 0))
+        return {"cache_n": whole - timings.get("prompt_n", 0), **timings}
 
     def missing_field_message(self, missing: str) -> str:
-        """Return why an answer that lacks a required field cannot be measured."""
+        """Return the message for an answer without a required timing."""
         return f"tells no {missing}: it is no llama-server, or its version is too old to be measured"
 
 
 class VllmCompletions:
-    """The completion API of vLLM, which is that of OpenAI; ``model`` is the model name in requests."""
+    """The completion API of vLLM, which is the API of OpenAI; ``model`` is the model name in requests."""
 
     path = "/v1/completions"
     counters = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
     pending_metrics = VLLM_ROW.active_request_metrics
     metrics_hint = "start it without --disable-log-stats"
     context_hint = "give it more context (--max-model-len)"
-    # vLLM counts the tokens of a step after it has sent them.
+    # vLLM counts the tokens of a step after it has sent the tokens.
     counter_delay = 2.0
     required_timings = LlamaCompletions.required_timings
 
@@ -111,23 +110,24 @@ class VllmCompletions:
         return bool(event.get("usage")) and not event.get("choices")
 
     def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
-        """Return token counts from the final event and milliseconds from the client's clock.
+        """Return token counts from the final event, and milliseconds from the clock of the client.
 
-        There are no milliseconds where all text came in one piece.
+        Milliseconds are missing where all text came in one piece.
         """
         usage = final["usage"]
         cached = event_stream.select_numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
         counted = event_stream.select_numbers(usage)
-        read, made = counted.get("prompt_tokens", 0), counted.get("completion_tokens", 0)
-        found = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": made}
-        if len(chunks) > 1 and made > 1:
-            found["prompt_ms"] = 1000 * (chunks[0] - begun)
-            # The first token came at the end of the prompt, so the time of all other tokens is scaled to all tokens.
-            found["predicted_ms"] = 1000 * (chunks[-1] - chunks[0]) * made / (made - 1)
-        return found
+        read, generated = counted.get("prompt_tokens", 0), counted.get("completion_tokens", 0)
+        timings = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": generated}
+        if len(chunks) > 1 and generated > 1:
+            timings["prompt_ms"] = 1000 * (chunks[0] - begun)
+            # The first token belongs to the time of the prompt, so the time of the other tokens is scaled to all
+            # tokens.
+            timings["predicted_ms"] = 1000 * (chunks[-1] - chunks[0]) * generated / (generated - 1)
+        return timings
 
     def missing_field_message(self, missing: str) -> str:
-        """Return why an answer that lacks a required field cannot be measured."""
+        """Return the message for an answer without a required timing."""
         if missing.endswith("_ms"):
             return "sent its text in one piece, so that the time of its tokens is not known: ask for more tokens"
         return f"tells no {missing}: it is no vLLM, or its version is too old to be measured"

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The prompts of a measurement: the built-in ones by kind, or those of a user's file.
+"""The prompts of a measurement: the built-in prompts by kind, or the prompts of a user's file.
 
 A user's file has the single-turn format of AIPerf: one JSON object per line, with ``text`` or ``texts``, and optionally
-``output_length``, the tokens to generate. Empty lines are skipped. Fields that AIPerf would act on and this program
-would not, such as images or a schedule, are refused, because the two would not measure the same.
+``output_length``, the number of tokens to generate. Empty lines are skipped. Fields that only AIPerf supports, such as
+images or a schedule, are refused, because AIPerf would measure other requests then.
 
 Source: docs/tutorials/custom-dataset.md of AIPerf 0.13.
 """
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NoReturn
 
-#: Default number of tokens to generate; the rates of much shorter answers are mostly noise.
+#: Default number of tokens to generate; rates of much shorter answers would be mostly noise.
 DEFAULT_TOKENS = 96
 #: The kind of prompts from a user's file.
 USER_KIND = "user"
-#: Fields that have no effect where each line is a request by itself.
+#: Fields of AIPerf that have no effect on requests of a single turn.
 IGNORED_FIELDS = ("role", "session_id")
 LARGEST_FILE = 64 << 20
 
 
 class Prompt:
-    """A text that the model continues, the kind of the text, and the number of tokens to generate."""
+    """A prompt: its kind, the text that the model continues, and the number of tokens to generate."""
 
     def __init__(self, kind: str, text: str, tokens: int = DEFAULT_TOKENS) -> None:
         self.kind = kind
@@ -49,9 +49,9 @@ def built_in_prompts(tokens: int = DEFAULT_TOKENS) -> dict[str, list[Prompt]]:
 
 
 def read_prompt_file(path: str, tokens: int = DEFAULT_TOKENS) -> list[Prompt]:
-    """Return the prompts of a user's file; ``tokens`` is for lines without an ``output_length``.
+    """Return the prompts of a user's file; ``tokens`` is the default of ``output_length``.
 
-    BadRequest, with the number of the line, for a line that does not have the format.
+    BadRequest, with the number of the line, for a line in another format.
     """
     try:
         with open(open_file(path), "rb") as file:
@@ -61,10 +61,10 @@ def read_prompt_file(path: str, tokens: int = DEFAULT_TOKENS) -> list[Prompt]:
     if len(data) > LARGEST_FILE:
         raise BadRequest(f"The prompts {path} are larger than {LARGEST_FILE >> 20} MiB: take a part of them.")
     lines = enumerate(data.split(b"\n"), 1)
-    found = [_parse_prompt(f"{path}, line {number}", line, tokens) for number, line in lines if line.strip()]
-    if not found:
+    prompts = [_parse_prompt(f"{path}, line {number}", line, tokens) for number, line in lines if line.strip()]
+    if not prompts:
         raise BadRequest(f'The prompts {path} are empty: write a line such as {{"text": "Once upon a time"}} for each.')
-    return found
+    return prompts
 
 
 def format_prompt_file(prompts: Iterable[Prompt]) -> str:
@@ -74,52 +74,52 @@ def format_prompt_file(prompts: Iterable[Prompt]) -> str:
 
 
 def digest_prompts(prompts: Iterable[Prompt]) -> str:
-    """Return the SHA-256, in hexadecimal digits, of the kinds, texts and token counts of prompts in their order."""
+    """Return the SHA-256, in hexadecimal digits, of kinds, texts and token counts of prompts."""
     rows = [[prompt.kind, prompt.text, prompt.tokens] for prompt in prompts]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def _parse_prompt(where: str, line: bytes, tokens: int) -> Prompt:
+def _parse_prompt(place: str, line: bytes, tokens: int) -> Prompt:
     try:
         row = json.loads(line.decode())
     except UnicodeDecodeError:
-        _refuse_line(where, "it is not UTF-8; save the file as UTF-8")
+        _refuse_line(place, "it is not UTF-8; save the file as UTF-8")
     except ValueError as error:
-        _refuse_line(where, f"it is not JSON ({error}); each line is one whole object")
+        _refuse_line(place, f"it is not JSON ({error}); each line is one whole object")
     if not isinstance(row, dict):
-        _refuse_line(where, 'it is no JSON object; write {"text": "..."}')
-    return Prompt(USER_KIND, _parse_text(where, row), _parse_token_count(where, row, tokens))
+        _refuse_line(place, 'it is no JSON object; write {"text": "..."}')
+    return Prompt(USER_KIND, _parse_text(place, row), _parse_token_count(place, row, tokens))
 
 
-def _parse_text(where: str, row: dict[str, Any]) -> str:
+def _parse_text(place: str, row: dict[str, Any]) -> str:
     given = {name: value for name, value in row.items() if value is not None}
     if given.pop("type", "single_turn") != "single_turn":
-        _refuse_line(where, f"its type is {row['type']!r}; only single_turn can be asked")
+        _refuse_line(place, f"its type is {row['type']!r}; only single_turn can be asked")
     for name in ("output_length", *IGNORED_FIELDS):
         given.pop(name, None)
     texts = given.pop("texts", None)
     text = given.pop("text", None)
     if given:
-        _refuse_line(where, f"'{sorted(given)[0]}' cannot be asked here; leave only text or texts, and output_length")
+        _refuse_line(place, f"'{sorted(given)[0]}' cannot be asked here; leave only text or texts, and output_length")
     if text and texts:
-        _refuse_line(where, "it has both text and texts; keep one")
+        _refuse_line(place, "it has both text and texts; keep one")
     if texts and (not isinstance(texts, list) or len(texts) != 1):
-        _refuse_line(where, "its texts are not one text in a list; write each on a line of its own")
-    found = text or (texts[0] if texts else None)
-    if not found or not isinstance(found, str):
-        _refuse_line(where, "it has no text, which must be a string that is not empty")
-    return str(found)
+        _refuse_line(place, "its texts are not one text in a list; write each on a line of its own")
+    text = text or (texts[0] if texts else None)
+    if not text or not isinstance(text, str):
+        _refuse_line(place, "it has no text, which must be a string that is not empty")
+    return str(text)
 
 
-def _parse_token_count(where: str, row: dict[str, Any], default: int) -> int:
+def _parse_token_count(place: str, row: dict[str, Any], default: int) -> int:
     length = row.get("output_length")
     if length is None:
         return default
-    # An answer of one token has no time per token; and True is an int in Python.
+    # An answer of one token has no time per token, and True is an int in Python.
     if not isinstance(length, int) or isinstance(length, bool) or length < 2:
-        _refuse_line(where, f"its output_length is {length!r}; give a whole number of tokens, at least 2")
+        _refuse_line(place, f"its output_length is {length!r}; give a whole number of tokens, at least 2")
     return int(length)
 
 
-def _refuse_line(where: str, why: str) -> NoReturn:
-    raise BadRequest(f"{where}: {why}.")
+def _refuse_line(place: str, reason: str) -> NoReturn:
+    raise BadRequest(f"{place}: {reason}.")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of a measurement: instance, prompts, streams and rounds; they are validated here only."""
+"""The options of a measurement: instance, prompts, streams, rounds and timeout; this module validates them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 
     from .prompts import Prompt
 
-#: Rounds that have to count; discarded rounds are repeated, up to this many times as many rounds in all.
+#: Default of the rounds that have to count. Discarded rounds are repeated, so that a run has at most ROUND_TRIES times
+#: as many rounds.
 ROUNDS, ROUND_TRIES = 5, 3
-#: Default of the minutes of an ablation or a tuning.
+#: The default minutes of an ablation or a tuning.
 MINUTES = 240
 #: The largest number of streams, and the default timeout of an answer in seconds.
 MAX_STREAMS, ANSWER_TIMEOUT = 256, 600
 
-#: The argument spec that all measuring modules share.
+#: The argument spec of options that all measuring modules have.
 ARGUMENT_SPEC: dict[str, dict[str, Any]] = {
     "kinds": {"type": "list", "elements": "str"},
     "prompts": {"type": "path"},
     "tokens": {"type": "int", "default": all_prompts.DEFAULT_TOKENS, "no_log": False},
     "timeout": {"type": "int", "default": ANSWER_TIMEOUT},
 }
-#: The option of modules that begin a run.
+#: The argument spec of the option that only modules which begin a run have.
 OUTPUT_SPEC: dict[str, dict[str, Any]] = {"output": {"type": "path"}}
-#: The options that ablations and tunings share; a tuned state is compared with one stream unless more are requested.
+#: The argument spec of options that only ablations and tunings have; by default they measure one stream.
 LONG_RUN_SPEC: dict[str, dict[str, Any]] = {
     "minutes": {"type": "float", "default": MINUTES},
     "seed": {"type": "int"},
@@ -44,12 +45,12 @@ LONG_RUN_SPEC: dict[str, dict[str, Any]] = {
 class MeasuringRequest:
     """Options of a measurement.
 
-    ``prompts`` are those for one stream, by kind. ``streams`` are the numbers of parallel streams to measure beside
-    a single one, None for as many as the instance has slots. ``answer_timeout`` is in seconds.
+    ``prompts`` are the prompts by kind. ``streams`` are the numbers of parallel streams to measure after one stream,
+    None for as many as the instance has slots. ``answer_timeout`` is in seconds.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        """Read options by name, of which any may be missing; BadRequest for an invalid one."""
+        """Read options by name, of which any may be missing; BadRequest for an invalid option."""
         self.instance: str | None = raw.get("instance")
         self.output: str | None = raw.get("output")
         self.rounds = _parse_number(raw, "rounds", ROUNDS, 1, 1000)
@@ -68,19 +69,19 @@ class MeasuringRequest:
         streams = raw.get("streams")
         self.streams: list[int] | None = None
         if streams is not None:
-            named = [_parse_number({"streams": count}, "streams", 1, 1, MAX_STREAMS) for count in streams]
-            self.streams = sorted({count for count in named if count > 1})
+            counts = {_parse_number({"streams": count}, "streams", 1, 1, MAX_STREAMS) for count in streams}
+            self.streams = sorted(counts - {1})
 
     @property
     def all_prompts(self) -> list[Prompt]:
-        """All prompts of all kinds, in their order."""
-        return [prompt for those in self.prompts.values() for prompt in those]
+        """The prompts of all kinds."""
+        return [prompt for prompts in self.prompts.values() for prompt in prompts]
 
 
-def _parse_number(raw: Mapping[str, Any], name: str, usual: int, low: int, high: int) -> int:
+def _parse_number(raw: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
     value = raw.get(name)
     if value is None:
-        return usual
+        return default
     number = parse_whole(value)
     if number is None or not low <= number <= high:
         raise BadRequest(f"{name} is {value}; give a whole number from {low} to {high}.")

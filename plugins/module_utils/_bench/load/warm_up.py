@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Warms a server up: sends requests whose answers do not count, until its token rate is stable.
+"""Warms up a server: sends requests whose answers do not count, until the token rate is stable.
 
 The first requests after a start pay for page faults, clock frequencies and empty caches.
 """
@@ -17,24 +17,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Number of consecutive rates that must be stable, their largest relative distance from their median, and the largest
-#: number of requests.
-STABLE_RATES = 3
-TOLERANCE = 0.05
+#: So many consecutive rates must be stable: none is farther from their median than this share of it.
+STABLE_RATES, TOLERANCE = 3, 0.05
 MAX_REQUESTS = 8
 #: Tokens of a warm-up request.
 WARM_UP_TOKENS = 64
 
 
-def warm_up_until_stable(ask: Callable[[], float]) -> list[float]:
-    """Call ``measure_rate`` until its last three rates are stable; return all rates.
+def warm_up_until_stable(measure_rate: Callable[[], float]) -> list[float]:
+    """Call ``measure_rate`` until the last three rates are stable; return all rates.
 
-    TuningError where eight requests are not enough: samples taken after that would show the server on its way to a
-    steady rate, and not the steady rate.
+    TuningError where the rates are not stable after eight requests, because later samples would not show a stable rate.
     """
     rates: list[float] = []
     while len(rates) < MAX_REQUESTS:
-        rates.append(ask())
+        rates.append(measure_rate())
         if _rates_are_stable(rates[-STABLE_RATES:]):
             return rates
     shown = ", ".join(f"{rate:.1f}" for rate in rates)

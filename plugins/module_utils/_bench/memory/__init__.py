@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Memory bandwidth of the CPUs of an instance, and how much of a step it explains."""
+"""The memory bandwidth of an instance, and the share of a step that reading memory takes."""

@@ -4,8 +4,8 @@
 
 """The bandwidth with which CPUs read the memory of nodes: measured, or estimated from the data sheet.
 
-likwid-bench measures where it is installed and has thread domains of exactly these CPUs, else a C program of this
-collection where there is a compiler. Measure while the instance is idle: what else reads memory is missing in the
+likwid-bench measures where it is installed and has thread domains of exactly these CPUs. Otherwise a C program of this
+collection measures where there is a compiler. The instance must be idle, because each other reader of memory lowers the
 result.
 """
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
     from ..._host.topology import Topology
 
-#: Bytes to read: a multiple of the size of the L3 caches, and at least this many.
+#: The bytes to read are this multiple of the size of the L3 caches, and at least MIN_BYTES.
 CACHE_MULTIPLE = 4
 MIN_BYTES = 1 << 30
 TIMEOUT = 300
 
 
 class Bandwidth:
-    """A bandwidth: ``gbps`` in GB/s (10^9 bytes), None where unknown, and ``source``, which measured it.
+    """A memory bandwidth: ``gbps`` in GB/s (10^9 bytes), None for an unknown one, and ``source``, what measured it.
 
-    ``measured`` is False for a data-sheet figure. ``reasons`` are the sentences why a better source was not used.
+    ``measured`` is False for a figure of the data sheet. ``reasons`` are sentences why no better source was used.
     """
 
     def __init__(
@@ -64,9 +64,8 @@ def measure_bandwidth(
 ) -> Bandwidth:
     """Return the bandwidth with which these CPUs read from these nodes, the best of five runs.
 
-    ``policy`` is the command under which the memory policy of the instance holds, such as numactl with its options;
-    without one each CPU reads memory of its own node. BadRequest where there is no CPU, or where the nodes need a
-    policy.
+    ``policy`` is a command that sets a memory policy and runs another command, such as numactl with its options;
+    without ``policy`` each CPU reads memory of its own node. BadRequest for no CPU, or where the nodes need a policy.
     """
     if not cpus:
         raise BadRequest("No CPUs were given to measure the bandwidth of; name those of the instance.")
@@ -89,7 +88,7 @@ def measure_bandwidth(
 def data_sheet_bandwidth(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], reasons: Sequence[str] = ()
 ) -> Bandwidth:
-    """Return the bandwidth of these nodes by the data sheet, with all memory channels filled."""
+    """Return the bandwidth of these nodes by the data sheet, as if all memory channels had modules."""
     socket = socket_peak_bandwidth(top)
     if socket is None:
         return Bandwidth(cpus, nodes, None, "nothing", reasons)
@@ -97,12 +96,12 @@ def data_sheet_bandwidth(
 
 
 def nodes_of_cpus(top: Topology, cpus: Sequence[int]) -> set[int]:
-    """Return the nodes that these CPUs are on."""
+    """Return the nodes of these CPUs."""
     return {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
 
 
 def bytes_to_read(top: Topology, cpus: Sequence[int]) -> int:
-    """Return how many bytes are read to measure a bandwidth; more than the L3 caches of the CPUs hold."""
+    """Return the bytes to read for a measurement, which are more than the L3 caches of the CPUs hold."""
     return max(MIN_BYTES, CACHE_MULTIPLE * l3_cache_bytes(top, cpus))
 
 
@@ -131,8 +130,8 @@ def _measure_with_likwid(
 def _run_likwid(words: Sequence[str]) -> str:
     done = command.try_command(words, TIMEOUT)
     if done.code != 0:
-        said = likwid.last_words(done.err or done.out)
-        raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {said}")
+        output = likwid.last_words(done.err or done.out)
+        raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {output}")
     return done.out
 
 

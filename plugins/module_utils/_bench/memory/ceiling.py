@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares the time of a step with the time that reading its bytes from memory takes, the ceiling of its speed.
+"""Compares the time of a step with the time for reading the bytes of the step from memory, which limits its speed.
 
-The rest of a step is computing, and threads that wait for each other; it grows with the threads. A step that is faster
-than its bytes can be read is an error: the bytes or the bandwidth are wrong, or the model lies in a cache.
+The rest of the step is computing and waiting of threads, and grows with the number of threads. A step that is faster
+than reading its bytes is an error: the bytes or the bandwidth are wrong, or the model is in a cache.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ if TYPE_CHECKING:
     from ..._models.memory_traffic import StepTraffic
     from .bandwidth import Bandwidth
 
-#: Range of the bytes that the hardware counted, as a share of the computed bytes. Below it caches serve some bytes;
-#: above it pages are read more than once.
+#: The usual range of the bytes that the hardware counted, as a share of the computed bytes. Below the range, caches
+#: serve some bytes; above the range, pages are read more than once.
 COUNTED_SHARE_RANGE = (0.9, 1.15)
 
 
 class Ceiling:
-    """A step compared with the memory. Times are milliseconds of a step, ``ratio`` is memory time over step time.
+    """The time of a step compared with its memory time, in milliseconds; ``ratio`` is memory time over step time.
 
-    ``memory_ms``, ``rest_ms`` and ``ratio`` are None where no bandwidth is known. ``predicted_ms`` is the
-    prediction of the cost model, None where there is none; ``error`` is by how much the step took longer, as a
-    share of the prediction. ``problem`` is a sentence where the figures cannot be right, and ``remarks`` are
-    sentences on how to read them.
+    ``memory_ms``, ``rest_ms`` and ``ratio`` are None for an unknown bandwidth. ``predicted_ms`` is the prediction of
+    the cost model, or None. ``problem`` is a sentence where the figures cannot be right, and ``remarks`` are sentences
+    on how to read the figures.
     """
 
     def __init__(self, traffic: StepTraffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
@@ -44,21 +43,21 @@ class Ceiling:
 
     @property
     def ratio(self) -> float | None:
-        """Memory time over step time: the share of the step that reading alone takes."""
+        """Memory time over step time."""
         return None if self.memory_ms is None else self.memory_ms / self.step_ms
 
     @property
     def rest_ms(self) -> float | None:
-        """Milliseconds of the step beyond the time that reading its bytes takes."""
+        """Step time minus memory time, in milliseconds."""
         return None if self.memory_ms is None else self.step_ms - self.memory_ms
 
     @property
     def error(self) -> float | None:
-        """By how much the step took longer than predicted: 0.1 for ten percent."""
+        """The relative error of the prediction: 0.1 for a step that took ten percent longer than predicted."""
         return None if self.predicted_ms is None else self.step_ms / self.predicted_ms - 1
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for a run document and a page."""
+        """Return plain data for a page."""
         names = ("gbps", "measured", "step_ms", "memory_ms", "rest_ms", "ratio", "predicted_ms", "error")
         return {
             "bytes": round(self.bytes),
@@ -76,37 +75,37 @@ def compare_with_ceiling(
     predicted_ms: float | None = None,
     counted: float | None = None,
 ) -> Ceiling:
-    """Compare a step of ``step_ms`` milliseconds with the memory; BadRequest for a step that took no time.
+    """Compare a step of ``step_ms`` milliseconds with its memory time; BadRequest for a step that took no time.
 
     ``cache`` is the size of the L3 caches of the instance's CPUs, in bytes. ``counted`` are the bytes of a step by
-    hardware counters, None where they were not read.
+    hardware counters, None without counters.
     """
     if step_ms <= 0:
         raise BadRequest(f"A step of {step_ms} ms cannot be held against the memory; measure it again.")
-    found = Ceiling(traffic, bandwidth, step_ms, predicted_ms)
-    ratio, size, caches = found.ratio, format_bytes_short(round(found.bytes)), format_bytes_short(cache)
-    fits = found.bytes <= cache
+    ceiling = Ceiling(traffic, bandwidth, step_ms, predicted_ms)
+    ratio, size, caches = ceiling.ratio, format_bytes_short(round(ceiling.bytes)), format_bytes_short(cache)
+    fits = ceiling.bytes <= cache
     if ratio is None:
-        found.remarks.append("The bandwidth of this memory was not measured and is not known: there is no ceiling.")
-    elif not found.measured:
-        found.remarks.append(f"The bandwidth was not measured: {found.gbps:.0f} GB/s is the paper figure.")
+        ceiling.remarks.append("The bandwidth of this memory was not measured and is not known: there is no ceiling.")
+    elif not ceiling.measured:
+        ceiling.remarks.append(f"The bandwidth was not measured: {ceiling.gbps:.0f} GB/s is the paper figure.")
     if fits:
-        found.remarks.append(
+        ceiling.remarks.append(
             f"The {size} that a step reads fit into the {caches} of L3 cache of these CPUs: memory is not the limit."
         )
     if ratio is not None and ratio > 1:
-        found.problem = _problem_message(found, size, caches, fits)
+        ceiling.problem = _problem_message(ceiling, size, caches, fits)
     if counted is not None:
-        found.remarks += _counted_bytes_remarks(counted / found.bytes)
-    return found
+        ceiling.remarks += _counted_bytes_remarks(counted / ceiling.bytes)
+    return ceiling
 
 
-def _problem_message(found: Ceiling, size: str, caches: str, fits: bool) -> str:
-    above = f"A step took {found.step_ms:.2f} ms, and reading its {size} at {found.gbps:.1f} GB/s takes"
-    above = f"{above} {found.memory_ms:.2f} ms, which is longer"
+def _problem_message(ceiling: Ceiling, size: str, caches: str, fits: bool) -> str:
+    above = f"A step took {ceiling.step_ms:.2f} ms, and reading its {size} at {ceiling.gbps:.1f} GB/s takes"
+    above = f"{above} {ceiling.memory_ms:.2f} ms, which is longer"
     if fits:
         return f"{above}: the model lies in the {caches} of L3 cache. Measure a model that is larger."
-    which = "measure the bandwidth again on an idle host" if found.measured else "measure the bandwidth"
+    which = "measure the bandwidth again on an idle host" if ceiling.measured else "measure the bandwidth"
     return (
         f"{above}: the bytes or the bandwidth are wrong, and the {caches} of L3 cache do not hold the model. "
         f"Compare the bytes with what gguf_info says of the file that is served, and {which}."

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Bytes that must stay free while the bandwidth is measured.
 FREE_BYTES = 2 << 30
-#: The scope of a bandwidth of all CPUs and nodes of an instance.
+#: The scope, in the run document, of a bandwidth of all CPUs and nodes of an instance.
 INSTANCE = "instance"
 #: The arms in which an instance runs as planned.
 AS_PLANNED = (*schedule.ANCHORS, schedule.AGAIN)
@@ -61,16 +61,16 @@ def _policy_command(policy: str, nodes: str) -> list[str]:
     ]
 
 
-def bandwidth_to_record(found: Bandwidth) -> dict[str, Any]:
-    """Return a bandwidth as the run document records it."""
-    told = found.to_dict()
-    return {"scope": INSTANCE, **{name: told[name] for name in ("cpus", "nodes", "gbps", "source")}}
+def bandwidth_to_record(bandwidth: Bandwidth) -> dict[str, Any]:
+    """Return a bandwidth in the format of the run document."""
+    data = bandwidth.to_dict()
+    return {"scope": INSTANCE, **{name: data[name] for name in ("cpus", "nodes", "gbps", "source")}}
 
 
 def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Return the bytes that a mean single-stream step reads, for each kind; none where a header lacks facts.
+    """Return for each kind the bytes that a mean step with one stream reads; none where the header lacks facts.
 
-    TuningError where a model cannot be read.
+    TuningError where a model file cannot be read.
     """
     file = target.model_file()
     if file is None:
@@ -83,11 +83,11 @@ def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> l
         target.argument_value("--cache-type-v", "-ctv") or "f16",
     )
     rows = []
-    for kind, those in _one_stream_samples_by_kind(samples).items():
-        context = round(sum(one["prompt_n"] + one["predicted_n"] / 2 for one in those) / len(those))
-        guessed = sum(one["drafted"] for one in those) / figures.count_steps(those)
-        guesses = DraftModel(draft, guessed) if draft else None
-        traffic = compute_step_traffic(model, context, types, draft=guesses, guessed=guessed)
+    for kind, of_kind in _one_stream_samples_by_kind(samples).items():
+        context = round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in of_kind) / len(of_kind))
+        guessed = sum(sample["drafted"] for sample in of_kind) / figures.count_steps(of_kind)
+        draft_model = DraftModel(draft, guessed) if draft else None
+        traffic = compute_step_traffic(model, context, types, draft=draft_model, guessed=guessed)
         if traffic is not None:
             parts = {name: round(size) for name, size in traffic.parts.items()}
             rows.append({"kind": kind, "context": context, "guessed": round(guessed, 3), "parts": parts})
@@ -95,27 +95,27 @@ def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> l
 
 
 def ceilings_by_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
-    """Return the mean step of each kind compared with the memory; empty where no bandwidth is known."""
+    """Return the mean step of each kind compared with its memory time; empty for an unknown bandwidth."""
     known = [bandwidth for bandwidth in document["bandwidth"] if bandwidth["scope"] == INSTANCE]
     if not known:
         return {}
-    told = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
-    there = _one_stream_samples_by_kind(samples)
-    found = {}
+    bandwidth = Bandwidth((), (), known[-1]["gbps"], known[-1]["source"])
+    by_kind = _one_stream_samples_by_kind(samples)
+    ceilings = {}
     for row in document["steps"]:
-        if row["kind"] in there:
+        if row["kind"] in by_kind:
             traffic = StepTraffic(dict(row["parts"]), 0, 1 + row["guessed"])
-            milliseconds = figures.ms_per_step(there[row["kind"]])
-            found[row["kind"]] = compare_with_ceiling(traffic, told, milliseconds, document["cache"])
-    return found
+            milliseconds = figures.ms_per_step(by_kind[row["kind"]])
+            ceilings[row["kind"]] = compare_with_ceiling(traffic, bandwidth, milliseconds, document["cache"])
+    return ceilings
 
 
 def _one_stream_samples_by_kind(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    found: dict[str, list[Sample]] = {}
+    by_kind: dict[str, list[Sample]] = {}
     for sample in samples:
         if sample["streams"] == 1:
-            found.setdefault(sample["kind"], []).append(sample)
-    return found
+            by_kind.setdefault(sample["kind"], []).append(sample)
+    return by_kind
 
 
 def unreadable_model_remark(error: TuningError) -> str:

@@ -4,8 +4,8 @@
 
 """likwid-bench: its command line for given CPUs and nodes, and its output.
 
-It reads on the first threads of a domain, in the order in which it lists them, and each thread reads memory that it
-touched first. So it can measure CPUs that read the memory of their own nodes, and no others.
+likwid-bench runs threads on the first CPUs of a thread domain, in the order of its own list, and each thread reads
+memory of its own node. So it measures only CPUs that read memory of their own nodes.
 
 Source: likwid-bench of likwid 5.2.2, its help and its output.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "likwid-bench"
 LIST_COMMAND = (PROGRAM, "-p")
-#: Number of runs of one second each. The best one counts, because disturbances only make a run slower.
+#: Number of runs of one second each. The fastest run counts, because a disturbance only makes a run slower.
 RUNS = 5
 DOMAIN = re.compile(r"^\s*Tag (\w+):((?: \d+)+)\s*$", re.MULTILINE)
 RATE = re.compile(r"^MByte/s:\s+([\d.]+)\s*$", re.MULTILINE)
@@ -41,28 +41,28 @@ def bench_command(
     size: int,
     flags: Collection[str],
 ) -> list[str] | None:
-    """Return the command that measures these CPUs reading from these nodes; None where likwid-bench cannot.
+    """Return the command that measures how fast these CPUs read from these nodes; None where likwid-bench cannot.
 
-    ``size`` is in bytes, of each node. ``flags`` are those of the CPU, as the kernel shows them.
+    ``size`` are the bytes to read of each node. ``flags`` are the flags of the CPU in /proc/cpuinfo.
     """
     groups = []
     left = set(cpus)
     for node in sorted(nodes):
-        mine = left.intersection(domains.get(f"M{node}", ()))
-        if not mine or set(domains[f"M{node}"][: len(mine)]) != mine:
+        local = left.intersection(domains.get(f"M{node}", ()))
+        if not local or set(domains[f"M{node}"][: len(local)]) != local:
             return None
-        groups += ["-W", f"M{node}:{-(-size // MEGABYTE)}MB:{len(mine)}"]
-        left -= mine
+        groups += ["-W", f"M{node}:{-(-size // MEGABYTE)}MB:{len(local)}"]
+        left -= local
     kernel = "load_avx512" if "avx512f" in flags else "load_avx"
     return None if left or not groups else [PROGRAM, "-s", "1", "-t", kernel, *groups]
 
 
 def parse_rate(text: str) -> float:
-    """Return GB/s of all groups together from the output of a run; TuningError where it has no rate."""
-    found = RATE.findall(text)
-    if len(found) != 1 or not float(found[0]):
+    """Return the GB/s of all groups together from the output of a run; TuningError for an output without a rate."""
+    rates = RATE.findall(text)
+    if len(rates) != 1 or not float(rates[0]):
         raise TuningError(f"{PROGRAM} ended without a line MByte/s. It says: {last_words(text)}")
-    return float(found[0]) / 1000
+    return float(rates[0]) / 1000
 
 
 def last_words(text: str) -> str:

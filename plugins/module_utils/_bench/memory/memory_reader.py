@@ -4,9 +4,8 @@
 
 """A C program that measures read bandwidth on given CPUs, for hosts without likwid-bench; compiled on the host.
 
-Each thread is pinned to a CPU, fills memory of its own there, and reads it until the time is over; so the pages are
-where the memory policy of the process puts what this CPU touches first. All threads read during the whole time, and the
-bytes that they read are divided by it.
+Each thread is pinned to a CPU, fills its own memory, and reads it until the time is over. So the memory policy of the
+process decides on which nodes the pages are. The rate is the bytes that all threads read, divided by the time.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-O3", "-march=native", "-mprefer-vector-width=256", "-pthread")
 RUNS = 5
 MILLISECONDS = 300
-#: Timeout in seconds; five runs, with filling the memory before them, take far less on any host.
+#: Timeout in seconds of filling the memory and of five runs, which take far less on any host.
 SECONDS = 300
 
-#: Arguments: number of runs, milliseconds of a run, bytes of a thread, then a CPU for each thread. It prints the GB/s
-#: of each run.
+#: The program. Its arguments are the number of runs, milliseconds of a run, bytes of a thread, and a CPU for each
+#: thread. Its output is the GB/s of each run.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -150,10 +149,10 @@ int main(int argc, char **argv)
 def measure_read_rate(
     cpus: Iterable[int], size: int, policy: Sequence[str] = (), milliseconds: int = MILLISECONDS
 ) -> float:
-    """Compile and run the program; return the GB/s of its best run, all CPUs together.
+    """Compile and run the program; return the GB/s of all CPUs together in the fastest run.
 
-    ``size`` is in bytes, of each thread. ``policy`` is a command that sets the memory policy and runs another
-    command, such as numactl with its options. Absent where there is no compiler, TuningError where a program fails.
+    ``size`` are the bytes of each thread. ``policy`` is a command that sets the memory policy and runs another command,
+    such as numactl with its options. Absent where there is no compiler, TuningError where the program fails.
     """
     compiler = next((name for name in COMPILERS if shutil.which(name, path=command.PATH)), None)
     if compiler is None:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules by which a round is discarded, whatever its results are; each gives a sentence on what was observed.
+"""The rules by which a round is discarded; each rule returns a sentence on a disturbance, and none looks at results.
 
-Where a rule cannot read what it needs, the round is discarded with that reason.
+A round is also discarded where a rule cannot read its figures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DiscardLimits:
-    """The largest shares, of 1, with which a round counts; ``nodes`` are the planned nodes, None for any node."""
+    """The largest shares with which a round counts; ``nodes`` are the planned nodes, None for any node."""
 
     def __init__(
         self,
@@ -37,23 +37,23 @@ class DiscardLimits:
 
 
 def discard_reasons(
-    before: HostReading, after: HostReading, asked: tuple[int, int], limits: DiscardLimits
+    before: HostReading, after: HostReading, requested_tokens: tuple[int, int], limits: DiscardLimits
 ) -> list[str]:
-    """Return the sentences why a round does not count; an empty list where it counts.
+    """Return sentences why a round does not count, an empty list for a round that counts.
 
-    ``requested_tokens`` are the tokens that the server had to read and to generate for all requests between the two
-    readings, with those that warmed it up.
+    ``requested_tokens`` are the numbers of tokens that the server had to read and to generate for all requests between
+    the two readings.
     """
-    found = [
+    reasons = [
         _restart_reason(before, after),
         _other_programs_reason(before, after, limits),
         _steal_reason(before, after, limits),
         _swap_reason(before, after),
-        _other_requests_reason(before, after, asked),
+        _other_requests_reason(before, after, requested_tokens),
         _moved_threads_reason(before, after),
         _misplaced_pages_reason(after, limits),
     ]
-    return [sentence for sentence in found if sentence]
+    return [reason for reason in reasons if reason]
 
 
 def _restart_reason(before: HostReading, after: HostReading) -> str:
@@ -84,17 +84,17 @@ def _swap_reason(before: HostReading, after: HostReading) -> str:
     return f"The host swapped {pages} pages." if pages else ""
 
 
-def _other_requests_reason(before: HostReading, after: HostReading, asked: tuple[int, int]) -> str:
+def _other_requests_reason(before: HostReading, after: HostReading, requested_tokens: tuple[int, int]) -> str:
     if before.tokens is None or after.tokens is None:
         return f"Requests of other clients cannot be detected: the server reports no counters; {after.metrics_hint}."
     waiting = (before.pending_requests or 0) + (after.pending_requests or 0)
     if waiting:
         return f"Requests of other clients were pending before or after the round: {waiting}."
-    more = [late - early - ours for early, late, ours in zip(before.tokens, after.tokens, asked)]
-    if min(more) < 0:
+    foreign = [late - early - own for early, late, own in zip(before.tokens, after.tokens, requested_tokens)]
+    if min(foreign) < 0:
         return "The server counted fewer tokens than were requested: it started anew, or another one answered."
-    if max(more) > 0:
-        counts = f"read {more[0]:.0f} and generated {more[1]:.0f} tokens"
+    if max(foreign) > 0:
+        counts = f"read {foreign[0]:.0f} and generated {foreign[1]:.0f} tokens"
         return f"Other clients sent requests too: the server {counts} for them."
     return ""
 
@@ -104,9 +104,9 @@ def _moved_threads_reason(before: HostReading, after: HostReading) -> str:
     if not changed:
         return ""
     first = min(changed)
-    was, now = (format_cpulist(reading.allowed_cpus[first]) for reading in (before, after))
-    many = "1 thread" if len(changed) == 1 else f"{len(changed)} threads"
-    return f"{many} may run elsewhere than before: thread {first[0]} on CPUs {now} instead of {was}."
+    old, new = (format_cpulist(reading.allowed_cpus[first]) for reading in (before, after))
+    threads = "1 thread" if len(changed) == 1 else f"{len(changed)} threads"
+    return f"{threads} may run elsewhere than before: thread {first[0]} on CPUs {new} instead of {old}."
 
 
 def _misplaced_pages_reason(after: HostReading, limits: DiscardLimits) -> str:
@@ -115,7 +115,7 @@ def _misplaced_pages_reason(after: HostReading, limits: DiscardLimits) -> str:
     if after.pages is None:
         return f"The placement of the service's memory is not known: {after.unreadable_reason}"
     total = sum(after.pages.values())
-    wrong = sum(kb for node, kb in after.pages.items() if node not in limits.nodes)
-    if wrong <= limits.misplaced * total:
+    misplaced = sum(kb for node, kb in after.pages.items() if node not in limits.nodes)
+    if misplaced <= limits.misplaced * total:
         return ""
-    return f"{wrong / total:.1%} of the service's memory lies on other nodes than {format_cpulist(limits.nodes)}."
+    return f"{misplaced / total:.1%} of the service's memory lies on other nodes than {format_cpulist(limits.nodes)}."

@@ -4,8 +4,8 @@
 
 """Activity of the host during a round: CPU time of other programs, swapping, placement of memory, power.
 
-Everything is read before and after a round. No reading knows the arm, so that no result can decide whether its round
-counts.
+The host is read before and after a round. A reading does not depend on the arm, so that no result can decide whether
+its round counts.
 
 Source: Documentation/filesystems/proc.rst (/proc/stat, /proc/vmstat) of the Linux kernel.
 """
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
     from ..load.answer import Server
 
-#: Columns of the first line of /proc/stat that count work; not idle, iowait and steal, and guests are in user already.
+#: Columns of the first line of /proc/stat with work: not idle, iowait and steal; guest time is part of user time.
 WORK_COLUMNS = (1, 2, 3, 6, 7)
 STEAL_COLUMN = 8
 SWAP_COUNTERS = ("pswpin", "pswpout")
 METRICS_TIMEOUT = 30.0
-#: Seconds between two readings of counters that are updated late.
+#: Seconds between two readings of counters that the server updates late.
 COUNTER_PAUSE = 0.1
 MEMORY_KINDS = ("weights", "anonymous")
 
@@ -40,11 +40,11 @@ MEMORY_KINDS = ("weights", "anonymous")
 class HostReading:
     """State of the host and of the measured service at one moment.
 
-    Times are CPU seconds since the start of the host or of the process: ``busy`` and ``stolen`` of all CPUs,
-    ``service`` of all units, ``measuring_seconds`` of this process. All other fields are of the first unit.
-    ``allowed_cpus`` has the CPUs of each thread, ``main_process`` the number and the start of the oldest process.
-    ``tokens`` and ``pending_requests`` are None where the server has no counters, ``pages`` (kB by node) and
-    ``huge_kb`` where the kernel shows none; ``metrics_hint`` says how to enable the counters.
+    Times are CPU seconds since the start of the host or of a process: ``busy`` and ``stolen`` of all CPUs, ``service``
+    of all units, ``measuring_seconds`` of this process. All other fields are of the first unit. ``allowed_cpus`` has
+    the CPUs of each thread, and ``main_process`` the number and the start of the oldest process. ``tokens`` and
+    ``pending_requests`` are None for a server without counters, and ``metrics_hint`` says how to enable the counters.
+    ``pages`` (kB by node) and ``huge_kb`` are None where the kernel does not report them.
     """
 
     def __init__(self, fs: KernelFS, units: Sequence[str], models: Iterable[str], clock: Any) -> None:
@@ -81,7 +81,7 @@ class HostReading:
         self.metrics_hint = ""
 
     def read_server_counters(self, server: Server) -> None:
-        """Read the token counters of the server; where they are updated late, wait for pending requests."""
+        """Read the token counters of the server; wait for pending requests where counters are updated late."""
         api, end = server.api, server.clock.monotonic() + server.api.counter_delay
         self.metrics_hint = api.metrics_hint
         while True:
@@ -97,7 +97,7 @@ class HostReading:
 
 
 def _pages_by_node(memory: Iterable[numa_maps.ProcessMemory]) -> dict[int, int] | None:
-    """Return the memory of processes in kB by node, None where that of a process cannot be read."""
+    """Return the memory of processes in kB by node; None where the memory of a process cannot be read."""
     pages: dict[int, int] = {}
     for process_memory in memory:
         if process_memory.kinds is None:
@@ -112,7 +112,7 @@ def _pages_by_node(memory: Iterable[numa_maps.ProcessMemory]) -> dict[int, int] 
 def read_host_activity(
     fs: KernelFS, units: Sequence[str], server: Server, models: Iterable[str] = (), clock: Any = time
 ) -> HostReading:
-    """Read the host once; ``units`` are the unit of the server and, if it has one, that of its draft server.
+    """Read host and service once; ``units`` are the unit of the server, and of its draft server where there is one.
 
     BadRequest or TuningError where a unit does not run.
     """
@@ -124,7 +124,7 @@ def read_host_activity(
 def summarize_activity(
     fs: KernelFS, before: HostReading, after: HostReading, settings_sha256: str | None = None
 ) -> dict[str, Any]:
-    """Return the activity between two readings as samples record it; shares are of 1, pages are kB, None is unknown."""
+    """Return the activity between two readings in the format of samples; an unknown figure is None."""
     pages = after.pages or {}
     return {
         "others": _round_share(other_programs_cpu_share(before, after)),
@@ -138,9 +138,9 @@ def summarize_activity(
 
 
 def other_programs_cpu_share(before: HostReading, after: HostReading) -> float | None:
-    """Return the CPU time of other programs as a share of that of the service; None where that is 0.
+    """Return the CPU time of other programs as a share of the service's CPU time; None where the service used none.
 
-    The CPU time of this process is left out, because this process may be what sends the requests.
+    The CPU time of this process does not count, because this process sends the requests.
     """
     service = after.service - before.service
     own = after.measuring_seconds - before.measuring_seconds
@@ -150,8 +150,8 @@ def other_programs_cpu_share(before: HostReading, after: HostReading) -> float |
 def stolen_cpu_share(before: HostReading, after: HostReading) -> float:
     """Return the share of the time with work in which the hypervisor gave the CPUs to other guests."""
     stolen = after.stolen - before.stolen
-    wanted = after.busy - before.busy + stolen
-    return stolen / wanted if wanted > 0 else 0.0
+    with_work = after.busy - before.busy + stolen
+    return stolen / with_work if with_work > 0 else 0.0
 
 
 def _round_share(share: float | None) -> float | None:

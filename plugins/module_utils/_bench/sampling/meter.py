@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends all prompts to an instance between two readings of the host, for a round of a benchmark or one of its arms."""
+"""Measures an arm in a round: sends all prompts to an instance between two readings of the host."""
 
 from __future__ import annotations
 
@@ -27,29 +27,24 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Measures one instance. ``anywhere`` is for an instance whose memory may be on other nodes than planned."""
+    """Measures one instance; with ``anywhere`` its memory may be on other nodes than planned."""
 
     def __init__(
-        self, host: Host, target: MeasuredInstance, asked: MeasuringRequest, clock: Any, anywhere: bool = False
+        self, host: Host, target: MeasuredInstance, request: MeasuringRequest, clock: Any, anywhere: bool = False
     ) -> None:
         self.host = host
         self.target = target
-        self.asked = asked
-        self.streams = stream_counts(target, asked)
+        self.request = request
+        self.streams = stream_counts(target, request)
         self.clock = clock
         self.limits = discard_reasons.DiscardLimits(None if anywhere else target.nodes)
 
     def warm_up(self) -> str:
-        """Send requests until the token rate is stable; return the message of the failure where it never is."""
-        first = self.asked.all_prompts[0]
+        """Send requests until the token rate is stable; return an empty text, or why the rate is not stable."""
+        first = self.request.all_prompts[0]
+        short = Prompt(first.kind, first.text, warm_up.WARM_UP_TOKENS)
         try:
-            warm_up.warm_up_until_stable(
-                lambda: (
-                    fetch_answer(
-                        self.target.server, Prompt(first.kind, first.text, warm_up.WARM_UP_TOKENS)
-                    ).tokens_per_second
-                )
-            )
+            warm_up.warm_up_until_stable(lambda: fetch_answer(self.target.server, short).tokens_per_second)
         except TuningError as error:
             if "rates" not in error.details:
                 raise
@@ -58,30 +53,30 @@ class Meter:
 
     def measure(
         self,
-        where: Mapping[str, Any],
+        place: Mapping[str, Any],
         requests: int = 1,
-        settings: str | None = None,
-        digest: Callable[[], str] | None = None,
+        settings_digest: str | None = None,
+        read_settings_digest: Callable[[], str] | None = None,
     ) -> tuple[list[Sample], str]:
-        """Send all prompts ``requests`` times; return the samples, and why they are discarded, an empty text where not.
+        """Send all prompts ``requests`` times; return the samples, and why they are discarded (an empty text if not).
 
-        ``where`` has round, arm and start. ``settings`` is the digest of all settings of the host; ``digest``
-        computes it again after the samples, and both must be equal.
+        ``place`` has round, arm and start. ``settings_digest`` is the digest of all settings of the host, and
+        ``read_settings_digest`` reads it again after the samples. The samples are discarded where both differ.
         """
         before = self._read_host()
         answers: list[Answer] = []
         for dummy in range(requests):
-            for prompts in self.asked.prompts.values():
+            for prompts in self.request.prompts.values():
                 answers += closed_loop.answer_in_turn(self.target.server, prompts)
         windows, reasons, counted = self._measure_windows(answers)
         after = self._read_host()
         reasons += discard_reasons.discard_reasons(before, after, counted, self.limits)
-        if digest and digest() != settings:
+        if read_settings_digest and read_settings_digest() != settings_digest:
             reasons.append("Somebody changed settings of this host while it was measured.")
-        why = " ".join(reasons)
-        seen = host_activity.summarize_activity(self.host.fs, before, after, settings)
-        made: list[Sample] = [build_sample(answer, where, seen, why or None) for answer in answers]
-        return made + [window.to_sample(where, seen, why or None) for window in windows], why
+        reason = " ".join(reasons)
+        activity = host_activity.summarize_activity(self.host.fs, before, after, settings_digest)
+        samples: list[Sample] = [build_sample(answer, place, activity, reason or None) for answer in answers]
+        return samples + [window.to_sample(place, activity, reason or None) for window in windows], reason
 
     def _read_host(self) -> host_activity.HostReading:
         target = self.target
@@ -90,41 +85,44 @@ class Meter:
     def _measure_windows(
         self, answers: list[Answer]
     ) -> tuple[list[closed_loop.BusyWindow], list[str], tuple[int, int]]:
-        """Measure several streams; return their windows, the errors, and the token counts of all answers so far."""
+        """Measure with several streams; return windows, messages on invalid windows, and read and generated tokens.
+
+        ``answers`` are the answers with one stream, whose tokens are included.
+        """
         windows: list[closed_loop.BusyWindow] = []
         reasons: list[str] = []
-        read, made = closed_loop.count_tokens(answers)
+        read, generated = closed_loop.count_tokens(answers)
         for streams in self.streams:
-            for prompts in self.asked.prompts.values():
+            for prompts in self.request.prompts.values():
                 by_stream = closed_loop.answer_in_parallel(self.target.server, prompts, streams)
-                more = closed_loop.count_tokens([answer for those in by_stream for answer in those])
-                read, made = read + more[0], made + more[1]
+                counts = closed_loop.count_tokens([answer for stream in by_stream for answer in stream])
+                read, generated = read + counts[0], generated + counts[1]
                 try:
                     windows.append(closed_loop.BusyWindow(by_stream))
                 except TuningError as error:
                     reasons.append(str(error))
-        return windows, reasons, (read, made)
+        return windows, reasons, (read, generated)
 
 
-def stream_counts(target: MeasuredInstance, asked: MeasuringRequest) -> list[int]:
-    """Return the numbers of parallel streams beside 1; BadRequest for more than the server has slots."""
-    if asked.streams is None:
+def stream_counts(target: MeasuredInstance, request: MeasuringRequest) -> list[int]:
+    """Return the numbers of parallel streams to measure after one stream; BadRequest for more streams than slots."""
+    if request.streams is None:
         return [target.slots] if target.slots > 1 else []
-    if asked.streams and asked.streams[-1] > target.slots:
+    if request.streams and request.streams[-1] > target.slots:
         raise BadRequest(
-            f"{target.name} takes {target.slots} streams at once, and {asked.streams[-1]} are asked for: give it more "
-            "slots, or ask with fewer streams."
+            f"{target.name} takes {target.slots} streams at once, and {request.streams[-1]} are asked for: give it "
+            "more slots, or ask with fewer streams."
         )
-    return asked.streams
+    return request.streams
 
 
 def leave_cpus_of_instance(host: Host, cpus: Collection[int]) -> list[str]:
-    """Move this process to CPUs that the instance does not use; return a remark if there are none."""
+    """Move this process to CPUs that the instance does not use; return a remark where all CPUs are used."""
     allowed = os.sched_getaffinity(0)
     free = allowed - set(cpus)
     if not free:
         return ["The prompts were sent from CPUs that the instance computes on, because it has all of them."]
-    # A host that cannot be planned has no housekeeping CPUs; then all free CPUs may be used.
+    # A host without a valid plan has no housekeeping CPUs; this process uses all free CPUs then.
     with suppress(TuningError):
         free = free & set(host.plan.housekeeping) or free
     os.sched_setaffinity(0, free)

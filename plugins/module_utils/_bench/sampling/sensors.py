@@ -4,8 +4,8 @@
 
 """Counters of frequency and energy, read before and after a measurement; a guest does not have them.
 
-The processor counts two clocks while it is not idle: MPERF at its nominal frequency, APERF at the real one. Their ratio
-gives the mean frequency of the time with work, which no single reading shows.
+While a CPU is not idle, it counts MPERF at its nominal frequency and APERF at its real frequency. The ratio of both
+counts gives the mean frequency of the time with work.
 
 Source: MSRs 0xE7 and 0xE8 of the AMD64 Architecture Programmer's Manual, volume 2;
 Documentation/admin-guide/acpi/cppc_sysfs.rst and Documentation/power/powercap/powercap.rst of the Linux kernel.
@@ -53,7 +53,7 @@ def mean_frequency_mhz(fs: KernelFS, before: Cycles, after: Cycles) -> float | N
 
 
 def read_energy_counters(fs: KernelFS) -> Energy:
-    """Return the energy counter of each processor package, without those of its parts."""
+    """Return the energy counter of each processor package; counters of parts of a package are left out."""
     found = {}
     for name in fs.list_names(POWERCAP):
         folder = f"{POWERCAP}/{name}"

@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Figures of samples, and the interval of a mean that may be looked at after every round."""
+"""Figures of samples, and the confidence sequence by which a run decides when to stop."""

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A confidence interval for the mean of paired log ratios that may be looked at after every round.
+"""A confidence sequence for the mean of paired log ratios: an interval that a run may look at after every round.
 
-An ordinary t interval is valid for one look at the end. This confidence sequence is valid for all looks together: with
-probability 1 - alpha it contains the true mean after each number of values, so a run may stop as soon as the interval
-has decided. It is the t e-process with a Gaussian mixture over the effect, solved for the mean. It assumes values that
-are independent and about normally distributed, which ``lag_one_correlation`` checks.
+An ordinary t interval is valid for one look at the end of the run. A confidence sequence is valid for all looks
+together: with probability 1 - alpha it contains the true mean after each number of values. So a run may stop as soon as
+the interval decides. The sequence is the t e-process with a Gaussian mixture over the effect, solved for the mean. It
+assumes independent values with about a normal distribution; ``lag_one_correlation`` checks the independence.
 
 Source: Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance". Sums
-go through ``math.fsum``, because it gives the same last digit on every Python, which ``sum`` does not since 3.12.
+use ``math.fsum``, because the last digit of ``sum`` differs between versions of Python.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIXTURE_WIDTH = 1.0
 
 
 class Interval:
-    """The mean of ``count`` log ratios, and the range that contains the true mean; all are natural logarithms."""
+    """The mean of ``count`` log ratios, and the range from ``low`` to ``high`` for the true mean."""
 
     def __init__(self, mean: float, half: float, count: int) -> None:
         self.mean = mean
@@ -41,14 +41,14 @@ class Interval:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean of values, of which there must be at least one."""
+    """Return the arithmetic mean of at least one value."""
     return math.fsum(values) / len(values)
 
 
 def confidence_interval(values: Sequence[float], alpha: float) -> Interval | None:
-    """Return the interval of log ratios, one of each round or start; None where there are too few.
+    """Return the interval of independent log ratios; None for too few values.
 
-    ``alpha`` is the probability, over all looks together, that the true mean lies outside at least once.
+    ``alpha`` is the probability that the interval misses the true mean at least once, over all looks together.
     """
     count = len(values)
     if not count:
@@ -63,9 +63,9 @@ def confidence_interval(values: Sequence[float], alpha: float) -> Interval | Non
 
 
 def lag_one_correlation(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the correlation of consecutive values, from -1 to 1; 0 where the values do not vary.
+    """Return the correlation of pairs of consecutive values, from -1 to 1; 0 where the values do not vary.
 
-    A pair has two consecutive values, as distances from their mean.
+    Values are distances from their mean.
     """
     product = math.fsum(before * after for before, after in pairs)
     size = math.fsum(before**2 for before, dummy in pairs) * math.fsum(after**2 for dummy, after in pairs)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Figures of samples: rates, steps, and percentiles of the times that a client waits, computed from the records alone.
+"""Figures of samples: token rates, steps, and percentiles of the waiting times of a client.
 
-Rates are sums over sums, so that a long answer weighs as much as the time that it took. Tokens per step and
-milliseconds per step are separate figures: with speculation the first depends on the text, and only the second on the
-machine.
+A rate is a sum of tokens over a sum of times, so that each answer has a weight by its time. Tokens per step and
+milliseconds per step are separate figures: with speculation, tokens per step depend on the text, and only milliseconds
+per step depend on the machine.
 """
 
 from __future__ import annotations
@@ -17,53 +17,52 @@ if TYPE_CHECKING:
 
     from ..load.answer import Sample
 
-#: A 99th percentile of fewer values than this would mean nothing.
+#: The number of values that a 99th percentile needs.
 ENOUGH_FOR_P99 = 1000
 SUMMED = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "drafted", "accepted")
 
 
 def count_steps(samples: Sequence[Sample]) -> int:
-    """Return how many steps single-stream samples took: every generated token but the accepted drafted ones."""
+    """Return the number of steps of samples with one stream: generated tokens without accepted drafted tokens."""
     return int(sum(sample["predicted_n"] - sample["accepted"] for sample in samples))
 
 
 def ms_per_step(samples: Sequence[Sample]) -> float:
-    """Return the mean milliseconds per step of single-stream samples, of which there must be at least one."""
+    """Return the mean milliseconds per step of at least one sample with one stream."""
     return float(sum(sample["predicted_ms"] for sample in samples) / count_steps(samples))
 
 
 def figures_of_streams(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the figures of samples of several streams, all of one arm, kind and number of streams.
+    """Return the figures of at least one sample with several streams, all of one arm, kind and number of streams.
 
-    ``decode`` is the token rate of all streams together, ``tpot`` the mean time per token of a stream. The time to
-    first token is a median in each sample already, so there is no 95th percentile of it. There must be at least one
-    sample.
+    ``decode`` is the token rate of all streams together, and ``tpot`` the mean time per token of a stream. The time to
+    first token has no 95th percentile, because each sample has only a median of it.
     """
     tokens, milliseconds = (sum(sample[name] for sample in samples) for name in ("predicted_n", "predicted_ms"))
-    seen = _samples_with_arrivals(samples)
-    gaps = _all_gaps(seen)
+    with_arrivals = _samples_with_arrivals(samples)
+    gaps = _all_gaps(with_arrivals)
     return {
         "decode": 1000 * tokens / milliseconds,
         "tpot": samples[0]["streams"] * milliseconds / tokens,
-        "ttft_p50": percentile([sample["ttft_ms"] for sample in seen], 50),
+        "ttft_p50": percentile([sample["ttft_ms"] for sample in with_arrivals], 50),
         "gap_p50": percentile(gaps, 50),
         "gap_p95": percentile(gaps, 95),
     }
 
 
 def figures_of_one_stream(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the figures of single-stream samples, all of one arm and kind; there must be at least one.
+    """Return the figures of at least one sample with one stream, all of one arm and kind.
 
-    Rates are tokens per second, times milliseconds. None stands for a figure that these samples do not have: the
-    acceptance where nothing was drafted, what only a client sees where no client's times are recorded, and the 99th
-    percentile of too few gaps.
+    Rates are tokens per second, times are milliseconds. A figure is None where the samples do not have it: the
+    acceptance rate without drafted tokens, times of the client without arrival times, and the 99th percentile of too
+    few gaps.
     """
     total = {name: sum(sample[name] for sample in samples) for name in SUMMED}
     steps = count_steps(samples)
-    seen = _samples_with_arrivals(samples)
-    first = [sample["ttft_ms"] for sample in seen]
-    each = [sum(sample["gaps_ms"]) / (sample["predicted_n"] - 1) for sample in seen]
-    gaps = _all_gaps(seen)
+    with_arrivals = _samples_with_arrivals(samples)
+    first = [sample["ttft_ms"] for sample in with_arrivals]
+    per_token = [sum(sample["gaps_ms"]) / (sample["predicted_n"] - 1) for sample in with_arrivals]
+    gaps = _all_gaps(with_arrivals)
     return {
         "decode": 1000 * total["predicted_n"] / total["predicted_ms"],
         "prefill": 1000 * total["prompt_n"] / total["prompt_ms"] if total["prompt_ms"] else None,
@@ -72,8 +71,8 @@ def figures_of_one_stream(samples: Sequence[Sample]) -> dict[str, float | None]:
         "acceptance": total["accepted"] / total["drafted"] if total["drafted"] else None,
         "ttft_p50": percentile(first, 50),
         "ttft_p95": percentile(first, 95),
-        "tpot_p50": percentile(each, 50),
-        "tpot_p95": percentile(each, 95),
+        "tpot_p50": percentile(per_token, 50),
+        "tpot_p95": percentile(per_token, 95),
         "gap_p50": percentile(gaps, 50),
         "gap_p95": percentile(gaps, 95),
         "gap_p99": percentile(gaps, 99) if len(gaps) >= ENOUGH_FOR_P99 else None,
@@ -84,13 +83,13 @@ def _samples_with_arrivals(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample["ttft_ms"] is not None]
 
 
-def _all_gaps(seen: Sequence[Sample]) -> list[float]:
-    """Return the gaps between pieces of text of all samples, [0.0] where each answer came in one piece."""
-    return [gap for sample in seen for gap in sample["gaps_ms"]] or [0.0] * bool(seen)
+def _all_gaps(samples: Sequence[Sample]) -> list[float]:
+    """Return the gaps between pieces of text of all samples; one gap of 0.0 where each answer came in one piece."""
+    return [gap for sample in samples for gap in sample["gaps_ms"]] or [0.0] * bool(samples)
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Return the value below which ``percent`` percent of the values lie, interpolated; None without values."""
+    """Return the interpolated value below which ``percent`` percent of the values lie; None for no values."""
     if not values:
         return None
     ordered = sorted(values)

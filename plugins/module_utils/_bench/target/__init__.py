@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instance that is measured, and the fingerprint of its host."""
+"""The measured instance, and the fingerprint of its host."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fingerprint of a measurement: host, engine build, model and settings for which its results are valid.
+"""The fingerprint of a measurement: host, build of the server, model and settings for which its results are valid.
 
 Source: Documentation/ABI/testing/sysfs-devices-system-cpu (microcode) and proc(5).
 """
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from ..load.prompts import Prompt
     from .measured_instance import MeasuredInstance
 
-#: Bytes at the beginning of each model file that are digested: reading hundreds of GB would take minutes, and evict the
-#: pages of the model from the page cache.
+#: The digest of a model file covers only so many bytes at its beginning: reading hundreds of GB would take minutes, and
+#: would evict the pages of the model from the page cache.
 HEAD_BYTES = 1 << 20
 
 
 def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Prompt]) -> dict[str, Any]:
-    """Return the fingerprint of a host and an instance for the run document; None stands for "not known"."""
+    """Return the fingerprint of a host and an instance for the run document; an unknown field is None."""
     fs, top = host.fs, host.topology
     return {
         "sku": top.model or None,
@@ -69,24 +69,24 @@ def read_settings(host: Host) -> dict[str, str | None]:
 
 
 def digest_files(paths: Iterable[str], head: int | None = None) -> str | None:
-    """Return the SHA-256 of names, sizes and contents of files, of the first ``head`` bytes where that is given.
+    """Return the SHA-256 of names, sizes and contents of files, or only of their first ``head`` bytes.
 
-    None where there is no file, or one cannot be read.
+    None where there is no file, or where a file cannot be read.
     """
-    found = hashlib.sha256()
-    known = False
+    digest = hashlib.sha256()
+    has_file = False
     for path in paths:
         try:
             with open(open_file(path), "rb") as file:
-                found.update(f"{os.path.basename(path)} {os.fstat(file.fileno()).st_size}\n".encode())
+                digest.update(f"{os.path.basename(path)} {os.fstat(file.fileno()).st_size}\n".encode())
                 left = os.fstat(file.fileno()).st_size if head is None else head
                 while left > 0:
                     data = file.read(min(left, HEAD_BYTES))
                     if not data:
                         break
-                    found.update(data)
+                    digest.update(data)
                     left -= len(data)
         except OSError:
             return None
-        known = True
-    return found.hexdigest() if known else None
+        has_file = True
+    return digest.hexdigest() if has_file else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The instance that is measured: its plan, its process, its server, and what the server reports of itself.
+"""The measured instance: its plan, its process, its server, and the properties that the server reports.
 
 Source: ``/slots`` and ``/props`` in tools/server/README.md of llama.cpp.
 """
@@ -21,36 +21,42 @@ from ..._serving.unit.installed import select_instance
 from ..._serving.verify import instance_items
 from ..._verify.checklist_items import OK
 from ..load.answer import ANSWER_TIMEOUT, Server
+from ..load.completion_api import LLAMA as LLAMA_API
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from ..._host.host import Host
+    from ..load.answer import Api
 
 #: Seconds that the server may take to answer for one of its properties.
 PROPERTIES_TIMEOUT = 30.0
 
 
 class MeasuredInstance:
-    """A running instance with its plan.
+    """A running instance of llama-server with its plan.
 
-    ``units`` are its unit and, where it has one, that of its draft server. ``process`` is the number of its
-    process, ``arguments`` are the arguments of the process with the program first, ``slots`` is the number of
-    requests that it serves at once, and ``build`` the version that it reports. ``mapped`` are the files that it
-    maps into memory, ``programs`` and ``files`` those of its engine and its model. ``remarks`` are sentences on how
-    to read the results.
+    ``units`` are the unit of the instance and the unit of its draft server, if it has one. ``process`` is the number of
+    its process, and ``arguments`` are the arguments of the process, the program first. ``slots`` is the number of
+    requests that the server answers at once, and ``build`` the version that it reports. ``mapped`` are the files that
+    the process maps into memory, ``programs`` the files of the program, and ``files`` the files of the model.
+    ``remarks`` are sentences on how to read the results.
     """
 
     def __init__(
-        self, name: str, plan: Mapping[str, Any], server: Server, arguments: Sequence[str], process: int
+        self, host: Host, name: str, plan: Mapping[str, Any], answer_timeout: float, clock: Any, api: Api = LLAMA_API
     ) -> None:
+        """Find process and server of a unit; TuningError where the server does not serve."""
+        item = instance_items.build_serving_item(name, plan)
+        if item.verdict != OK:
+            raise TuningError(item.sentence)
         self.name = name
         self.plan = plan
-        self.server = server
-        self.arguments = list(arguments)
-        self.process = process
+        self.process, self.arguments = _read_main_process(host, plan["unit"])
+        key = read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        self.server = Server(plan["url"], key, answer_timeout, clock, api)
         self.slots = 1
         self.build: str | None = None
         self.units: list[str] = []
@@ -61,7 +67,7 @@ class MeasuredInstance:
         self.detect_server()
 
     def detect_server(self) -> None:
-        """Set the fields that depend on the engine, here llama-server."""
+        """Set the fields that depend on the kind of server."""
         plan = self.plan
         self.units = [plan["unit"], *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
         slots = self.server_properties("/slots")
@@ -78,11 +84,11 @@ class MeasuredInstance:
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The nodes that the memory of the instance is planned on."""
+        """The planned nodes of the memory of the instance."""
         return parse_cpulist(self.plan["expect"]["nodes"])
 
     def argument_value(self, *names: str) -> str | None:
-        """Return the value of a process argument by any of its names; None where it is not given."""
+        """Return the value of a process argument by any of its names; None for a missing argument."""
         for name, value in zip(self.arguments, self.arguments[1:]):
             if name in names:
                 return value
@@ -93,7 +99,7 @@ class MeasuredInstance:
         return self.argument_value("--model", "-m")
 
     def server_properties(self, path: str) -> Any:
-        """Return the JSON that the server answers for a path; None where it answers none."""
+        """Return the JSON that the server sends for a path; None where it sends none."""
         status, text = server_http.send_get(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
         return event_stream.parse_json(text) if status == 200 else None
 
@@ -101,33 +107,28 @@ class MeasuredInstance:
 def find_instance(
     host: Host,
     name: str | None,
-    limit: float = ANSWER_TIMEOUT,
+    answer_timeout: float = ANSWER_TIMEOUT,
     clock: Any = time,
-    otherwise: Mapping[str, Any] | None = None,
+    current_plan: Mapping[str, Any] | None = None,
 ) -> MeasuredInstance:
-    """Return an instance of this host by name, or the only one where ``name`` is None.
+    """Return an instance of llama-server of this host; the only instance where ``name`` is None.
 
-    ``answer_timeout`` is in seconds. ``current_plan`` replaces the plan of the unit. BadRequest where there is no
-    such instance or it generates no text, TuningError where it does not serve.
+    ``current_plan`` replaces the plan in the unit. BadRequest for an unknown instance or one that generates no text,
+    TuningError for an instance that does not serve.
     """
-    name, own = select_instance(name, host.fs.root)
-    plan = otherwise or own
+    name, plan_of_unit = select_instance(name, host.fs.root)
+    plan = current_plan or plan_of_unit
     if plan["engine"] != LLAMA.key:
         raise BadRequest(f"{name}: {ENGINES[plan['engine']].cannot['ablation']}")
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Measure an instance that does.")
     if plan["models"]:
         raise BadRequest(f"{name} has several models, which share its CPUs. Measure an instance that has one.")
-    item = instance_items.build_serving_item(name, plan)
-    if item.verdict != OK:
-        raise TuningError(item.sentence)
-    process, words = process_of_unit(host, plan["unit"])
-    server = Server(plan["url"], read_key_of_unit(host.fs, plan["unit"], plan["key_file"]), limit, clock)
-    return MeasuredInstance(name, plan, server, words, process)
+    return MeasuredInstance(host, name, plan, answer_timeout, clock)
 
 
-def process_of_unit(host: Host, unit: str) -> tuple[int, list[str]]:
-    """Return the main process of a unit and its arguments, the program first; TuningError without one."""
+def _read_main_process(host: Host, unit: str) -> tuple[int, list[str]]:
+    """Return number and arguments of the main process of a unit; TuningError for a unit without a process."""
     processes = cgroups.list_processes(host.fs, unit)
     if not processes:
         raise TuningError(f"{unit} has no process any more. Its journal says why.")

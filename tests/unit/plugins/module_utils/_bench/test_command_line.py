@@ -78,7 +78,7 @@ def test_an_engine_of_another_version_is_refused(
     assert archive.differing_modules(str(tmp_path)) == ["_errors.py"]
     monkeypatch.setattr(command_line.archive, "differing_modules", lambda: ["_errors.py"])
     assert command_line.main([]) == 1
-    assert "another version than what measures here: run playbooks/site.yml and then" in capsys.readouterr().err
+    assert "another version than the benchmark on this host: run playbooks/site.yml and then" in capsys.readouterr().err
 
 
 def test_the_command_of_the_host_runs_the_archive_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

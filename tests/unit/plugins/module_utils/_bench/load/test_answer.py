@@ -167,7 +167,7 @@ def test_a_server_that_stalls() -> None:
     server.hangs.clear()
     with serving(server) as http:
         with pytest.raises(TuningError) as error:
-            answers.fetch_answer(answers.Server(http.url, limit=0.5), FIVE)
+            answers.fetch_answer(answers.Server(http.url, answer_timeout=0.5), FIVE)
         server.hangs.set()
     assert str(error.value).startswith(f"{http.url}/completion did not finish in 0.5 s: ")
 
@@ -180,4 +180,4 @@ def test_a_server_that_never_ends_is_left_at_the_limit(monkeypatch: pytest.Monke
     with pytest.raises(
         TuningError, match=r"did not finish in 2 s: 5 pieces of text for 5 tokens came, the last after 2\.0 s"
     ):
-        answers.fetch_answer(answers.Server("http://127.0.0.1:1", limit=2, clock=clock), FIVE)
+        answers.fetch_answer(answers.Server("http://127.0.0.1:1", answer_timeout=2, clock=clock), FIVE)

@@ -224,7 +224,7 @@ def test_a_licence_is_missing(start: Start) -> None:
 @pytest.mark.parametrize("vendor", ["dell", "hpe"])
 def test_all_sessions_are_taken(start: Start, vendor: str) -> None:
     run = start(vendor, Faults(sessions_exhausted=True))
-    run.refused("no session left")
+    run.refused("no free session")
     assert run.slept == []
     run.bmc.faults.sessions_exhausted = False
     assert run.until_done() == 1

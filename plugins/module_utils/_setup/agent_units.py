@@ -4,8 +4,8 @@
 
 """The agent's socket and service: systemd listens, and starts the service when a gateway connects.
 
-Addresses are as in host_tool.py. A service answers all questions that come within a minute of each other: a service
-for each question would need a new control group and write two records into the audit log every time.
+Addresses are as in host_tool.py. A service runs until a minute has passed without a request: a new service for each
+request would need a new control group and write two records into the audit log each time.
 Source: systemd.socket(5), systemd.exec(5), systemd.resource-control(5).
 """
 
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 
 PREFIX = "host_tool"
 STARTED_BY = {SOCKET: "sockets.target"}
-#: Both units have no default dependencies, which would stop them first at a shutdown; so they run until its end.
+#: Default dependencies would stop the units at the begin of a shutdown. Without them, the agent answers until its end.
 UNITS = {
     SOCKET: """# Installed by sovereign.epyc: do not change it here.
 
 [Unit]
-Description=Tell gateways how much this host can take
+Description=Listen for gateways that ask how many requests this host can take
 DefaultDependencies=no
 After=sysinit.target
 
 [Socket]
 ListenStream={listen}
-# The address may come later than the socket.
+# The host may get the address after the socket is started.
 FreeBind=yes
 IPAddressDeny=any
 IPAddressAllow={allow}
@@ -60,7 +60,7 @@ WantedBy=sockets.target
     SERVICE: """# Installed by sovereign.epyc: do not change it here.
 
 [Unit]
-Description=Answer gateways how much this host can take
+Description=Answer gateways how many requests this host can take
 DefaultDependencies=no
 Requires={socket}
 After={socket}
@@ -68,14 +68,14 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart={python} -IS -c "import sys; sys.path.insert(0, '{engine}'); from sovereign_epyc._agent import serve; serve()"
-{cpus}# Root, because systemd answers others by D-Bus, which may be gone in a shutdown; but without its capabilities.
+{cpus}# Only root reaches systemd without D-Bus, which a shutdown ends; so this runs as root, without capabilities.
 CapabilityBoundingSet=
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
 PrivateDevices=yes
 PrivateTmp=yes
-# It has the socket of systemd, and makes none to the network.
+# The service gets its socket from systemd, and needs no other network.
 PrivateNetwork=yes
 RestrictAddressFamilies=AF_UNIX
 ProtectKernelTunables=yes
@@ -93,14 +93,14 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 UMask=0077
 
-{section}{asked}
+{section}{options}
 """,
 }
 PLACE = re.compile(r"(\*|[0-9.]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z", re.ASCII)
 LOOPBACKS = ("127.0.0.0/8", "::1/128")
 EVERYWHERE = ("*", "0.0.0.0", "::")
 SHARE = re.compile(r"(100|[0-9]{1,2})%?\Z", re.ASCII)
-#: A check is too old after so many intervals without a new one, and the time in seconds that a boot may take.
+#: A check is too old after this number of intervals and the longest time of a boot in seconds.
 MISSED, BOOT_SECONDS = 3, 300.0
 
 
@@ -125,7 +125,7 @@ class AgentUnits(ManagedUnits, ManagedFiles):
         super().__init__(_render_units(options, textfile, interval, cpus) if options else {}, root)
 
     def wanted_settings(self) -> Settings:
-        """Return the files, and the socket as enabled and active; it starts the service, which ends by itself."""
+        """Return the wanted files, and the socket as enabled and active; without files, all units as absent."""
         if self.files:
             on = {unit_address(PREFIX, SOCKET, "enabled"): "enabled", unit_address(PREFIX, SOCKET, "active"): "active"}
             return {**super().wanted_settings(), **on}
@@ -165,18 +165,18 @@ def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cp
     if not allow:
         if everywhere or not ipaddress.ip_address(address).is_loopback:
             raise BadRequest(
-                f"agent_bind is '{options['bind']}', where everyone could ask: name the gateways in agent_allow."
+                f"agent_bind is '{options['bind']}', where every host could connect: name the gateways in agent_allow."
             )
         allow = [*LOOPBACKS]
     shares = {key: _parse_share(key, str(options[key])) for key in ("untuned", "unknown")}
-    wants = {
+    section = {
         **_agent.DEFAULTS,
         **shares,
         "allow": allow,
         "textfile": textfile,
         "oldest": MISSED * interval + BOOT_SECONDS,
     }
-    more = {
+    fields = {
         "listen": port if everywhere else f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
         "allow": " ".join(allow),
         "socket": SOCKET,
@@ -184,13 +184,13 @@ def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cp
         "engine": HOST_TOOL_FOLDER,
         "cpus": f"CPUAffinity={cpus}\n" if cpus else "",
         "section": _agent.SECTION,
-        "asked": json.dumps(wants, sort_keys=True),
+        "options": json.dumps(section, sort_keys=True),
     }
-    return {f"{UNIT_FOLDER}/{name}": text.format(**more) for name, text in UNITS.items()}
+    return {f"{UNIT_FOLDER}/{name}": text.format(**fields) for name, text in UNITS.items()}
 
 
 def _parse_listen_address(text: str) -> tuple[str, str]:
-    """Split ADDRESS:PORT of the socket; the address is * for all addresses of the host."""
+    """Return address and port of the socket, from ADDRESS:PORT; the address * means all addresses of the host."""
     match = PLACE.match(text)
     try:
         address = str(ipaddress.ip_address(match[1].strip("[]"))) if match and match[1] != "*" else "*"
@@ -211,7 +211,7 @@ def _parse_network(text: str) -> str:
 
 
 def _parse_share(key: str, text: str) -> str:
-    """Return a share of requests in HAProxy's notation, as "50%", or the word for no requests."""
+    """Return a share of requests in HAProxy's notation, such as "50%", or HAProxy's word for no requests."""
     match = SHARE.match(text)
     if not match and text != OUT:
         raise BadRequest(f"agent_{key} is '{text}': say a share from 0% to 100%, or {OUT}.")

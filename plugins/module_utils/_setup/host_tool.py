@@ -4,8 +4,8 @@
 
 """The host tool with its systemd units: the boot service, the watch service, and the check with its timer.
 
-Addresses, besides those of files: ``host_tool:UNIT/enabled`` and ``host_tool:UNIT/active``; a value is systemd's word,
-such as "enabled" or "failed", None where the unit does not exist.
+Addresses, besides those of files: ``host_tool:UNIT/enabled`` and ``host_tool:UNIT/active``. A value is systemd's word,
+such as "enabled" or "failed", or None for a unit that does not exist.
 Source: systemctl(1), org.freedesktop.systemd1(5), systemd.time(7), and parse_time() of systemd.
 """
 
@@ -38,19 +38,19 @@ SERVICES = {
 Description=Apply the stored EPYC settings
 # An entry in fstab may mount resctrl, and comes first.
 After=local-fs.target systemd-modules-load.service sys-fs-resctrl.mount
-# A model service says After={BOOT}. These are for those that do not: no container and no job is to start while CPUs go
-# and come. Nothing that this service may restart can stand here: each would wait for the other.
+# A service with a model has After={BOOT}. The services below have not, and must not start containers or jobs while CPUs
+# go offline and online. A service that this one may restart must not be listed: each would wait for the other.
 Before=graphical.target containerd.service crio.service docker.service podman.service podman-restart.service
 Before=k3s.service k3s-agent.service kubelet.service rke2-agent.service rke2-server.service
 Before=libvirtd.service nomad.service pbs.service slurmd.service virtqemud.service
-# One of these is enough. A link whose file system is not mounted has to fail with a word, and not to be passed over.
+# One of the two conditions is enough. The second lets a link to a missing file system fail with a message.
 ConditionPathExists=|/var/lib/sovereign-epyc/desired.json
 ConditionPathIsSymbolicLink=|/var/lib/sovereign-epyc
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-# A kernel module may load late; a host whose kernel hangs in a write shall still start its other services.
+# --retry is for kernel modules that load late. After the timeout, other services start though a kernel write hangs.
 ExecStart={HOST_TOOL} apply --retry
 TimeoutStartSec=15min
 
@@ -59,7 +59,7 @@ WantedBy={STARTED_BY[BOOT]}
 """,
     WATCH: f"""{HEAD}[Unit]
 Description=Move new interrupts to the CPUs that the stored EPYC settings name
-# At boot, that service applies the settings; this one handles interrupts that come later.
+# {BOOT} applies the settings at boot; this service handles interrupts that appear later.
 After={BOOT}
 
 [Service]
@@ -79,7 +79,7 @@ After={BOOT}
 [Service]
 Type=oneshot
 ExecStart={HOST_TOOL} check --textfile {{textfile}}
-# It means drift, which is not a failure of the service.
+# The exit code 2 means drift, which is no failure of the service.
 SuccessExitStatus=2
 Nice=10
 """,
@@ -89,7 +89,7 @@ Description=Check the stored EPYC settings at intervals
 [Timer]
 OnBootSec=2min
 OnUnitActiveSec={{interval}}
-# So that hosts that were booted together do not check at the same moment.
+# Hosts that were booted together must not check at the same moment.
 RandomizedDelaySec=1min
 
 [Install]
@@ -130,7 +130,7 @@ class HostTool(ManagedUnits, HostToolFiles):
         root: str = "/",
         removes_instances: bool = False,
     ) -> None:
-        """With ``removes_instances``, units of instances that call the command are no reason to refuse its removal."""
+        """With ``removes_instances``, units of instances that call the host tool do not prevent its removal."""
         if textfile and not TEXTFILE.fullmatch(textfile):
             raise BadRequest(
                 f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "
@@ -154,24 +154,20 @@ class HostTool(ManagedUnits, HostToolFiles):
         """Return the digests of files and the states of units; the boot service is enabled, but not started."""
         wanted = super().wanted_settings()
         if self.present:
-            wanted.update(
-                {unit_address("host_tool", name, "enabled"): "enabled" for name in STARTED_BY if name in self.units}
-            )
-            wanted.update(
-                {unit_address("host_tool", name, "active"): "active" for name in (WATCH, TIMER) if name in self.units}
-            )
+            for state, names in (("enabled", STARTED_BY), ("active", (WATCH, TIMER))):
+                wanted.update({unit_address("host_tool", name, state): state for name in names if name in self.units})
             return wanted
         self._refuse_units_that_call_it()
         wanted.update(dict.fromkeys(f"host_tool:{UNIT_FOLDER}/{name}" for name in self.units))
         wanted.update(dict.fromkeys(unit_address("host_tool", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(unit_address("host_tool", name, "active") for name in self.units))
         if self.metrics:
-            # Without a check, the metrics would never change again.
+            # After the removal of the check, its metrics would never change again, so their file is removed too.
             wanted[f"host_tool:{self.metrics}"] = None
         return wanted
 
     def _refuse_units_that_call_it(self) -> None:
-        """Raise BadRequest where other units call the command: without it, their next start would fail."""
+        """Raise BadRequest where other units call the host tool: without the host tool, their next start would fail."""
         folder = textfiles.path_in_tree(self.root, UNIT_FOLDER)
         files = os.listdir(folder) if os.path.isdir(folder) else []
         names = sorted(name for name in files if name.endswith(".service") and name not in self.units)
@@ -193,7 +189,7 @@ class HostTool(ManagedUnits, HostToolFiles):
         """Return the running units that must be restarted after these changes of files."""
         written = [change.address[len("host_tool:") :] for change in files if change.after is not None]
         names = [name for name in (WATCH, TIMER) if f"{UNIT_FOLDER}/{name}" in written]
-        # The watch service has the modules in memory that it was started with.
+        # A running watch service has old modules in memory, so new modules need its restart.
         if WATCH not in names and any(path == HOST_TOOL or path.startswith(f"{HOST_TOOL_FOLDER}/") for path in written):
             names.append(WATCH)
         return [name for name in names if os.path.exists(textfiles.path_in_tree(self.root, f"{UNIT_FOLDER}/{name}"))]

@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from .. import _cli  # noqa: F401 - has Ansible send the command line and all that it imports
     from .._knobs.protocol.knob import Change, Settings
 
-#: The modules of the package of units that write units, which the host tool does not need.
+#: The modules of _serving.unit that write units. The host tool only reads units.
 UNIT_WRITERS = (
-    "beside",
-    "check",
-    "disk",
     "engine",
-    "files",
-    "free_port",
+    "hardening",
     "instance",
     "instances",
-    "planned",
+    "pending",
+    "read_speed",
     "refusals",
-    "timing",
-    "walls",
+    "shared_host",
+    "start_first",
+    "start_limits",
+    "systemd_verify",
+    "unit_files",
 )
-#: Packages and modules that are not installed on the host: they need Ansible, install, measure or recommend.
+#: Packages and modules that are not installed on the host, because the host tool does not import them.
 NOT_INSTALLED = (
     "_ablation",
     "_ansible",
@@ -54,14 +54,14 @@ NOT_INSTALLED = (
     "_serving.vllm",
     "_serving.recommend",
     *(f"_serving.unit.{name}" for name in UNIT_WRITERS),
-    *(f"_serving.verify.{name}" for name in ("ask", "jitter", "verify", "worker")),
+    *(f"_serving.verify.{name}" for name in ("ask", "instance_items", "jitter", "silent_unit_items")),
     "_redfish",
     "_setup",
     "_tuning",
 )
-#: The path of Python on most hosts, which stays the same when a minor version of Python is replaced.
+#: The path of Python on most hosts. An update of Python to a new minor version does not change this path.
 PYTHON = "/usr/bin/python3"
-#: Isolated (-I) and without site (-S), so that root runs no code from variables or folders of the caller.
+#: Python runs isolated (-I) and without site (-S), so that root runs no code from variables or folders of the caller.
 LAUNCHER = f"""#!{{python}} -IS
 # Installed by sovereign.epyc: do not change it here.
 
@@ -100,14 +100,14 @@ class HostToolFiles(ManagedFiles):
         elif any(
             change.address.startswith((f"host_tool:{HOST_TOOL_FOLDER}", f"host_tool:{HOST_TOOL}")) for change in changes
         ):
-            # Started by the interpreter in its first line, as systemd will do it.
+            # This runs the interpreter in the first line of the command, as systemd will do.
             try:
                 command.run_command([textfile.path_in_tree(self.root, HOST_TOOL), "--help"])
             except TuningError as error:
                 raise TuningError(
                     f"{HOST_TOOL}, which {choose_interpreter()} is to run, does not start: {error}"
                 ) from None
-        # Removed packages leave a folder with bytecode.
+        # A removed package leaves a folder with bytecode, which is removed here.
         top, packages = textfile.path_in_tree(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
         for folder, inside, dummy in os.walk(top):
             for path in (os.path.join(folder, name) for name in inside if name != "__pycache__"):
@@ -122,18 +122,18 @@ class HostToolFiles(ManagedFiles):
 
 
 def choose_interpreter() -> str:
-    """Return the path of the Python that runs this module: /usr/bin/python3 where that is the same program."""
+    """Return the path of the Python that runs this module: /usr/bin/python3 where this is the same program."""
     is_system_python = os.path.exists(PYTHON) and os.path.samefile(PYTHON, sys.executable)
     return PYTHON if is_system_python else sys.executable
 
 
 def _file_texts() -> dict[str, str]:
-    """Return path -> text of all files of the host tool, read from the folder or archive of this package."""
+    """Return the texts of all files of the host tool by path, read from the folder or archive of this package."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
     texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=choose_interpreter())}
     texts.update(
         (f"{PACKAGE}/{path}", text) for path, text in module_sources.list_module_sources(root.__path__, NOT_INSTALLED)
     )
     if f"{PACKAGE}/_cli.py" not in texts:
-        raise RuntimeError("the module did not bring the engine along")
+        raise RuntimeError("the archive of the module lacks the engine")
     return texts

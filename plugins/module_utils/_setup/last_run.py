@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of a host after the last whole run of site.yml, and whether it is unchanged.
+"""The state of a host after the last whole run of site.yml, and the check whether this state is unchanged.
 
-With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do, so that this
-check replaces a run of all layers. Settings, packages, kernel modules and services are compared with their required
-values. The system, the facts from the firmware, files of the collection and stored requests are compared with their
-state after the last run.
+With the same inputs, on an unchanged host whose settings are all in force, site.yml has nothing to do, so this check
+replaces a run of all layers. Settings, packages, kernel modules and services are compared with their required values.
+The system, the facts from the firmware, files of the collection and stored requests are compared with their state
+after the last run.
 
-A boot parameter that waits for a reboot is no reason to run again while the kernel has the same parameters as at the
-last run.
+A boot parameter that waits for a reboot is no reason to run again while the kernel has the same boot parameters as at
+the last run.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .._knobs.boot.knob import PREFIX
 from .._knobs.protocol import stored_requests
 from .._knobs.protocol.ledger import Ledger
 from .._notation.shape import ANY
-from .._verify.bios.check import check_bios_settings as bios_check
-from .._verify.bios.setting import KernelView as BiosLook
+from .._verify.bios.check import check_bios_settings
+from .._verify.bios.setting import KernelView
 from . import prerequisites
 
 TYPE_CHECKING = False
@@ -71,33 +71,32 @@ UNITS = "sovereign-epyc"
 
 
 class LastRunCheck:
-    """The result of a check: ``reason`` is why a run of site.yml may have something to do, empty where it has nothing.
+    """The result of a check: ``reason`` is why a run of site.yml may have something to do, "" if it has nothing to do.
 
-    Without a reason, it also has the return values of such a run.
+    Without a reason, the other attributes have the data for the return values of such a run.
     """
-
-    __slots__ = ("intent", "reason", "remarks", "survey", "waiting_for_reboot")
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         self.survey: surveys.Survey | None = None
-        #: Boot parameters that are set, and not in force before a reboot.
+        #: Verdicts on boot parameters that are configured, and in force only after a reboot.
         self.waiting_for_reboot: list[Verdict] = []
         self.remarks: list[str] = []
         self.intent: dict[str, Any] = {}
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data, without a reason also the return values of kernel_cmdline and epyc_plan."""
+        """Return plain data; without a reason, the return values of kernel_cmdline and epyc_plan are included."""
         if self.reason or self.survey is None:
             return {"holds": False, "reason": self.reason}
+        boot = {row.address[len(PREFIX) :]: row for row in self.survey.verdicts if row.address.startswith(PREFIX)}
         result = {
             "holds": True,
             "reason": "",
             "coverage": self._coverage(self.survey),
             "remarks": list(dict.fromkeys(self.remarks)),
-            "running": {name: one.found for name, one in self._boot_parameters(self.survey)},
-            "configured": {name: one.wanted for name, one in self._boot_parameters(self.survey)},
-            "pending": [one.address[len(PREFIX) :] for one in self.waiting_for_reboot],
+            "running": {name: verdict.found for name, verdict in boot.items()},
+            "configured": {name: verdict.wanted for name, verdict in boot.items()},
+            "pending": [verdict.address[len(PREFIX) :] for verdict in self.waiting_for_reboot],
             "reboot_required": bool(self.waiting_for_reboot),
         }
         if self.intent:
@@ -116,15 +115,11 @@ class LastRunCheck:
             row[OK] += 1
         return counts
 
-    @staticmethod
-    def _boot_parameters(survey: surveys.Survey) -> list[tuple[str, Verdict]]:
-        return [(one.address[len(PREFIX) :], one) for one in survey.verdicts if one.address.startswith(PREFIX)]
-
 
 def read_state(host: Host, store: Store, inputs: str) -> dict[str, str]:
-    """Return the state of a host that is saved after a run: a digest or a text for each part."""
+    """Return the state of a host, which a run saves at its end: a digest or a text for each part."""
     fs, top = host.fs, host.topology
-    items = bios_check(BiosLook(fs, top, Ledger(store, fs)), {})
+    items = check_bios_settings(KernelView(fs, top, Ledger(store, fs)), {})
     return {
         INPUTS: inputs,
         "stored": _compute_digest(stored_requests.load_stored_requests(store)),
@@ -157,28 +152,28 @@ def save_last_run(store: Store, state: Mapping[str, str], intent: Mapping[str, A
 
 def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> LastRunCheck:
     """Return whether site.yml may have something to do; cheap comparisons come first."""
-    kept = store.load_cache(FILE, SHAPE)
-    if not kept:
+    saved = store.load_cache(FILE, SHAPE)
+    if not saved:
         return LastRunCheck(NEVER)
-    if kept.get(INPUTS) != inputs:
+    if saved.get(INPUTS) != inputs:
         return LastRunCheck(DIFFERENCE_REASONS[INPUTS])
-    seen = LastRunCheck("")
-    seen.intent = kept.get(INTENT, {})
-    survey = seen.survey = surveys.check_host(fs, store=store, remarks=seen.remarks)
-    seen.waiting_for_reboot = [one for one in survey.verdicts if waits_for_reboot(one)]
-    if not all(one.is_clean or waits_for_reboot(one) for one in survey.verdicts):
-        seen.reason = DRIFTED
-        return seen
-    found = read_state(survey.host, store, inputs)
-    parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or seen.waiting_for_reboot]
-    others = (DIFFERENCE_REASONS[part] for part in parts if kept.get(part) != found[part])
-    # Missing packages and modules come first, because they may be the cause of other differences.
-    seen.reason = _missing_reason(fs, packages) or next(others, "")
-    return seen
+    result = LastRunCheck("")
+    result.intent = saved.get(INTENT, {})
+    survey = result.survey = surveys.check_host(fs, store=store, remarks=result.remarks)
+    result.waiting_for_reboot = [verdict for verdict in survey.verdicts if waits_for_reboot(verdict)]
+    if not all(verdict.is_clean or waits_for_reboot(verdict) for verdict in survey.verdicts):
+        result.reason = DRIFTED
+        return result
+    present = read_state(survey.host, store, inputs)
+    parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or result.waiting_for_reboot]
+    differences = (DIFFERENCE_REASONS[part] for part in parts if saved.get(part) != present[part])
+    # Missing packages and kernel modules may be the cause of other differences, so their reason comes first.
+    result.reason = _missing_reason(fs, packages) or next(differences, "")
+    return result
 
 
 def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
-    """Return the reason where packages, kernel modules or services are missing, an empty text where none are."""
+    """Return a reason if packages, kernel modules or services are missing; "" if nothing is missing."""
     system = prerequisites.read_system(fs)
     if prerequisites.list_missing_packages(packages, system.is_debian):
         return MISSING
@@ -186,19 +181,19 @@ def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
     if not names <= prerequisites.list_loaded_modules(fs, system.kernel, names):
         return UNLOADED
-    # Only sockets, timers and the watch service are active all the time.
-    ours = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
-    units = sorted(name for name in ours if name.endswith((".socket", ".timer", "-watch.service")))
-    shown = systemd_units.read_unit_properties([*units, BOOT_SERVICE])
-    if shown.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
+    # Sockets, timers and the watch service must be active at any time; other units end by themselves.
+    installed = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
+    units = sorted(name for name in installed if name.endswith((".socket", ".timer", "-watch.service")))
+    properties = systemd_units.read_unit_properties([*units, BOOT_SERVICE])
+    if properties.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
         return FAILED
-    return "" if all(_is_running(shown.get(name, {})) for name in units) else IDLE
+    return "" if all(_is_running(properties.get(name, {})) for name in units) else IDLE
 
 
 def rerun_failed_boot_service() -> bool:
-    """Run the boot service again where it has failed, after all settings were made; return whether it had failed.
+    """Run the boot service again if its last run failed; return whether it had failed.
 
-    Otherwise the host would count as degraded until its next boot. Raises TuningError where the service fails again.
+    A successful run ends the state "degraded" of systemd. Raises TuningError where the service fails again.
     """
     if systemd_units.read_unit_properties([BOOT_SERVICE]).get(BOOT_SERVICE, {}).get("ActiveState") != "failed":
         return False
@@ -211,17 +206,16 @@ def _is_running(unit: Mapping[str, str]) -> bool:
 
 
 def _digest_files(root: str) -> Iterator[tuple[str, str]]:
-    """Yield each file of the collection on this host with its digest, mode and owner; a link with its target."""
+    """Yield each file of the collection on this host with its digest, mode and owner, and each link with its target."""
     for path in (HOST_TOOL, prerequisites.FILE):
         yield from _digest_file(root, path)
-    for folder, wanted in ((HOST_TOOL_FOLDER, ""), (UNIT_FOLDER, UNITS)):
-        for place, folders, names in os.walk(textfile.path_in_tree(root, folder)):
+    for folder, name_part in ((HOST_TOOL_FOLDER, ""), (UNIT_FOLDER, UNITS)):
+        top = textfile.path_in_tree(root, folder)
+        for real_folder, folders, names in os.walk(top):
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             for name in sorted(names):
-                path = os.path.join(
-                    folder, os.path.relpath(os.path.join(place, name), textfile.path_in_tree(root, folder))
-                )
-                if wanted in path:
+                path = os.path.join(folder, os.path.relpath(os.path.join(real_folder, name), top))
+                if name_part in path:
                     yield from _digest_file(root, os.path.normpath(path))
 
 
@@ -230,10 +224,10 @@ def _digest_file(root: str, path: str) -> Iterator[tuple[str, str]]:
     if os.path.islink(real):
         yield path, f"link to {os.readlink(real)}"
     elif os.path.isfile(real):
-        there = os.stat(real)
+        status = os.stat(real)
         with open(open_file(real), "rb") as file:
             content = hashlib.sha256(file.read()).hexdigest()
-        yield path, f"{content} {stat.S_IMODE(there.st_mode):04o} {there.st_uid}"
+        yield path, f"{content} {stat.S_IMODE(status.st_mode):04o} {status.st_uid}"
 
 
 def _compute_digest(data: object) -> str:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks before any change that a host can get the server and the models of llama.cpp.
+"""Checks, before any change, whether a host can get the server and the models of llama.cpp.
 
-Nothing is written, and no package list is fetched.
+The checks write nothing and fetch no package list.
 Source: apt-cache(8), apt.conf(5) on Dir::Cache.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Without these options, apt-cache writes its cache when root runs it.
 APT_POLICY = ("apt-cache", "--option=Dir::Cache::pkgcache=", "--option=Dir::Cache::srcpkgcache=", "policy")
 CANDIDATE = re.compile(r"^ +Candidate: (?!\(none\))", re.MULTILINE)
-#: A line of 'apt-cache policy' about a package list, with its priority; that of installed packages names dpkg.
+#: A line of 'apt-cache policy' with the priority of a package list. The line of installed packages names dpkg instead.
 PACKAGE_LIST = re.compile(r"^ *-?\d+ (?!/var/lib/dpkg/)", re.MULTILINE)
 #: The time in seconds for which the server of a model may send nothing.
 TIMEOUT = 20
@@ -39,13 +39,11 @@ TIMEOUT = 20
 def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> list[str]:
     """Return a message for each package, source and model that the role epyc_llama cannot get on this host.
 
-    ``sources`` is the option of that name of the module epyc_preflight. Models without a URL are not checked.
+    ``sources`` is the option sources of the module epyc_preflight. Models without a URL are not checked.
     """
-    found = read_system(fs)
-    refusals = [
-        _package_refusal(name, sources["install"], found)
-        for name in list_unavailable_packages(sources["packages"], found)
-    ]
+    system = read_system(fs)
+    unavailable = list_unavailable_packages(sources["packages"], system)
+    refusals = [_package_refusal(name, sources["install"], system) for name in unavailable]
     if sources["install"] == "source":
         refusals += _source_refusals(sources)
     for number, model in enumerate(sources["models"]):
@@ -56,9 +54,9 @@ def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> lis
 
 
 def list_unavailable_packages(packages: Sequence[str], system: System) -> list[str]:
-    """Return the packages that are neither installed nor in the package lists of a Debian or Ubuntu.
+    """Return the packages that are neither installed nor in the package lists of a host with Debian or Ubuntu.
 
-    The result is empty on another distribution, and where no package list was ever fetched.
+    The result is empty on other distributions, and on a host without package lists.
     """
     if not system.is_debian:
         return []
@@ -74,13 +72,11 @@ def _has_candidate(package: str) -> bool:
 
 
 def _package_refusal(package: str, install: str, system: System) -> str:
-    place = f"There is no package {package} in the package sources of {system.distribution} {system.version}"
+    start = f"There is no package {package} in the package sources of {system.distribution} {system.version}"
     if install == "package":
-        return (
-            f"{place}. Set epyc_llama_install to source or binary, or epyc_llama_package to the package that has the "
-            "server."
-        )
-    return f"{place}, and epyc_llama_build_packages names it. Name the package that has the tool, or install the tool."
+        hint = "Set epyc_llama_install to source or binary, or epyc_llama_package to the package that has the server."
+        return f"{start}. {hint}"
+    return f"{start}, and epyc_llama_build_packages names it. Name the package that has the tool, or install the tool."
 
 
 def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
@@ -101,14 +97,14 @@ def _source_refusals(sources: Mapping[str, Any]) -> list[str]:
 
 
 def _model_file_options(model: Mapping[str, Any], sources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of model_file for a check; a token file of the controller is replaced by "-"."""
+    """Return the options of model_file for a check; "-" stands for a token file, which only the controller has."""
     token_file = "-" if sources["hub_needs_token"] and model["hub"] else None
     options = {key: model[key] for key in ("path", "url", "checksum", "size")}
     return {**options, "timeout": TIMEOUT, "token_file": token_file}
 
 
 def _add_inventory_place(place: str, path: str, refusal: str) -> str:
-    """Return a message of model_file with the place in the inventory, and with the model's path where it lacks it."""
+    """Return a message of model_file after its place in the inventory; the model's path is added if it is missing."""
     option, colon, rest = refusal.partition(": ")
     if colon and option in ("checksum", "path", "size", "url"):
         return f"{place}.{option}: {rest}" if path in rest else f"{place}.{option}, of {path}: {rest}"

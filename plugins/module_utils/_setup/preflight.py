@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All refusals that a run of site.yml would meet on this host, found before its first change.
+"""Finds all refusals that a run of site.yml would meet on this host, before the first change of the run.
 
-Each layer is checked by its own code, in check mode. Files that the run itself will make, such as a model that it will
-fetch, are pending: they are checked later, where they are needed.
+Each layer is checked by its own code, in check mode. Files that the run itself will make, such as a model to fetch, are
+pending: the layers that need these files check them later.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 SYSTEMD_FOLDER = "/run/systemd/system"
 CONTAINER_FILE = "/run/systemd/container"
-#: Layers that work without systemd, because they use a BMC or only read.
+#: Layers that work without systemd, because they use a BMC or only read the kernel.
 WITHOUT_SYSTEMD = ("bios", "bios_check")
 #: Layers that change kernel settings, which a container shares with its host.
 OF_THE_KERNEL = ("prerequisites", "numa", "grub_params", "irq", "cat", "cpufreq", "cpuidle", "prefetch")
-#: The binary of instances that name none, before a server has been built.
+#: The binary of instances without a binary, while no server is built.
 NOT_BUILT = "/the/server/that/will/be/built"
 NUMA_POOLS = "hugepages/hugepages"
 
@@ -48,8 +48,8 @@ NUMA_POOLS = "hugepages/hugepages"
 class Preflight:
     """The checks of a host for a run: the layers of the run, and its options for each of them.
 
-    ``params`` are those of the module epyc_preflight. No intent means that the plan was refused; then checks that need
-    the plan are left out.
+    ``params`` are the options of the module epyc_preflight. Without an intent, the plan was refused, and checks that
+    need the plan are left out.
     """
 
     def __init__(self, params: Mapping[str, Any], host: Host, ledger: Ledger) -> None:
@@ -69,17 +69,13 @@ class Preflight:
             checks.update(grub_params=self._check_boot_parameters, cat=self._check_cat, prefetch=self._check_prefetch)
         if self.params["instances"] is not None:
             checks["llama"] = self._check_instances
-        self._run_checks(checks)
-        return list(dict.fromkeys(self.refusals))
-
-    def _run_checks(self, checks: Mapping[str, Callable[[], None]]) -> None:
-        """Run the checks of the layers of this run, and collect their refusals."""
         for layer, check in checks.items():
             if layer in self.layers:
                 self._collect_refusals(check)
+        return list(dict.fromkeys(self.refusals))
 
     def _refuse_container(self) -> bool:
-        """Return whether this is a container and layers of this run change kernel settings; that is a refusal."""
+        """Add a refusal if this host is a container and layers change kernel settings; return whether it was added."""
         layers = [layer for layer in OF_THE_KERNEL if layer in self.layers]
         if not layers or self.host.fs.read_if_present(CONTAINER_FILE) is None:
             return False
@@ -90,7 +86,7 @@ class Preflight:
         return True
 
     def _refuse_without_systemd(self) -> bool:
-        """Return whether systemd runs, or no layer needs it; else that is a refusal."""
+        """Add a refusal if layers need systemd and it does not run; return True if no refusal was added."""
         layers = [layer for layer in self.layers if layer not in WITHOUT_SYSTEMD]
         if layers and not self.host.fs.is_dir(SYSTEMD_FOLDER):
             self.refusals.append(
@@ -108,29 +104,29 @@ class Preflight:
             self.refusals += several if isinstance(several, list) else [str(error)]
 
     def _check_system(self) -> None:
-        asked = self.params["system"]
-        if asked and not asked["allow_unsupported"]:
-            found = prerequisites.read_system(self.host.fs)
-            prerequisites.validate_system(found, asked["distributions"], asked["kernel"])
+        options = self.params["system"]
+        if options and not options["allow_unsupported"]:
+            system = prerequisites.read_system(self.host.fs)
+            prerequisites.validate_system(system, options["distributions"], options["kernel"])
 
     def _check_boot_parameters(self) -> None:
-        asked = self.params["boot_parameters"]
-        if asked and (asked["parameters"] or asked["absent"]):
-            self._check_knobs(boot.build_knobs(self.host, asked))
+        options = self.params["boot_parameters"]
+        if options and (options["parameters"] or options["absent"]):
+            self._check_knobs(boot.build_knobs(self.host, options))
 
     def _check_cat(self) -> None:
         if "cat" in self.host.plan.cannot:
             self.refusals.append(self.host.plan.cannot["cat"])
 
     def _check_prefetch(self) -> None:
-        """Check the prefetchers where registers are read-only: the requested bits may be set already."""
+        """Check the prefetchers on a host with read-only registers, where requested bits may still be set already."""
         if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
             return
         try:
             self._check_knobs(msr.build_knobs(self.host, {"settings": self.params["prefetch"], "load_module": True}))
         except TuningError as error:
             self.refusals.append(
-                f"{error} To tune all else of this host, leave its prefetchers alone: set epyc_prefetch_draft and "
+                f"{error} To tune the rest of this host without its prefetchers, set epyc_prefetch_draft and "
                 "epyc_prefetch_verify to {}."
             )
 
@@ -145,11 +141,11 @@ class Preflight:
         if "base" not in self.layers and params["instances"]:
             self._collect_refusals(lambda: instances.require_host_tool(self.host.fs.root))
         self._check_server(binary)
-        asked = [{**raw, "binary": raw.get("binary") or binary} for raw in params["instances"]]
+        options = [{**item, "binary": item.get("binary") or binary} for item in params["instances"]]
         servers = [binary] if params["installs"] else []
         pending = Pending(self._pending_files(), servers, self._placement_is_pending(), not self._booted)
         purge = instances.Purge(params["purge"])
-        instances.build_knobs(LlamaEngine(), self.host, asked, purge, self.host.fs.root, pending)
+        instances.build_knobs(LlamaEngine(), self.host, options, purge, self.host.fs.root, pending)
 
     def _check_present_files(self) -> None:
         for path in self.params["present"]:
@@ -177,7 +173,7 @@ class Preflight:
     def _pending_files(self) -> list[str]:
         """Return the paths of models that this run may still fetch or make."""
         store: Store = self.ledger.store
-        fetched = [one["path"] for one in self.params["fetched"] if not has_verified_digests(store, one)]
+        fetched = [model["path"] for model in self.params["fetched"] if not has_verified_digests(store, model)]
         return [*fetched, *self.params["made"]]
 
     def _placement_is_pending(self) -> bool:

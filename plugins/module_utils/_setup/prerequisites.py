@@ -30,7 +30,7 @@ FILE = "/etc/modules-load.d/sovereign-epyc.conf"
 HEAD = "# Written by the role sovereign.epyc.epyc_prerequisites.\n"
 MODULE = "prerequisites:module/"
 LOADED = "loaded"
-#: ID in os-release -> Ansible's name of the distribution, for those where it is not NAME in os-release.
+#: ID in os-release -> Ansible's name of the distribution, where NAME in os-release differs from Ansible's name.
 DISTRIBUTION_NAMES = {
     "debian": "Debian",
     "rhel": "RedHat",
@@ -50,9 +50,7 @@ VERSION = re.compile(r"\d{1,18}(?:\.\d{1,18})*", re.ASCII)
 
 
 class System:
-    """The distribution of a host, with Ansible's name for it, and its kernel."""
-
-    __slots__ = ("distribution", "is_debian", "kernel", "version")
+    """The distribution of a host, by Ansible's name, and its kernel."""
 
     def __init__(self, distribution: str, version: str, kernel: str, debian: bool) -> None:
         self.distribution = distribution
@@ -75,7 +73,7 @@ def read_system(fs: KernelFS) -> System:
     name = words.get("ID", "")
     version = words.get("VERSION_ID", "")
     if name == "debian":
-        # This file has the point release too, but only a code name before a release.
+        # /etc/debian_version also has the point release; before a release it holds a code name.
         release = (fs.read_if_present("/etc/debian_version") or "").strip()
         version = release if VERSION.match(release) or not version else version
     distribution = DISTRIBUTION_NAMES.get(name) or words.get("NAME") or "A Linux without os-release"
@@ -84,7 +82,7 @@ def read_system(fs: KernelFS) -> System:
 
 
 def validate_system(system: System, distributions: Mapping[str, Any], kernel: str) -> None:
-    """Raise BadRequest where the distribution is not in the list, or it or the kernel is too old."""
+    """Raise BadRequest for a distribution that is not in the list, or for an old version or an old kernel."""
     least = {
         name: _require_version(f"distributions: the version of {name}", text) for name, text in distributions.items()
     }
@@ -104,16 +102,16 @@ def validate_system(system: System, distributions: Mapping[str, Any], kernel: st
 def list_missing_packages(packages: Sequence[str], is_debian: bool) -> list[str]:
     """Return the packages that are not installed, by a query of the package database.
 
-    A package manager would write its caches, even in check mode.
+    The package manager is not used, because it would write its caches even in check mode.
     """
     if not packages:
         return []
     try:
         done = command.try_command([*(DPKG if is_debian else RPM), *packages])
     except Absent:
-        # Another family of distributions, allowed by allow_unsupported: all packages are left to its package manager.
+        # This is another family of distributions (allow_unsupported); its package manager finds the missing packages.
         return list(packages)
-    # Both programs also fail for packages that are not installed: dpkg-query with 1, rpm with their number.
+    # For packages that are not installed, dpkg-query exits with 1, and rpm with the number of such packages.
     if done.code < 0 or (is_debian and done.code > 1):
         raise TuningError(
             f"The package database cannot be read: '{(DPKG if is_debian else RPM)[0]}' failed with exit code "
@@ -124,7 +122,7 @@ def list_missing_packages(packages: Sequence[str], is_debian: bool) -> list[str]
 
 
 def list_loaded_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
-    """Return kernel modules that are loaded or built in, among them all such of ``names``, which have no hyphens."""
+    """Return loaded and built-in kernel modules; complete for the modules in ``names``, which must have no hyphens."""
     modules = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
     if modules != {*names}:
         # Built-in modules without parameters are not in /sys/module.
@@ -134,15 +132,15 @@ def list_loaded_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> se
 
 
 class Prerequisites(ManagedFiles):
-    """Kernel modules to load, now and at every boot; nothing is loaded while packages are missing.
+    """Kernel modules to load, now and at every boot.
 
-    A missing package may contain the kernel module, or modprobe.
+    While packages are missing, no kernel module is loaded: a missing package may contain the module, or modprobe.
     """
 
     prefix = "prerequisites"
 
     def __init__(self, fs: KernelFS, params: Mapping[str, Any]) -> None:
-        """Raises BadRequest for a host that the collection is not made for."""
+        """Raises BadRequest for an unsupported distribution or kernel."""
         self.fs = fs
         self.system = read_system(fs)
         if not params["allow_unsupported"]:
@@ -152,8 +150,8 @@ class Prerequisites(ManagedFiles):
         for name in self.modules:
             if not NAME.fullmatch(name):
                 raise BadRequest(f"modules: '{name}' is no name of a kernel module. Nothing was changed.")
-        asked = params["modules"] is not None and not self.missing
-        super().__init__({FILE: HEAD + "".join(f"{name}\n" for name in self.modules)} if asked else {}, fs.root)
+        writes_file = params["modules"] is not None and not self.missing
+        super().__init__({FILE: HEAD + "".join(f"{name}\n" for name in self.modules)} if writes_file else {}, fs.root)
 
     def wanted_settings(self) -> Settings:
         """Return "loaded" for each module, and the digest of the file."""
@@ -163,13 +161,13 @@ class Prerequisites(ManagedFiles):
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return "loaded" for modules that are loaded or built in, and the digest of the file."""
         addresses = list(addresses)
-        found = super().read_settings(address for address in addresses if not address.startswith(MODULE))
-        names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in found}
-        there = list_loaded_modules(self.fs, self.system.kernel, names.values())
-        return {**found, **{address: LOADED if name in there else None for address, name in names.items()}}
+        files = super().read_settings(address for address in addresses if not address.startswith(MODULE))
+        names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in files}
+        loaded = list_loaded_modules(self.fs, self.system.kernel, names.values())
+        return {**files, **{address: LOADED if name in loaded else None for address, name in names.items()}}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Load modules, or unload those that this run had loaded; then write the file for the next boot."""
+        """Load modules, or for an undo unload them; then write the file for the next boot."""
         for change in changes:
             if change.address.startswith(MODULE):
                 self._load_module(change.address[len(MODULE) :], change.after is not None)
@@ -187,8 +185,8 @@ class Prerequisites(ManagedFiles):
         address = f"{MODULE}{name}"
         if load and self.read_settings([address])[address] is None:
             raise TuningError(
-                f"modprobe found something to load for {name}, but no kernel module of that name is there now. If it "
-                f"is an alias, ask for what 'modprobe --resolve-alias {name}' prints."
+                f"modprobe loaded a module for {name}, but no kernel module of that name is loaded now. If {name} is "
+                f"an alias, set the name that 'modprobe --resolve-alias {name}' prints."
             )
 
     def module_facts(self) -> dict[str, object]:
@@ -211,7 +209,7 @@ def _parse_version(text: str) -> tuple[int, ...]:
 
 
 def _require_version(option: str, text: object) -> tuple[int, ...]:
-    # YAML reads an unquoted 24.10 as 24.1, so a number with a point is refused.
+    # YAML reads an unquoted 24.10 as the number 24.1, so numbers with a point are refused.
     if isinstance(text, float) or not VERSION.fullmatch(str(text)):
         raise BadRequest(
             f"{option} is {text!r}, but has to be a version in quotes, such as '24.04'. Nothing was changed."

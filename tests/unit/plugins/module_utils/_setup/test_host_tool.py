@@ -339,3 +339,10 @@ def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path:
     variables = {"PYTHONPATH": str(tmp_path), "PYTHONUSERBASE": str(tmp_path), "HOME": str(tmp_path)}
     done = subprocess.run([launcher, "check"], env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ('["check"]\n', "", 0)
+
+
+def test_all_excluded_modules_exist() -> None:
+    """A module that is renamed would otherwise be installed from then on."""
+    engine = Path(host_tool_files.__file__).parent.parent
+    paths = [engine.joinpath(*name.split(".")) for name in host_tool_files.NOT_INSTALLED]
+    assert [path for path in paths if not path.is_dir() and not path.with_suffix(".py").is_file()] == []

@@ -81,7 +81,7 @@ notes:
 """
 
 EXAMPLES = r"""
-- name: Install the engine and its services
+- name: Install the host tool and its services
   sovereign.epyc.epyc_host_tool:
 
 - name: Have the host check itself every hour, too

@@ -234,7 +234,7 @@ def test_a_run_repairs_what_was_changed_by_hand(tuned):
     assert play[LOOK]["holds"] is False
     assert play.changed_results.keys() == {
         "Refuse what the collection is not made for, and load the kernel modules",
-        "Install the engine and its services",
+        "Install the host tool and its services",
         CAT,
     }
     assert tuned.state() == good

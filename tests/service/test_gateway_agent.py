@@ -244,12 +244,12 @@ def test_it_goes_as_it_came(host: Host) -> None:
     before = host.units()
     assert "sovereign-epyc-agent.socket" in before and "10.9.0.1:8407" in before
     checked = host.converge("--check", bind="", gateway=False)
-    assert list(checked.changed_results) == ["Install the engine and its services"], checked.output
+    assert list(checked.changed_results) == ["Install the host tool and its services"], checked.output
     assert host.units() == before
     played = host.converge(bind="", gateway=False)
     assert (
         played.returncode == 0
-        and played["Install the engine and its services"]["diff"]
-        == checked.changed_results["Install the engine and its services"]["diff"]
+        and played["Install the host tool and its services"]["diff"]
+        == checked.changed_results["Install the host tool and its services"]["diff"]
     ), played.output
     assert host.units() == ""

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a draft model, or a head that drafts, fits a model.
+"""The rules by which a draft model, or a head that drafts, fits a model.
 
-A head is made for one model, because it reads what that model computes on its way to a token. EAGLE-3 and DFlash are
-files of their own. MTP is one or more layers at the end of a model, in its file or beside it. ik_llama.cpp has another
-form of DFlash, and no EAGLE-3.
+A head is made for one model, because it reads intermediate results of this model. EAGLE-3 and DFlash heads are separate
+files. MTP means one or more layers at the end of a model, in the model's file or in a separate file. ik_llama.cpp has
+another form of DFlash, and no EAGLE-3.
 
-A server that gets a draft model with another vocabulary reports it in one line of its log, answers normally, and never
-speculates. The rules here are those of the server, so that a pair can be checked before the server starts.
+A server with a draft model of another vocabulary writes a line to its log, answers normally, and never speculates. The
+rules in this file are those of the server, so that a pair of models can be checked before the server starts.
 Source: common_speculative_are_compatible() in common/speculative.cpp, src/models/eagle3.cpp and src/models/dflash.cpp
 of llama.cpp, build 11434; src/llama-hparams.cpp of ik_llama.cpp (8337e4c, August 2026).
 """
@@ -24,21 +24,20 @@ if TYPE_CHECKING:
 
     from .model import Model
 
-
 EAGLE3, MTP, DFLASH = "eagle3", "mtp", "dflash"
 HEAD_KINDS = (EAGLE3, MTP, DFLASH)
-#: By kind of head, the architecture of its file and the key of the layers of the model that it reads.
+#: By kind of head, the architecture of the head's file, and the key that lists the layers of the model that it reads.
 HEAD_FORMS = {EAGLE3: (EAGLE3, "eagle3.target_layers"), DFLASH: (DFLASH, "dflash.target_layers")}
 IK_HEAD_FORMS = {**HEAD_FORMS, DFLASH: ("dflash-draft", "dflash-draft.dflash.target_layer_ids")}
-#: The key of the number of MTP layers at the end of a model.
+#: The key with the number of MTP layers at the end of a model.
 MTP_LAYERS = "nextn_predict_layers"
 WIDTH = "embedding_length"
 
 
 def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False) -> list[str]:
-    """Return why a server would not start, or not speculate, with this head; empty where it would.
+    """Return the reason why a server would not start, or not speculate, with this head; empty for a fitting head.
 
-    ``ik`` is whether the server is one of ik_llama.cpp.
+    ``ik`` is True for a server of ik_llama.cpp.
     """
     if kind == MTP:
         return _mtp_head_refusals(model, head or model)
@@ -48,7 +47,7 @@ def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False)
     architecture, key = (IK_HEAD_FORMS if ik else HEAD_FORMS)[kind]
     if head.architecture != architecture:
         return [
-            f"{name}: its architecture is {head.architecture or 'not said'}. Name a file of the architecture "
+            f"{name}: its architecture is {head.architecture or 'unknown'}. Name a file of the architecture "
             f"{architecture}, which {'ik_llama.cpp' if ik else 'llama.cpp'} reads."
         ]
     width = head.architecture_number("target_hidden_size" if kind == EAGLE3 else WIDTH)
@@ -61,7 +60,7 @@ def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False)
     layer_list: Any = head.values.get(key)
     reads = [number for number in layer_list if isinstance(number, int)] if isinstance(layer_list, list) else []
     layers = ModelLayers(model).count
-    # The output of the last layer has a number of its own, one more than the last layer. Only EAGLE-3 reads it.
+    # The number after the last layer means the output of the last layer. Only EAGLE-3 reads that output.
     if not reads or not 0 <= min(reads) <= max(reads) <= layers - (kind == DFLASH):
         layers_text = ", ".join(map(str, reads)) or "none"
         return [f"{name}: it reads the layers {layers_text}, and the model has {layers}. Take the one for it."]
@@ -84,9 +83,9 @@ def _mtp_head_refusals(model: Model, head: Model) -> list[str]:
 
 
 def drafted_token_work(model: Model, head: Model | None) -> TokenWork:
-    """Return the work of a token that a head, or the model's MTP layers, drafts.
+    """Return the work for a token that is drafted by a head, or by the model's MTP layers if ``head`` is None.
 
-    A head without an output tensor uses that of the model.
+    A head without an output tensor uses the output tensor of the model.
     """
     if head is None:
         return TokenWork.of_mtp_layers(model)
@@ -98,13 +97,13 @@ def drafted_token_work(model: Model, head: Model | None) -> TokenWork:
     return head_work
 
 
-#: The most tokens by which the sizes of the vocabularies may differ, and the first token that is compared.
+#: The vocabularies may differ by this many tokens in size. The tokens before FIRST_COMPARED_TOKEN may differ too.
 MOST_SIZE_DIFFERENCE = 128
 FIRST_COMPARED_TOKEN = 5
 
 
 def draft_model_refusals(model: Model, draft: Model) -> list[str]:
-    """Return why a server would not speculate with this draft model; empty where it would."""
+    """Return the reasons why a server would not speculate with this draft model; empty for a fitting draft model."""
     pair = f"{draft.path} cannot draft for {model.path}"
     for name, candidate in (("draft", draft), ("model", model)):
         if not candidate.tokens:
@@ -141,7 +140,7 @@ def _vocabulary_differences(model: Model, draft: Model) -> list[str]:
 
 
 def _special_token_differences(name: str, model: Model, draft: Model) -> list[str]:
-    """Return how the use of a special token, such as bos, differs; empty where a file does not state it."""
+    """Return how two models differ in a special token, such as bos; empty where a file does not state this token."""
     add, number = f"tokenizer.ggml.add_{name}_token", f"tokenizer.ggml.{name}_token_id"
     adds = [member.values.get(add) for member in (model, draft)]
     numbers = [member.values.get(number) for member in (model, draft)]

@@ -4,7 +4,8 @@
 
 """Downloads and verifies the files of a model on the host. Old files stay until all new files are verified.
 
-The digest of a large file takes minutes, so the store has it with the size, time and inode of the file.
+It takes minutes to compute the digest of a large file, so the store has the digest with size, time and inode of the
+file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,17 @@ from .._io.web.http import ServedFile, fetch_file_headers, is_encrypted_or_local
 from .._notation.sizes import format_bytes_short
 from . import gguf
 from .file_request import missing_checksum_message, parse_file_requests
-from .model_file import FACTS_FILE, SHAPE, AbsentFile, FetchRun, ModelFile, file_stamp, find_file_status
+from .model_file import (
+    FACTS_FILE,
+    SHAPE,
+    AbsentFile,
+    FetchRun,
+    ModelFile,
+    file_stamp,
+    find_file_status,
+    load_current_facts,
+    load_stored_facts,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +45,7 @@ if TYPE_CHECKING:
 
 
 def ensure_model_files(options: Mapping[str, Any], store: Store, check: bool = False) -> dict[str, Any]:
-    """Fetch, verify or remove the files of a model as the options ask, and return a module's result.
-
-    In check mode nothing is changed.
-    """
+    """Fetch, verify or remove the files of a model by the options of model_file, and return the module's result."""
     run = FetchRun(options, store, check)
     if options["state"] == "absent":
         absent = [AbsentFile(run, request) for request in parse_file_requests(options)]
@@ -52,9 +60,9 @@ def ensure_model_files(options: Mapping[str, Any], store: Store, check: bool = F
 
 
 def unavailable_reason(options: Mapping[str, Any], store: Store) -> str | None:
-    """Return why the files of a model cannot be fetched, None where nothing speaks against it.
+    """Return the reason why the files of a model cannot be fetched, None where no reason is known.
 
-    Nothing is written, and no file is read whole. A file with a wrong checksum is found by `ensure_model_files` only.
+    Nothing is written, and no file is read whole, so a wrong checksum is found by ``ensure_model_files`` only.
     """
     try:
         run = FetchRun(options, store, check=True)
@@ -69,7 +77,7 @@ def unavailable_reason(options: Mapping[str, Any], store: Store) -> str | None:
 
 
 def _ensure_present(files: Sequence[PresentFile], run: FetchRun) -> dict[str, Any]:
-    """Verify all files, download those that are missing or wrong, and rename them when all of them are verified."""
+    """Verify all files, download missing and wrong files, and rename the downloads when all of them are verified."""
     for file in files:
         file.verify_existing_file()
     missing = [file for file in files if file.reason]
@@ -99,7 +107,7 @@ def _ensure_present(files: Sequence[PresentFile], run: FetchRun) -> dict[str, An
 def _require_disk_space(missing: Sequence[PresentFile], run: FetchRun) -> None:
     """Raise an error before the first byte where the disk has too little space for the missing files.
 
-    A single file of unknown size is checked later, because the answer with its content states its size.
+    A single file of unknown size is checked later: the server states the size when it begins to send the file.
     """
     if not run.check and len(missing) < 2 and not any(file.request.size for file in missing):
         return
@@ -111,14 +119,14 @@ def _require_disk_space(missing: Sequence[PresentFile], run: FetchRun) -> None:
 
 
 class PresentFile(ModelFile):
-    """A file that is to be on the host, complete and with the requested checksum."""
+    """A file that must be on the host, complete and with the requested checksum."""
 
     def __init__(self, run: FetchRun, request: FileRequest) -> None:
         super().__init__(run, request)
         self.wanted = request.sha256
-        #: The facts that the server stated of the file, None as long as it was not asked.
+        #: The facts of the file that the server stated, None as long as the server was not asked.
         self.stated: ServedFile | None = None
-        #: Why the file on the host is not the requested file, None where it is.
+        #: The reason why the file on the host is not the requested file, None for the requested file.
         self.reason: str | None = None
         self.downloaded = self.resumed = 0
 
@@ -136,20 +144,20 @@ class PresentFile(ModelFile):
             self.record_difference("", digest_text, f"{ALGORITHM}{self.wanted}" if self.wanted else "a file")
 
     def _find_stated_digest(self) -> None:
-        """Set ``wanted`` to the digest that the server stated when the file was fetched, or states now.
+        """Set ``wanted`` to the digest that the server stated when the file was fetched, or that it states now.
 
-        A file that came from elsewhere counts as right as it is, unless the server is always to be asked.
+        A file that did not come from the URL counts as right, unless ``asks_always`` is set.
         """
-        stored = self.load_stored_facts()
+        stored = load_stored_facts(self.run.store, self.path)
         if self.status and stored.get("url") == self.request.url:
             self.wanted = stored["sha256"]
         elif self.status and not self.request.asks_always and not stored.get("url"):
-            self.wanted = self.load_current_facts().get("sha256")
+            self.wanted = load_current_facts(self.run.store, self.path).get("sha256")
         elif not self.run.hides_token:
             self.wanted = self._ask_for_digest(str(self.request.url))
 
     def _ask_for_digest(self, url: str) -> str:
-        """Return the digest that the server states; BadRequest, with the line to add, where it states none."""
+        """Return the digest that the server states; BadRequest, with the line to add, where the server states none."""
         if not is_encrypted_or_local(url):
             raise BadRequest(missing_checksum_message(url, "whoever is on the way of http:// could state another one"))
         try:
@@ -157,8 +165,8 @@ class PresentFile(ModelFile):
         except BadRequest:
             raise
         except TuningError as error:
-            words = str(error).replace(f"{url} cannot be fetched: ", "").rstrip(".")
-            raise BadRequest(missing_checksum_message(url, f"its server cannot be asked for one: {words}")) from None
+            reason = str(error).replace(f"{url} cannot be fetched: ", "").rstrip(".")
+            raise BadRequest(missing_checksum_message(url, f"its server cannot be asked for one: {reason}")) from None
         if not self.stated.sha256:
             raise BadRequest(missing_checksum_message(url, "its server states no SHA-256 of it"))
         self.run.remarks.append(
@@ -168,11 +176,11 @@ class PresentFile(ModelFile):
         return self.stated.sha256
 
     def _verify_file(self) -> tuple[str, str | None]:
-        """Return the digest of the file for people, and why it is not the requested file, None where it is."""
+        """Return the file's digest for people, and the reason why it is not the requested file (None if it is)."""
         if not self.wanted:
             gguf.read_file_header(self.path)
             return "a file", None
-        known = self.load_current_facts().get("sha256")
+        known = load_current_facts(self.run.store, self.path).get("sha256")
         if not known and not self.run.reads_files:
             return "a file", None
         digest = known or self._read_digest()
@@ -186,7 +194,7 @@ class PresentFile(ModelFile):
         return text, None
 
     def _read_digest(self) -> str:
-        """Return the SHA-256 of the whole file, with progress in a file except in check mode, which writes nothing."""
+        """Return the SHA-256 of the whole file; the progress goes to the file of the option progress."""
         if not self.run.progress:
             return compute_sha256(self.path)
         try:
@@ -199,9 +207,9 @@ class PresentFile(ModelFile):
         self.save_facts(files={**row, "url": self.request.url} if self.request.url else row, parts=None)
 
     def count_missing_bytes(self) -> int | None:
-        """Return how many bytes are still to be fetched, None where no size is known.
+        """Return how many bytes of the file are still missing, None where the size of the file is unknown.
 
-        In check mode the server is always asked, unless it wants a token.
+        Check mode always asks the server for the size, unless the server needs a token.
         """
         size = self.request.size
         if self.run.hides_token:
@@ -231,7 +239,7 @@ class PresentFile(ModelFile):
             )
 
     def _require_space_for_download(self, missing: int | None, download: Download | None = None) -> None:
-        """Raise an error for a download of a wrong size, or one for which the disk has too little space."""
+        """Raise an error for a download of a wrong size, or for a download that is too large for the disk."""
         if missing is None:
             url = self.request.url
             self.run.remarks.append(f"{url}: the server does not report the size, so free space was not checked.")
@@ -240,7 +248,7 @@ class PresentFile(ModelFile):
         require_disk_space(self.path, missing, self.run.reserve)
 
     def download(self) -> None:
-        """Download the file to its ``.part``, and verify that."""
+        """Download the file to its ``.part``, and verify the ``.part``."""
         try:
             with open_folder(os.path.dirname(self.path), make=True):
                 pass
@@ -265,7 +273,7 @@ class PresentFile(ModelFile):
         self._remove_if_refused(lambda: self._verify_part(digest))
 
     def _progress_function(self, progress: Progress) -> Callable[[int, int | None], None]:
-        """Return the function that shows the progress of all files, or of this file where their sizes are not known."""
+        """Return the function that reports the progress of all files, or of this file if not all sizes are known."""
         done, total = self.run.done, self.run.total
         if total is None:
             return progress
@@ -279,7 +287,7 @@ class PresentFile(ModelFile):
             raise BadRequest(server_mismatch_message(str(self.request.url), digest, str(self.wanted)))
 
     def _remove_if_refused(self, verify: Callable[[], None]) -> None:
-        """Verify a ``.part`` and remove it when it is refused: resuming it could not give the right file."""
+        """Verify a ``.part``, and remove a refused one, because resuming its download could not give the right file."""
         try:
             verify()
         except BadRequest as error:
@@ -289,18 +297,18 @@ class PresentFile(ModelFile):
             raise BadRequest(f"{error}{stays} The download is removed.") from None
 
     def put_in_place(self) -> None:
-        """Set owner and mode of the ``.part``, by default those of the old file, and rename it to the file's name."""
+        """Set owner and mode of the ``.part``, by default as the old file has them, and rename it to the file."""
         self.run.attributes.apply_to_new_file(self.part, self.status)
         textfile.rename_file(self.part, self.path)
         self._remember_file()
 
 
-#: Seconds between two lines.
+#: The seconds between two updates of the progress.
 INTERVAL = 5
 
 
 class Progress:
-    """A file with one line about the progress of a download."""
+    """A file with one line about the progress of a download; a call updates the line every INTERVAL seconds."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files that the module model_file is asked for: path, URL, checksum and size of each.
+"""The request of the module model_file: path, URL, checksum and size of each file of a model.
 
 A request names a model in several files by the path and the URL of the first file, with a checksum for each file.
 """
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: The value of the option checksum that takes the checksum from the server of the file.
+#: The value of the option checksum with which the server of the file states the checksum.
 CHECKSUM_FROM_SERVER = "server"
-#: A URL of a hub that names a commit, so that the file behind it never changes.
+#: A URL of a hub with a commit. The file at such a URL never changes.
 COMMIT_URL = re.compile(r"/resolve/[0-9a-f]{40}/")
 
 
 class FileRequest:
     """A requested file: its path, its URL, the digits of its checksum, and its size in bytes if known.
 
-    ``takes_stated`` is true where no checksum is given, so that the server of the URL states it. With ``asks_always``
-    the server states it for a file, too, that is on the host already and came from elsewhere.
+    ``takes_stated`` is True where the server of the URL states the checksum, because the request has none. With
+    ``asks_always``, the server even states the checksum of a file that is on the host and came from another source.
     """
 
     __slots__ = ("asks_always", "path", "sha256", "size", "takes_stated", "url")
@@ -51,10 +51,10 @@ class FileRequest:
 
 
 def parse_file_requests(options: Mapping[str, Any]) -> list[FileRequest]:
-    """Return the files that the options of a module request; BadRequest for options that contradict each other."""
+    """Return the files that the options of model_file request; BadRequest for options that contradict each other."""
     path, url = os.path.abspath(options["path"]), options.get("url")
-    checksums = [str(one) for one in _as_list(options.get("checksum")) if one]
-    sizes = [require_whole(one, "size") for one in _as_list(options.get("size"))]
+    checksums = [str(checksum) for checksum in _as_list(options.get("checksum")) if checksum]
+    sizes = [require_whole(size, "size") for size in _as_list(options.get("size"))]
     stated = CHECKSUM_FROM_SERVER in checksums or bool(url and not checksums)
     paths = list_gguf_parts(path) if len(checksums) > 1 or stated else [path]
     if url:
@@ -71,13 +71,13 @@ def parse_file_requests(options: Mapping[str, Any]) -> list[FileRequest]:
     if path != paths[0]:
         raise BadRequest(f"path: {path} is not the first of its {len(paths)} files; give {paths[0]}.")
     return [
-        FileRequest(one, urls[number], checksums[number] if checksums else None, sizes[number] if sizes else None)
-        for number, one in enumerate(paths)
+        FileRequest(file, urls[number], checksums[number] if checksums else None, sizes[number] if sizes else None)
+        for number, file in enumerate(paths)
     ]
 
 
 def missing_checksum_message(url: str, reason: str) -> str:
-    """Return the message on a file that is not fetched without a checksum, with the line to add to the inventory."""
+    """Return the message that a file needs a checksum to be fetched, with the line to add to the inventory."""
     several = (
         " of a model in several files, a list with one for each,"
         if len(list_gguf_parts(urlsplit(url).path)) > 1
@@ -90,10 +90,10 @@ def missing_checksum_message(url: str, reason: str) -> str:
 
 
 def build_request_headers(options: Mapping[str, Any], check: bool) -> dict[str, str]:
-    """Return the HTTP headers for downloads: the token where there is one. The file with the token is removed.
+    """Return the HTTP headers for downloads: the token, if there is one. The file with the token is removed.
 
-    In check mode that file is neither read nor removed. BadRequest, which does not repeat the token, where somebody
-    else could read it on its way.
+    Check mode neither reads nor removes the file. BadRequest, without the token in its message, where somebody else
+    could read the token on its way to the server.
     """
     file, token = options.get("token_file"), options.get("token")
     if file and not check:
@@ -125,7 +125,7 @@ def _validate_server_checksum(url: str, checksums: list[str]) -> None:
 
 
 def _list_part_urls(url: str, paths: list[str]) -> list[str | None]:
-    """Return the URL of each file of a model; all have the query of the given URL."""
+    """Return the URL of each file of a model, each with the query of the given URL."""
     split = urlsplit(url)
     parts = list_gguf_parts(split.path) if len(paths) > 1 else [split.path]
     if len(parts) != len(paths):

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the header of one GGUF file: its values, its vocabulary, and the places of its tensors.
+"""Reads the header of one GGUF file: its values, its vocabulary, and the offsets of its tensors.
 
-Only the header is read, once from start to end, whatever the size of the weights. Every length in it is compared first
-with the size of the file and with the limits of a header. The size alone is no limit, because a sparse file of any size
-takes no disk. A broken or hostile file is refused with a sentence and never exhausts the memory.
+Only the header is read, once from start to end. Every length in the header is first compared with the size of the file
+and with the limits of a header; the size alone is no limit, because a sparse file of any size takes no disk. So a
+damaged or hostile file is refused and cannot exhaust the memory.
 Source: docs/gguf.md of ggml.
 """
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 VERSIONS = (2, 3)
-#: Types of values with their format characters for struct. Texts have the type 8, arrays 9.
+#: The types of values that are numbers, with their format characters for struct.
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
 #: Compiled formats, because a vocabulary has a number before each of its many texts.
 STRUCTS = {code: struct.Struct(f"<{code}") for code in NUMBERS.values()}
-#: Longer texts and longer arrays of numbers are skipped; nothing in this collection needs them.
+#: Longer texts, and longer arrays of numbers, are skipped, because nothing in this collection needs such values.
 LONGEST_KEPT = 1024
 #: The limits of a header. The largest vocabularies have a million tokens and headers of 60 MiB. A model whose experts
 #: are separate tensors has 50 thousand tensors. A model has some hundred values at most.
@@ -46,7 +46,7 @@ TOKENS = "tokenizer.ggml.tokens"
 LONGEST_KEY = LONGEST_TOKEN = 65535
 DIMENSIONS = 4
 ALIGNMENT = 32
-#: The first bytes of files of other formats, and what these files are. Most come from a download that failed.
+#: The first bytes of files in other formats, and a description for people. Most such files are failed downloads.
 OTHER_FORMATS = (
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: fetch it with 'git lfs pull'"),
     (b"<", "an HTML or XML page: the server answered the download with a message, so look into the file"),
@@ -65,8 +65,8 @@ OTHER_FORMATS = (
 class Tensor:
     """A tensor: its type, its size, and its place in the data of its file.
 
-    ``has_known_type`` is False for a type that TENSOR_TYPES lacks; its ``bytes`` are those up to the next tensor. A
-    tensor consists of ``matrices`` of this many ``rows``; a vector is one row.
+    ``has_known_type`` is False for a type that TENSOR_TYPES lacks; then ``bytes`` is the distance to the next tensor.
+    ``rows`` is the number of rows in each of the ``matrices``; a vector is one row.
     """
 
     __slots__ = ("bytes", "elements", "has_known_type", "matrices", "name", "offset", "rows", "type")
@@ -96,12 +96,12 @@ class GgufFile:
 
 
 def read_file_header(path: str) -> GgufFile:
-    """Return the header of a GGUF file, which may be one of several of a model; BadRequest for a damaged file."""
+    """Return the header of a GGUF file, which may be one of a model's files; BadRequest for a damaged file."""
     return _open_with_reader(path, _Reader.read_header)
 
 
 def read_header(file: BinaryIO, name: str, size: int) -> GgufFile:
-    """Return the header of an open file, which may be on a server, of this size; ``name`` is its name in messages."""
+    """Return the header of an open file, which may be on a server. ``name`` stands for the file in messages."""
     part = GgufFile(name)
     part.size = size
     _Reader(file, part).read_header()
@@ -109,7 +109,7 @@ def read_header(file: BinaryIO, name: str, size: int) -> GgufFile:
 
 
 def validate_magic(path: str) -> None:
-    """Raise BadRequest for a file, possibly incomplete, whose first bytes are not those of a GGUF file."""
+    """Raise BadRequest for a file, complete or not, that does not begin as a GGUF file does."""
     _open_with_reader(path, _Reader.validate_magic)
 
 
@@ -126,7 +126,7 @@ def _open_with_reader(path: str, step: Callable[[_Reader], None]) -> GgufFile:
 
 
 class _Reader:
-    """Reads the header of one file, and never more bytes than the file has."""
+    """Reads the header of one file; ``at`` is the offset of the next byte."""
 
     def __init__(self, file: BinaryIO, part: GgufFile) -> None:
         self.file = file
@@ -134,10 +134,10 @@ class _Reader:
         self.at = 0
 
     def read_header(self) -> None:
-        """Read values, vocabulary and tensors into the description of the file."""
+        """Read values, vocabulary and tensors of the header into ``part``."""
         self.validate_magic()
         tensors, values = self._read_number("Q"), self._read_number("Q")
-        # The smallest possible value takes 13 bytes and the smallest tensor 24, which limits their numbers.
+        # A value takes at least 13 bytes and a tensor at least 24, so the size of the file limits their numbers.
         if values * 13 + tensors * 24 > self.part.size - self.at:
             raise self._truncated_error(f"a header of {values} values and {tensors} tensors")
         self._validate_count("it", values, "values", MOST_VALUES)
@@ -174,7 +174,7 @@ class _Reader:
             raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
 
     def _count_bytes(self, count: int, subject: str) -> None:
-        """Count bytes as read; BadRequest where they are behind the end of the file or over the limit of a header."""
+        """Add to the number of read bytes; BadRequest beyond the end of the file or beyond the limit of a header."""
         if count > self.part.size - self.at:
             raise self._truncated_error(subject)
         self.at += count
@@ -259,7 +259,7 @@ class _Reader:
         return Tensor(name, text, offset, shape, prod(shape) // block * size)
 
     def _validate_data(self, tensors: list[Tensor]) -> None:
-        """Raise BadRequest where the file is too short for its tensors, and set the sizes of unknown types."""
+        """Raise BadRequest where the file is too short for its tensors, and set the sizes of unknown tensors."""
         alignment = self.part.values.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:
             raise self._damaged_error(f"its alignment is {alignment!r}")
@@ -272,7 +272,7 @@ class _Reader:
                 f"{format_bytes_short(self.part.data_bytes)} are there. Get it again, or resume the download."
             )
         end = self.part.data_bytes
-        for tensor in sorted(tensors, key=lambda one: one.offset, reverse=True):
+        for tensor in sorted(tensors, key=lambda tensor: tensor.offset, reverse=True):
             if not tensor.has_known_type:
                 tensor.bytes = end - tensor.offset
             end = tensor.offset

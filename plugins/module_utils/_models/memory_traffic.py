@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Computes the bytes that decoding reads from memory, by part, and the floating point operations that it takes.
+"""Computes the bytes that decoding reads from memory, by part, and the floating point operations of decoding.
 
 The unit is a step: each stream gets one token, and with a draft model also the accepted tokens of a draft. A step reads
 the weights once for all its tokens, and the KV cache of each stream once. Activations, written bytes, and the one row
-of the embedding are not counted; together they are far below one percent of a model that is worth tuning. A layer that
-chooses the tokens it reads (an indexer) counts as if it read all of them.
+of the embedding are not counted, because together they are far below one percent for a large model. A layer that
+chooses the tokens to read (by an indexer) counts as if it read all tokens.
 Source: the graphs in src/models and the kernels in ggml/src/ggml-cpu of llama.cpp, build 11434.
 """
 
@@ -24,9 +24,9 @@ F16 = ("f16", "f16")
 
 
 class StepTraffic:
-    """The traffic of one step: ``parts`` are bytes by name, ``flops`` the operations, ``tokens`` the computed tokens.
+    """The traffic of one step: bytes by part, floating point operations (``flops``), and the number of tokens.
 
-    The names are ``layers`` (with shared experts), ``experts``, ``output``, ``kv`` (keys and values), ``state``, and
+    The parts are ``layers`` (with shared experts), ``experts``, ``output``, ``kv`` (keys and values) and ``state``, and
     for a draft model ``draft`` and ``draft_context``.
     """
 
@@ -43,13 +43,13 @@ class StepTraffic:
         return sum(self.parts.values())
 
     def to_dict(self) -> dict[str, object]:
-        """Return the traffic as plain data in whole numbers."""
+        """Return the traffic as plain data with whole numbers of bytes and operations."""
         parts = {name: round(size) for name, size in self.parts.items()}
         return {"parts": parts, "bytes": round(self.total_bytes), "flops": round(self.flops), "tokens": self.tokens}
 
 
 class DraftModel:
-    """A draft model, how many tokens it drafts in each step, one after the other, and the types of its KV cache."""
+    """A draft model, the number of tokens that it drafts in each step, and the types of its KV cache."""
 
     __slots__ = ("drafted", "model", "types")
 
@@ -68,11 +68,11 @@ def compute_step_traffic(
     used: int | None = None,
     guessed: float = 0,
 ) -> StepTraffic | None:
-    """Return the traffic of a step when each stream has ``context`` tokens; None where a header lacks its layers.
+    """Return the traffic of a step when each stream has ``context`` tokens; None for a header that states no layers.
 
-    ``types`` are those of keys and of values by their names in llama.cpp. ``used`` is the number of experts for each
-    token, None for that of the header. ``guessed`` is the number of tokens for each stream that are drafted without a
-    model, as n-grams are; it is a mean and may have a fraction.
+    ``types`` are the types of keys and of values by their names in llama.cpp. ``used`` is the number of experts for
+    each token, by default from the header. ``guessed`` is the mean number of tokens for each stream that are drafted
+    without a model, as by n-grams.
     """
     work, context_traffic = TokenWork.of_model(model, used), _context_traffic(model, context, types)
     if context_traffic is None:
@@ -95,7 +95,7 @@ def compute_step_traffic(
 
 
 def _context_traffic(model: Model, tokens: int, types: tuple[str, str]) -> tuple[dict[str, float], float] | None:
-    """Return the bytes of the KV cache and state of one stream, and the operations of one token with them."""
+    """Return the bytes of KV cache and state that a token of one stream reads, and the operations on these bytes."""
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return {"kv": 0.0, "state": 0.0}, 0.0
     layers = ModelLayers(model)

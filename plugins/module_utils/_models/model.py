@@ -28,24 +28,24 @@ class Model:
 
     @property
     def path(self) -> str:
-        """The path of the first file, which is the path for a server."""
+        """The path of the first file, which is the path that a server gets."""
         return self.parts[0].path
 
     def text_value(self, key: str) -> str:
-        """Return the text of this key; empty where the header has none, or one that was too long to keep."""
+        """Return the text of a key in the header; empty where the header has no text, or a very long text."""
         return str(self.values.get(key) or "")
 
     def number_value(self, key: str) -> int | None:
-        """Return the whole number of this key; None where the header has none."""
+        """Return the whole number of a key in the header; None where the header has no such number."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def architecture_number(self, key: str) -> int | None:
-        """Return the whole number of the key ``ARCHITECTURE.key``; None where the header has none."""
+        """Return the whole number of the header's key ``ARCHITECTURE.key``; None where there is no such number."""
         return self.number_value(f"{self.architecture}.{key}")
 
     def largest_architecture_number(self, key: str) -> int:
-        """Return the number of ``ARCHITECTURE.key``, the largest where it is a list by layer; 0 without one."""
+        """Return the number of the key ``ARCHITECTURE.key``, or the largest number of a list by layer, else 0."""
         value = self.values.get(f"{self.architecture}.{key}")
         numbers = value if isinstance(value, list) else [value]
         return max([0, *(number for number in numbers if isinstance(number, int))])
@@ -72,17 +72,17 @@ class Model:
 
     @property
     def weight_bytes(self) -> int:
-        """The size of the weights in all files, which is what a server loads."""
+        """The size of the weights in all files. A server loads all weights."""
         return sum(part.data_bytes for part in self.parts)
 
     @property
     def unknown_types(self) -> list[str]:
-        """The tensor types that are not in TENSOR_TYPES, so that sizes were taken from the places in the file."""
+        """The types of tensors that are not in TENSOR_TYPES; the sizes of such tensors come from their offsets."""
         return sorted({tensor.type for tensor in self.tensors if not tensor.has_known_type})
 
     @property
     def vocabulary_digest(self) -> str | None:
-        """The SHA-256 of all tokens in their order; None where the file has no vocabulary."""
+        """The SHA-256 of all tokens of the vocabulary in their order; None for a model without a vocabulary."""
         if self.tokens is None:
             return None
         digest = hashlib.sha256()
@@ -91,7 +91,7 @@ class Model:
         return digest.hexdigest()
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data, sizes in bytes."""
+        """Return the facts of the model as plain data, with sizes in bytes."""
         tensors = self.tensors
         types: dict[str, int] = {}
         for tensor in tensors:
@@ -120,12 +120,12 @@ class Model:
 
 
 def read_model(path: str) -> Model:
-    """Return the model in a file and in its other files, if it has several; BadRequest for a damaged one."""
+    """Return the model in a GGUF file, with all other files of the same model; BadRequest for a damaged file."""
     return join_files([read_file_header(part) for part in list_gguf_parts(path)])
 
 
 def join_files(parts: list[GgufFile]) -> Model:
-    """Return the model that these files are, in their order; BadRequest where they are not the files of one model."""
+    """Return the model that consists of these files; BadRequest where the files do not belong to one model."""
     model = Model(parts)
     for part in parts[1:]:
         if part.values.get("general.architecture", model.architecture) != model.architecture:

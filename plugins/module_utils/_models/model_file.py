@@ -39,25 +39,25 @@ class FetchRun:
         self.options = options
         self.store = store
         self.check = check
-        #: False where files on the host are not read whole to compare their digests.
+        #: False for a run that must not read whole files to compare their digests.
         self.reads_files = True
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
         self.remarks: list[str] = []
-        #: In check mode the token stays on the controller, so that a server which wants a token is not asked.
+        #: In check mode the token stays on the controller, so a server that needs a token is not asked.
         self.hides_token = bool(check and options.get("token_file"))
         self.headers = build_request_headers(options, check)
         self.reserve = parse_bytes(options.get("reserve") or "1GiB", "reserve")
         self.timeout = require_whole(options.get("timeout") or 60, "timeout")
         self.attributes = OwnerAndMode(options, check, self.remarks)
         self.progress = None if check else options.get("progress")
-        #: Bytes that were fetched for earlier files of the model, and bytes to fetch for all of them where known.
+        #: The bytes that were fetched for earlier files of the model, and the bytes to fetch for all files (or None).
         self.done = 0
         self.total: int | None = None
 
 
 class ModelFile:
-    """A requested file, which is to be present or absent."""
+    """A file of a request, which must be present or absent afterwards."""
 
     def __init__(self, run: FetchRun, request: FileRequest) -> None:
         self.run = run
@@ -69,21 +69,13 @@ class ModelFile:
             raise BadRequest(f"path: {self.path} is not a regular file; give the full path of a model file.")
 
     def record_difference(self, suffix: str, before: str | None, after: str | None) -> None:
-        """Record a difference."""
+        """Record a difference in the run; ``suffix`` follows the file's address, such as /mode."""
         if before != after:
             self.run.before[f"model_file:{self.path}{suffix}"] = before
             self.run.after[f"model_file:{self.path}{suffix}"] = after
 
-    def load_current_facts(self) -> dict[str, Any]:
-        """Return the stored facts of the file, such as its digest; empty where the file has changed since."""
-        return _load_current_facts(self.run.store, self.path)
-
-    def load_stored_facts(self) -> dict[str, Any]:
-        """Return the stored facts of the file, even where it has changed since."""
-        return _load_stored_facts(self.run.store, self.path)
-
     def save_facts(self, **rows: Mapping[str, object] | None) -> None:
-        """Store facts of the complete file (``files``) or of its ``.part`` (``parts``); None removes the entry."""
+        """Store facts of the complete file (``files``) or of its ``.part`` (``parts``); None removes stored facts."""
         store = self.run.store
         with store.hold_lock():
             data = store.load_cache(FACTS_FILE, SHAPE)
@@ -95,9 +87,9 @@ class ModelFile:
 
 
 def has_verified_digests(store: Store, options: Mapping[str, Any]) -> bool:
-    """Return whether all files of a model have the requested digests, by the facts in the store.
+    """Return whether all files of a model have the requested digests, without reading any file.
 
-    False where the store has no current digest of a file: no file is read.
+    False where the store has no digest of a file, or the file was changed since its digest was stored.
     """
     checksums = [str(checksum) for checksum in options.get("checksum") or () if checksum]
     paths = (
@@ -106,30 +98,31 @@ def has_verified_digests(store: Store, options: Mapping[str, Any]) -> bool:
         else list_gguf_parts(options["path"])
     )
     wanted = checksums if len(checksums) == len(paths) else [CHECKSUM_FROM_SERVER] * len(paths)
-    digests = [_load_current_facts(store, path).get("sha256") for path in paths]
+    digests = [load_current_facts(store, path).get("sha256") for path in paths]
     return all(
         digest and checksum in (CHECKSUM_FROM_SERVER, f"{ALGORITHM}{digest}")
         for digest, checksum in zip(digests, wanted)
     )
 
 
-def _load_current_facts(store: Store, path: str) -> dict[str, Any]:
-    """Return the stored facts of a file; empty where the file has changed since."""
-    stored = _load_stored_facts(store, path)
+def load_current_facts(store: Store, path: str) -> dict[str, Any]:
+    """Return the stored facts of a file, such as its digest; empty where the file was changed since."""
+    stored = load_stored_facts(store, path)
     return stored if stored and stored.get("stamp") == file_stamp(path) else {}
 
 
-def _load_stored_facts(store: Store, path: str) -> dict[str, Any]:
+def load_stored_facts(store: Store, path: str) -> dict[str, Any]:
+    """Return the stored facts of a file, even of a file that was changed since; empty without facts."""
     row: dict[str, Any] = store.load_cache(FACTS_FILE, SHAPE).get("files", {}).get(path, {})
     return row
 
 
 class AbsentFile(ModelFile):
-    """A file that is to be absent, as is its ``.part``."""
+    """A file that must be absent, as must its ``.part``."""
 
     def remove(self) -> None:
         """Remove the file, its ``.part``, and the stored facts of both."""
-        digest = self.load_current_facts().get("sha256")
+        digest = load_current_facts(self.run.store, self.path).get("sha256")
         if self.status:
             self.record_difference("", ALGORITHM + digest if digest else "a file", None)
         left = find_file_status(self.part)
@@ -152,6 +145,6 @@ def find_file_status(path: str) -> os.stat_result | None:
 
 
 def file_stamp(path: str) -> list[int]:
-    """Return size, modification time and inode of a file, which change with its content; empty without a file."""
+    """Return size, modification time and inode of a file, which change with its content; empty for a missing file."""
     file_status = find_file_status(path)
     return [file_status.st_size, file_status.st_mtime_ns, file_status.st_ino] if file_status else []

@@ -4,7 +4,7 @@
 
 """Reads the headers of a model at a path of this host or at a URL.
 
-A model at a URL is described as if its files were in a folder of this host already, with the files to fetch for that.
+A model at a URL is described as if its files were already in a folder of this host, and with the files to fetch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FileToFetch:
-    """A file to fetch: its future path, its URL, its checksum with ``sha256:``, and its size in bytes."""
+    """A file to fetch: its future path on the host, its URL, its checksum with ``sha256:``, and its size in bytes."""
 
     __slots__ = ("checksum", "path", "size", "url")
 
@@ -41,7 +41,7 @@ class FileToFetch:
 
 
 class ModelSource:
-    """A model, and the files to fetch for it, which are none for a model on this host."""
+    """A model, and the files to fetch for the model; a model on this host needs no files."""
 
     __slots__ = ("files", "model")
 
@@ -51,16 +51,16 @@ class ModelSource:
 
 
 def is_url(text: str) -> bool:
-    """Return whether a text is a URL and no path."""
+    """Return whether a text is a URL, and not a path."""
     return "://" in text
 
 
 def read_source(path_or_url: str, checksums: Sequence[str], folder: str, timeout: float = 60) -> ModelSource:
-    """Return the model at a path or URL, with the files to fetch for it.
+    """Return the model at a path or URL, with the files to fetch for the model.
 
-    ``checksums`` has one for each file at a URL, and is empty where the server states them. ``folder`` is where the
-    files of a URL will be, and ``timeout`` the seconds for which a server may be silent. BadRequest or another
-    TuningError for a model that cannot be read.
+    ``checksums`` has a checksum for each file at a URL, or is empty where the server states the checksums. ``folder``
+    is the future folder of files at a URL, and ``timeout`` the seconds for which a server may be silent. BadRequest or
+    another TuningError for a model that cannot be read.
     """
     if is_url(path_or_url):
         validate_url(path_or_url, "model")
@@ -100,7 +100,7 @@ def _read_from_server(url: str, checksums: Sequence[str], folder: str, timeout: 
 
 
 def _list_part_urls(url: str) -> list[str]:
-    """Return the URLs of all files of a model; all have the query of the given URL."""
+    """Return the URLs of all files of a model, each with the query of the given URL."""
     split = urlsplit(url)
     if not _file_name(url).endswith(".gguf"):
         raise BadRequest(f"{url} does not end in the name of a .gguf file. Give the URL by which it is downloaded.")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Owner, group and mode of model files, as the options of a module request them."""
+"""Owner, group and mode of model files, from the options owner, group and mode of a module."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-#: The mode of a new file, which a service can read whatever its user.
+#: The mode of a new file, so that services with any user can read the file.
 DEFAULT_MODE = 0o644
-#: The largest number that the kernel has for a user or a group.
+#: The largest number of a user or a group in the kernel.
 LARGEST_ID = (1 << 32) - 2
 
 
@@ -36,7 +36,10 @@ class OwnerAndMode:
         self.group = self._find_id("group", "grp", "getgrnam", "gr_gid")
 
     def apply_to_new_file(self, path: str, old: os.stat_result | None) -> None:
-        """Set the requested mode on a new file, and the owner and otherwise the mode of the file that it replaces."""
+        """Set owner, group and mode of a new file.
+
+        By default, they are those of the replaced file, whose status is ``old``; None for no replaced file.
+        """
         owner = (old.st_uid, old.st_gid) if old else (-1, -1)
         textfile.set_owner_and_mode(
             path, *owner, self.mode if self.mode is not None else old.st_mode & 0o7777 if old else DEFAULT_MODE
@@ -45,7 +48,10 @@ class OwnerAndMode:
     def apply(
         self, path: str, old: os.stat_result | None, differs: Callable[[str, str | None, str | None], None]
     ) -> None:
-        """Set the requested owner, group and mode; ``old`` is the file as it was, and ``differs`` records a change."""
+        """Set the requested owner, group and mode of a file.
+
+        ``old`` is the status before the change, and ``differs`` is called with each option, its old and new value.
+        """
         for option, number, before in (
             ("owner", self.user, old and old.st_uid),
             ("group", self.group, old and old.st_gid),

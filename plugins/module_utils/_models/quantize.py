@@ -4,12 +4,12 @@
 
 """Makes a smaller model from a GGUF file with llama-quantize, unless the smaller model exists already.
 
-The new file gets its name when it is complete, so that a file with that name is whole. An existing file is up to date
-when it has the tensors of the source, is of the requested type, was made with the same matrix, and is not older.
+The new file is renamed to its final name when it is complete. An existing file is up to date when it has the tensors of
+the source and the requested type, was made with the same importance matrix, and is not older than the source.
 
-The folder of the models may belong to another user. So the program never runs as root, and writes to a folder that only
-root can enter, which is mounted at another path for the program. The new file is opened once, and gets its owner and
-its mode through the descriptor.
+The folder of the models may belong to another user. So llama-quantize never runs as root, and it writes to a folder
+that only root can enter, which is mounted at another path for the program. The new file is opened once, and its owner
+and mode are set through this descriptor.
 Source: tools/quantize/quantize.cpp and include/llama.h (enum llama_ftype) of llama.cpp.
 """
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from .._io.store import Store
 
-#: By the name of a type, its number in general.file_type, and the most bits that a weight takes on average. A small
-#: model has a large share of its weights in the vocabulary, for which every type takes 6 bits or more.
+#: The number of each type in general.file_type, and the most bits of a weight on average. Small models need most bits:
+#: a large share of their weights belongs to the vocabulary, for which every type uses 6 bits or more.
 TYPES = {
     "Q2_K": (10, 4.5),
     "Q3_K_S": (11, 5.0),
@@ -60,20 +60,20 @@ TYPES = {
     "F16": (1, 17.0),
     "BF16": (32, 17.0),
 }
-#: Types of tensors that were not quantized.
+#: The types of tensors in a file that was not quantized.
 UNQUANTIZED_TYPES = ("F32", "F16", "BF16", "F64")
 FILE_TYPE, MATRIX = "general.file_type", "quantize.imatrix.file"
-#: How many characters of the path of the matrix the program writes to the file.
+#: llama-quantize writes this number of characters of the importance matrix's path to the new file.
 LONGEST_MATRIX = 127
 BINARY = "llama-quantize"
-#: The path at which the program sees its output folder.
+#: The path at which llama-quantize sees its output folder.
 OUTPUT = "/tmp/sovereign-epyc-quantize"
-#: The most bytes that a file may have beside its weights.
+#: The most bytes that the new file may have in addition to its weights.
 MOST_OTHER_BYTES = gguf.LARGEST_HEADER + (64 << 20)
 
 
 def ensure_quantized(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
-    """Make the requested file unless it exists, and return a module's result; in check mode nothing is made."""
+    """Make the requested file unless it exists, and return a module's result; check mode makes no file."""
     request = QuantizedFile(options)
     model = request.find_existing()
     changed = model is None
@@ -96,7 +96,7 @@ def ensure_quantized(options: Mapping[str, Any], dummy: Store | None, check: boo
 
 
 class QuantizedFile:
-    """The requested file, its source and its type; BadRequest for a request that cannot be met."""
+    """The requested file with its source and type; BadRequest for an impossible request."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.type = str(options["type"]).upper()
@@ -114,7 +114,7 @@ class QuantizedFile:
         small = sorted({tensor.type for tensor in self.source.tensors} - set(UNQUANTIZED_TYPES))
         if small and not self.may_requantize:
             raise BadRequest(
-                f"{self.source.path} is quantized itself ({', '.join(small)}), and what it has lost stays lost. Take "
+                f"{self.source.path} is quantized itself ({', '.join(small)}), and its lost precision stays lost. Take "
                 "the file in F16 or BF16, or set requantize to true."
             )
         if self.matrix and not os.path.isfile(self.matrix):
@@ -128,7 +128,7 @@ class QuantizedFile:
         return int(sum(tensor.elements for tensor in self.source.tensors) * TYPES[self.type][1] / 8)
 
     def find_existing(self) -> Model | None:
-        """Return the existing file where it is up to date, None otherwise."""
+        """Return the model in the existing file if the file is up to date, None otherwise."""
         try:
             model = read_model(self.path)
         except BadRequest:
@@ -142,7 +142,7 @@ class QuantizedFile:
         return model if is_it else None
 
     def quantize(self) -> Model:
-        """Run the program in a private folder, verify the new file, and rename it to its name."""
+        """Make the new file with llama-quantize in a private folder, verify it, and rename it to its final name."""
         if not os.access(self.binary, os.X_OK):
             raise BadRequest(
                 f"binary: there is no program {self.binary}. llama_build makes it beside llama-server; or name yours."
@@ -153,8 +153,8 @@ class QuantizedFile:
                 folder = stack.enter_context(open_folder(self.folder))
                 stack.enter_context(hold_file_lock(f"/proc/self/fd/{folder.descriptor}", self.folder, timeout=0.5))
                 part = stack.enter_context(make_private_folder(folder, f".{self.name}.part"))
-                # Everybody may write here, because the program's user is not known yet. Only root can enter the folder
-                # around it.
+                # Everybody may write to the folder "new", because the user of llama-quantize is not known yet. Only
+                # root can enter the private folder around it.
                 new = stack.enter_context(part.make_folder("new", 0o777))
                 self._run_program(user, new.path)
                 self._install_file(new, folder)
@@ -163,13 +163,13 @@ class QuantizedFile:
         return read_model(self.path)
 
     def _list_input_files(self) -> list[str]:
-        """Return the paths of the files that the program reads."""
+        """Return the paths of the files that llama-quantize reads."""
         return [*(part.path for part in self.source.parts), *([self.matrix] if self.matrix else [])]
 
     def _choose_user(self) -> list[str]:
-        """Return the settings of systemd for the program's user: a dynamic user, or the owner of the source.
+        """Return the settings of systemd for the user of llama-quantize: a dynamic user, or the owner of the source.
 
-        BadRequest where neither of them can read all files.
+        BadRequest where neither user can read all files.
         """
         files = self._list_input_files()
         owner = os.stat(self.source.path)
@@ -206,7 +206,7 @@ class QuantizedFile:
             )
 
     def _install_file(self, new: OpenFolder, folder: OpenFolder) -> None:
-        """Verify the type of the new file, set the owner and the mode of the source, and rename it to its name."""
+        """Verify the type of the new file, give it owner and mode of the source, and rename it to its final name."""
         descriptor = new.open_file(self.name)
         with open(descriptor, "rb") as file:
             header = gguf.read_header(file, self.name, os.fstat(descriptor).st_size)

@@ -9,7 +9,7 @@ Source: ggml/include/ggml.h and ggml/src/ggml-common.h of llama.cpp, and the for
 
 from __future__ import annotations
 
-#: By number, the name of a type, the elements of a block, and the bytes of a block.
+#: By number of a tensor type: its name, the number of elements in a block, and the bytes of a block.
 TENSOR_TYPES = {
     0: ("F32", 1, 4),
     1: ("F16", 1, 2),
@@ -46,8 +46,8 @@ TENSOR_TYPES = {
     40: ("NVFP4", 64, 36),
     41: ("Q1_0", 128, 18),
 }
-#: By number, the names of types that only ik_llama.cpp has. Some have extra bytes for each row, so that the sizes of
-#: all such tensors are taken from their places in the file.
+#: The names of tensor types that only ik_llama.cpp has, by number. Some types have extra bytes for each row, so the
+#: sizes of all such tensors are computed from their offsets in the file.
 IK_TYPES = {
     133: "Q6_0",
     134: "IQ1_BN",
@@ -71,5 +71,5 @@ IK_TYPES = {
 
 
 def bytes_per_element(name: str) -> float:
-    """Return how many bytes an element takes on average, by the name of the tensor type."""
+    """Return the average bytes of an element of a tensor type, which is given by its name."""
     return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cost of a token, from the header of a model: the weights that are read for it, and what each layer stores of it.
+"""The cost of a token, from the header of a model: the weights that a token reads, and the numbers that layers store.
 
-A table in which a token looks up a row does not count as read; the embedding does, where it is the output too. A layer
-stores keys and values of every token, or of those in a sliding window, or compressed keys alone (MLA), or a state whose
-size does not depend on the number of tokens, or nothing. An architecture that is in no table here counts as if each of
-its layers stored every token. MTP layers, which draft the next tokens, take no part.
+A table in which a token looks up one row does not count as read, except for an embedding that is also the output. A
+layer stores keys and values of every token, or of the tokens in a sliding window, or only compressed keys (MLA), or a
+state whose size does not depend on the number of tokens, or nothing. An architecture that is in no table of this file
+counts as if each layer stored every token. MTP layers, which draft the next tokens, do not count.
 Source: load_arch_hparams() in src/models, and llama-hparams.cpp, of llama.cpp, build 11434.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 #: The most layers that the server takes.
 MOST_LAYERS = 512
-#: By architecture: of how many layers one sees all tokens (0: none does), whether that is the first of them or the
-#: last, and the sliding window of the other layers where the file states none. The file may state which layers have a
-#: window.
+#: By architecture: the length of a group of layers in which one layer sees all tokens (0: no layer does), whether this
+#: is the first layer of the group or the last, and the sliding window of the other layers in tokens where the file
+#: states none. The file may also state which layers have a window.
 WINDOWS = {
     "afmoe": (4, False, 0),
     "cohere2": (4, False, 0),
@@ -51,58 +51,37 @@ WINDOWS = {
     "spark2_5": (1, False, 0),
     "step35": (1, False, 0),
 }
-#: Windows that the server sets itself, unless the file states a window of 0.
+#: Sliding windows in tokens that the server itself sets, unless the file states a window of 0.
 FIXED_WINDOWS = {"llama4": 8192, "smallthinker": 4096}
 #: Architectures whose models have windows only with this number of layers.
 WINDOWED_LAYERS = {"exaone4": 64}
-#: How many layers from the first on have their own cache. The layers behind them read the cache of one of these.
+#: The number of first layers that have a cache of their own. Each later layer reads the cache of one of these layers.
 LAYERS_WITH_OWN_CACHE = {"gemma3n": 20}
-#: Of how many layers one stores tokens; the others keep a state.
+#: The length of a group of layers in which one layer stores tokens; the other layers of the group keep a state.
 INTERVALS = {"minimax-01": 8, "qwen35": 4, "qwen35moe": 4, "qwen3next": 4, "qwen4exp": 4}
 #: Architectures whose layers without key heads keep a state.
 STATE_WITHOUT_KEY_HEADS = (
-    "bailingmoe3",
-    "glm5-next",
-    "granitehybrid",
-    "jamba",
-    "kimi-k3",
-    "kimi-linear",
-    "lfm2",
-    "lfm2moe",
-    "nemotron_h",
-    "nemotron_h_moe",
-    "plamo2",
+    *("bailingmoe3", "glm5-next", "granitehybrid", "jamba", "kimi-k3", "kimi-linear", "lfm2", "lfm2moe", "nemotron_h"),
+    *("nemotron_h_moe", "plamo2"),
 )
-#: Architectures whose layers all keep a state and store tokens.
+#: Architectures in which each layer both keeps a state and stores tokens.
 STATE_AND_TOKENS = ("falcon-h1",)
 STATES_ONLY = ("arwkv7", "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7")
-#: Architectures that read a whole text at once and store nothing of it.
+#: Architectures that read a whole text at once and store no tokens.
 ARCHITECTURES_WITHOUT_CACHE = (
-    "bert",
-    "dream",
-    "eurobert",
-    "gemma-embedding",
-    "jina-bert-v2",
-    "jina-bert-v3",
-    "llada",
-    "llada-moe",
-    "modern-bert",
-    "neo-bert",
-    "nomic-bert",
-    "nomic-bert-moe",
-    "rnd1",
+    *("bert", "dream", "eurobert", "gemma-embedding", "jina-bert-v2", "jina-bert-v3", "llada", "llada-moe"),
+    *("modern-bert", "neo-bert", "nomic-bert", "nomic-bert-moe", "rnd1"),
 )
-#: Bytes of a number of a state.
+#: The bytes of each number in a state.
 STATE_NUMBER_BYTES = 4
-#: Tables of which a token looks up one row: by the token itself, for all and for each layer, by its position and its
-#: text.
+#: Tables in which a token looks up one row: by the token (EMBEDDING and the first), by its position, or by its text.
 EMBEDDING = "token_embd.weight"
 LOOKUP_TABLES = ("per_layer_token_embd.weight", "position_embd.weight", "token_types.weight")
 OUTPUT = "output.weight"
 
 
 class ModelLayers:
-    """The layers of a model, from its header, or from its architecture where the header states nothing."""
+    """The layers of a model, as the header describes them, or else as the architecture usually has them."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -129,7 +108,7 @@ class ModelLayers:
         return max(0, self.model.architecture_number(key) or 0)
 
     def _numbers_by_layer(self, key: str) -> list[int]:
-        """Return a number for each layer, from a list or one number for all in the file; empty where it has neither."""
+        """Return the number of a header's key for each layer; empty without the key. The key may be a list by layer."""
         value: Any = self.model.values.get(f"{self.architecture}.{key}")
         if isinstance(value, list):
             return [max(0, int(number)) for number in value[: self._blocks]] + [0] * (self._blocks - len(value))
@@ -137,7 +116,7 @@ class ModelLayers:
 
     @property
     def has_known_widths(self) -> bool:
-        """Whether the widths of keys and values are known."""
+        """Whether the header states how wide keys and values are, as far as the model has any."""
         return bool(self._key and self._value and self._key_heads) or self.architecture in STATES_ONLY
 
     def _find_state_layers(self) -> Sequence[bool]:
@@ -159,7 +138,7 @@ class ModelLayers:
         return bool(self._states[layer])
 
     def reads_kv_cache(self, layer: int) -> bool:
-        """Return whether a layer reads keys and values of earlier tokens, which may be those of another layer."""
+        """Return whether a layer reads keys and values of earlier tokens, even if another layer stores them."""
         return not self._states[layer] or self.architecture in STATE_AND_TOKENS
 
     def has_own_kv_cache(self, layer: int) -> bool:
@@ -187,15 +166,15 @@ class ModelLayers:
         return FIXED_WINDOWS.get(self.architecture, stated or WINDOWS[self.architecture][2])
 
     def is_windowed(self, layer: int) -> bool:
-        """Return whether a layer sees a sliding window only, where the model has a window."""
+        """Return whether a layer sees only a sliding window of tokens, provided that the model has a window."""
         return bool(self._window_pattern[layer])
 
     def key_width(self, layer: int) -> int:
-        """Return how many numbers a layer stores as keys of a token."""
+        """Return how many numbers a layer stores as the keys of a token."""
         return self._key_heads[layer] * self._head_widths(layer)[0]
 
     def value_width(self, layer: int) -> int:
-        """Return how many numbers a layer stores as values of a token."""
+        """Return how many numbers a layer stores as the values of a token."""
         return self._key_heads[layer] * self._head_widths(layer)[1]
 
     def attention_width(self, layer: int) -> int:
@@ -210,19 +189,19 @@ class ModelLayers:
 
     @property
     def has_compressed_keys(self) -> bool:
-        """Whether the keys contain the values in a compressed form (MLA)."""
+        """Whether the keys also contain the values, in a compressed form (MLA)."""
         return bool(
             self._header_number("attention.key_length_mla") and self._header_number("attention.value_length_mla")
         )
 
     @property
     def indexer_width(self) -> int:
-        """The width of the keys by which a layer chooses the tokens that it reads."""
+        """The width of the indexer's keys, by which a layer chooses the tokens to read; 0 without an indexer."""
         return self._header_number("attention.indexer.key_length")
 
     @property
     def state_width(self) -> int:
-        """How many numbers the state of a layer has, including those of its convolution."""
+        """How many numbers the state of a layer has, including the state of its convolution."""
         embedding, head = self._header_number("embedding_length"), self._header_number("wkv.head_size")
         if head:
             shifts = self.model.architecture_number("token_shift_count")
@@ -242,10 +221,10 @@ class ModelLayers:
 
 
 class TokenWork:
-    """The weights that tokens read, in bytes, and the parameters that a token is computed with.
+    """The bytes of weights that tokens read, and the number of parameters that compute a token.
 
-    ``dense`` are the bytes that each token reads, ``output`` those of them that belong to no layer, and ``expert`` the
-    bytes of all routed experts, of which a token uses ``used`` of ``experts``.
+    Each token reads all ``dense`` bytes; ``output`` is the part of ``dense`` that belongs to no layer. ``expert`` is
+    the size of all routed experts; a token uses ``used`` of ``experts`` experts in each layer.
     """
 
     __slots__ = ("dense", "dense_parameters", "expert", "expert_parameters", "experts", "output", "used")
@@ -270,12 +249,12 @@ class TokenWork:
 
     @classmethod
     def of_model(cls, model: Model, used: int | None = None) -> TokenWork:
-        """Return the work of a model; ``used`` is the number of experts for each token, None for that of the header."""
+        """Return the work of a model; ``used`` is the number of experts for each token, by default from the header."""
         return cls._of_tensors(model, _list_tensors_read(model), used)
 
     @classmethod
     def of_mtp_layers(cls, model: Model) -> TokenWork:
-        """Return the work of the MTP layers at the end of a model, which draft the next tokens, with its output."""
+        """Return the work of a model's MTP layers, which draft the next tokens, including the model's output tensor."""
         layers = ModelLayers(model).count
         return cls._of_tensors(
             model, [tensor for tensor in model.tensors if tensor.name == OUTPUT or _layer_number(tensor) >= layers]
@@ -296,7 +275,7 @@ class TokenWork:
         return work
 
     def batch_bytes(self, tokens: float) -> float:
-        """Return the bytes that a batch of tokens reads: more tokens use more different experts."""
+        """Return the bytes that a batch of tokens reads; a larger batch uses more different experts."""
         return sum(self.batch_bytes_by_part(tokens).values())
 
     def batch_bytes_by_part(self, tokens: float) -> dict[str, float]:
@@ -306,20 +285,20 @@ class TokenWork:
 
     @property
     def parameters_per_token(self) -> float:
-        """The number of parameters with which a token is computed."""
+        """The number of parameters that compute a token."""
         return self.dense_parameters + (self.expert_parameters * self.used / self.experts if self.experts else 0)
 
 
 def _list_tensors_read(model: Model) -> list[Tensor]:
-    """Return the tensors that decoding a token reads whole."""
+    """Return the tensors that decoding a token reads completely, and not only one row of."""
     tensors = model.tensors
     tables = (*LOOKUP_TABLES, EMBEDDING) if any(tensor.name == OUTPUT for tensor in tensors) else LOOKUP_TABLES
     layers = ModelLayers(model).count
-    return [one for one in tensors if one.name not in tables and not (layers and _layer_number(one) >= layers)]
+    return [item for item in tensors if item.name not in tables and not (layers and _layer_number(item) >= layers)]
 
 
 def _layer_number(tensor: Tensor) -> int:
-    """Return the number of the layer of a tensor, -1 for a tensor that belongs to no layer."""
+    """Return the number of the layer to which a tensor belongs, -1 for a tensor outside of all layers."""
     first, dummy, rest = tensor.name.partition(".")
     number = rest.partition(".")[0]
     return int(number) if first == "blk" and number.isdecimal() else -1

@@ -5,9 +5,9 @@
 """Computes which NUMA node reads which bytes of a model's weights, and measures on which node these bytes are.
 
 llama-server with --numa distribute and without repacked weights cuts each matrix into one slice of rows for each
-thread, the same slices for every token, and thread i runs on node i modulo the number of nodes. The matrices of experts
-are one tensor, and each of them is cut separately. A page on the border of two slices is on one node only, so that not
-all bytes can be local; how many can be is computed here too.
+thread, the same slices for every token, and thread i runs on node i modulo the number of nodes. Several matrices of
+experts form one tensor, but each matrix is cut separately. A page on the border of two slices is on one node only, so
+that not all bytes can be local. This file also computes how many bytes can be local.
 Source: ggml_compute_forward_mul_mat, ggml_compute_forward_mul_mat_id and set_numa_thread_affinity in ggml-cpu.c of
 llama.cpp, read in build 11434.
 """
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 
     from .gguf import GgufFile, Tensor
 
-#: Tensors of which a row is looked up for each token, so that no thread has a slice. The first of them is cut into
-#: slices, too, where the model has no separate output matrix.
+#: Tensors in which the server looks up one row for each token, so that no thread has a slice. The first of these is
+#: also cut into slices where the model has no separate output matrix.
 LOOKED_UP = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd.weight")
 OUTPUT_TENSOR = "output.weight"
-#: A tensor with smaller slices is not judged, because most of a slice is on pages at its borders.
+#: Tensors with smaller slices get no verdict, because most bytes of such slices are on pages that two slices share.
 LEAST_SLICE = 16 * SMALL
-#: The number of pages that are examined of a tensor.
+#: The number of pages in the sample of a tensor.
 PAGES_PER_TENSOR = 64
-#: The share of the bytes that can be local of which a tensor counts as local.
+#: A tensor counts as local if this share of the bytes that can be local is local.
 LEAST_LOCAL_SHARE = 0.98
 
 
 class MatrixSlices:
-    """A tensor, cut into slices for this many threads on this many nodes; ``begin`` and ``end`` are bytes of the file.
+    """A tensor that is cut into slices for a number of threads and nodes.
 
-    ``slice`` is the size of a slice in bytes. The last slice of a matrix may be smaller.
+    ``begin`` and ``end`` are offsets in the file, and ``slice`` is the size of a slice, all in bytes. The last slice of
+    a matrix may be smaller.
     """
 
     __slots__ = ("_matrix", "_nodes", "begin", "end", "name", "slice")
@@ -54,14 +55,14 @@ class MatrixSlices:
         self.slice = -(-tensor.rows // threads) * (self._matrix // tensor.rows)
 
     def find_reading_node(self, offset: int) -> tuple[int, int]:
-        """Return the node that reads the byte ``at`` of the file, and the end of its slice."""
+        """Return the node that reads the byte at an offset of the file, and the offset at which its slice ends."""
         number, inside = divmod(offset - self.begin, self._matrix)
         thread = inside // self.slice
         end = min((thread + 1) * self.slice, self._matrix)
         return thread % self._nodes, self.begin + number * self._matrix + end
 
     def bytes_by_reader(self, begin: int, end: int) -> dict[int, int]:
-        """Return by node how many bytes it reads between two places of the file."""
+        """Return how many bytes each node reads between two offsets of the file, by node."""
         counts: dict[int, int] = {}
         at, end = max(begin, self.begin), min(end, self.end)
         while at < end:
@@ -72,7 +73,10 @@ class MatrixSlices:
         return counts
 
     def list_slice_pages(self) -> Iterator[tuple[int, int, int]]:
-        """Yield node, first page and page after the last of each slice; a page belongs to the slice with more of it."""
+        """Yield the node, the first page, and the page after the last of each slice.
+
+        A page that two slices share belongs to the slice that has more bytes of the page.
+        """
         at = self.begin
         while at < self.end:
             node, stop = self.find_reading_node(at)
@@ -82,10 +86,10 @@ class MatrixSlices:
             at = stop
 
     def sample_pages(self) -> list[int]:
-        """Return a sample of the pages wholly in this tensor, spread evenly, or all pages of a small tensor."""
+        """Return an even sample of the pages that belong to this tensor only, or all such pages of a small tensor."""
         first, end = -(-self.begin // SMALL), self.end // SMALL
         count = min(PAGES_PER_TENSOR, end - first)
-        # Multiples of one step could all be at the same place of a slice, so the steps vary by the golden ratio.
+        # With equal steps, all pages could be at the same place of their slices, so steps vary by the golden ratio.
         return sorted({first + int((at + at * page_cache.GOLDEN % 1) * (end - first) / count) for at in range(count)})
 
 
@@ -94,9 +98,9 @@ def _round_to_page(offset: int) -> int:
 
 
 class LocalBytes:
-    """Of some pages, the bytes that are on the node that reads them (``bytes``), and those that can be (``possible``).
+    """Counts of a sample of pages: ``bytes`` on the node that reads these bytes, and ``possible``, which can be there.
 
-    ``looked`` counts all pages, ``cached`` those in memory, and ``whole`` are the bytes of the pages in memory.
+    ``looked`` is the number of pages, ``cached`` is the number of pages in memory, and ``whole`` their size in bytes.
     """
 
     __slots__ = ("bytes", "cached", "looked", "possible", "whole")
@@ -105,7 +109,7 @@ class LocalBytes:
         self.looked = self.cached = self.bytes = self.possible = self.whole = 0
 
     def add_page(self, matrix: MatrixSlices, page: int, node: int | None) -> None:
-        """Count a page; ``node`` is where it is, None for a page that is not in memory."""
+        """Count a page; ``node`` is the node of its memory, None for a page that is not in memory."""
         self.looked += 1
         if node is not None:
             readers = matrix.bytes_by_reader(page * SMALL, (page + 1) * SMALL)
@@ -116,12 +120,12 @@ class LocalBytes:
 
     @property
     def is_local_enough(self) -> bool:
-        """Whether enough of the bytes that can be local are local, of the pages in memory."""
+        """Whether LEAST_LOCAL_SHARE of the bytes that can be local are local, counting pages in memory only."""
         return self.bytes >= LEAST_LOCAL_SHARE * self.possible
 
     @property
     def is_complete(self) -> bool:
-        """Whether all examined pages are in memory, and enough of their bytes are local."""
+        """Whether all pages are in memory, and enough of their bytes are local."""
         return self.cached == self.looked and self.is_local_enough
 
     @property
@@ -136,12 +140,12 @@ class LocalBytes:
 
     @property
     def cached_percent(self) -> float:
-        """The pages in memory, in percent of the examined pages."""
+        """The pages in memory, in percent of all counted pages."""
         return 100 * self.cached / self.looked if self.looked else 0.0
 
 
 class Locality:
-    """The locality of the large tensors of a model, by name and all together."""
+    """The locality of the large tensors of a model, for each tensor by name and for all together."""
 
     def __init__(self) -> None:
         self.all = LocalBytes()
@@ -149,11 +153,11 @@ class Locality:
 
     @property
     def is_local_enough(self) -> bool:
-        """Whether every large tensor is on the nodes of its readers, as far as page size allows."""
+        """Whether each large tensor is on the nodes that read it, as far as the page size allows."""
         return all(local.is_local_enough for local in self.by_tensor.values())
 
     def to_dict(self) -> dict[str, object]:
-        """Return the figures of all tensors as plain data, in percent."""
+        """Return the percentages for all tensors together as plain data, and the number of tensors."""
         return {
             "local": round(self.all.local_percent, 1),
             "possible": round(self.all.possible_percent, 1),
@@ -176,22 +180,21 @@ class Locality:
 
 
 def list_matrices(part: GgufFile, threads: int, nodes: int) -> list[MatrixSlices]:
-    """Return the matrices of a file, cut into slices, in the order of the file."""
+    """Return the matrices of a GGUF file, cut into slices for the threads, in the order of the file."""
     begin = part.size - part.data_bytes
     tensors = [tensor for tensor in part.tensors if tensor.has_known_type and tensor.bytes and tensor.rows > 1]
     return [MatrixSlices(tensor, begin, threads, nodes) for tensor in sorted(tensors, key=lambda tensor: tensor.offset)]
 
 
 def read_file_headers(path: str) -> list[GgufFile]:
-    """Return the headers of all files of the model at a path."""
+    """Return the headers of all files of a model; ``path`` is one of the files."""
     return [read_file_header(file) for file in list_gguf_parts(path)]
 
 
 def measure_locality(parts: Sequence[GgufFile], threads: int, nodes: int) -> Locality:
-    """Return the locality of a sample of pages of the large tensors of a model.
+    """Return the locality of the large tensors of a model, measured with a sample of their pages.
 
-    Raises TuningError when a file cannot be read, or without the rights of root, which are needed to see where pages
-    are.
+    TuningError where a file cannot be read, or without the rights of root, which alone can see the nodes of pages.
     """
     locality = Locality()
     tied = not any(tensor.name == OUTPUT_TENSOR for part in parts for tensor in part.tensors)
@@ -212,7 +215,7 @@ def measure_locality(parts: Sequence[GgufFile], threads: int, nodes: int) -> Loc
 
 
 def list_pages_by_node(matrices: Sequence[MatrixSlices], nodes: int) -> list[list[tuple[int, int]]]:
-    """Return for each node the ranges of pages that it reads, as first page and page after the last."""
+    """Return, for each node, the ranges of pages that the node reads, as first page and page after the last."""
     runs: list[list[tuple[int, int]]] = [[] for dummy in range(nodes)]
     for matrix in matrices:
         for node, first, end in matrix.list_slice_pages():

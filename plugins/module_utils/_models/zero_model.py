@@ -4,7 +4,7 @@
 
 """A test model of one layer whose weights are all zero: a server computes a token with it within milliseconds.
 
-It has weights of several types, because the server has separate code for each type and each CPU.
+The model has weights of several types, because a server has separate code for each type and each kind of CPU.
 Source: docs/gguf.md of ggml; the names of values and tensors are those of src/llama-arch.cpp of llama.cpp.
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 WIDTH = 256
-#: The number of the type in the file, and the bytes of a row of WIDTH weights.
+#: The number of each tensor type in a GGUF file, and the bytes of a row of WIDTH weights.
 F32, Q8_0, Q4_K, Q6_K = (0, 4 * WIDTH), (8, 272), (12, 144), (14, 210)
-#: The numbers of value types in the file, and their format characters for struct.
+#: The numbers of value types in a GGUF file, and their format characters for struct.
 UINT32, INT32, FLOAT32, TEXT, ARRAY = 4, 5, 6, 8, 9
 STRUCT_FORMATS = {UINT32: "I", INT32: "i", FLOAT32: "f"}
 ALIGNMENT = 32

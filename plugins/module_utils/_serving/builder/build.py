@@ -4,7 +4,8 @@
 
 """Builds llama.cpp on the host for its own CPU, once for each combination of sources, options, compiler and CPU.
 
-A build is in FOLDER/KEY. It is made in FOLDER/KEY.part, tried there, and renamed, so that a folder KEY is always whole.
+A build is made and tried in the folder FOLDER/KEY.part, which is then renamed to FOLDER/KEY. So a folder FOLDER/KEY
+always has a complete build.
 """
 
 from __future__ import annotations
@@ -40,19 +41,18 @@ if TYPE_CHECKING:
 
     from ..._io.store import Store
 
-#: The cmake options of each build. Only the targets below are built, so that most of llama.cpp is left out without an
-#: option. Without shared libraries a build consists of its programs.
+#: The cmake options of each build. Most of llama.cpp needs no option to be left out, because only a few targets are
+#: built. Without shared libraries, a build consists of its programs.
 DEFAULTS = {
     "BUILD_SHARED_LIBS": "OFF",
-    # Where a user switches shared libraries on, programs find them by a path relative to their folder, which is
-    # renamed.
+    # If a user switches shared libraries on, programs must find them after the folder of the build was renamed.
     "CMAKE_BUILD_RPATH_USE_ORIGIN": "ON",
     "CMAKE_BUILD_TYPE": "Release",
     "GGML_CCACHE": "OFF",
     "GGML_NATIVE": "ON",
     "GGML_RPC": "ON",
     "LLAMA_BUILD_TESTS": "OFF",
-    # A build uses no network, and a server on the loopback or behind a proxy needs no encryption.
+    # A server fetches no files, and a server on the loopback or behind a proxy needs no encryption.
     "LLAMA_CURL": "OFF",
     "LLAMA_OPENSSL": "OFF",
     "LLAMA_USE_PREBUILT_UI": "OFF",
@@ -64,12 +64,12 @@ QUANTIZE = "llama-quantize"
 RPC = ("ggml-rpc-server", "rpc-server")
 RECORD = "build.json"
 PREFIX = "llama_build:"
-#: The bytes that sources and objects take during a build; 0.2 GiB was measured with b11434.
+#: The disk space in bytes for sources and objects during a build; 0.2 GiB was measured with b11434.
 BUILD_BYTES = 1 << 30
 SECONDS = 60
 CPUS = "/sys/devices/system/cpu"
-#: Instructions that compilers use, by their names in /proc/cpuinfo. The other flags there depend on the kernel's
-#: release and settings, and would make a new build after an update of the kernel.
+#: The flags in /proc/cpuinfo that stand for instructions, which compilers use. Other flags depend on the release and
+#: the settings of the kernel, so that an update of the kernel would cause a new build.
 INSTRUCTIONS = re.compile(
     r"(?:pni|s?sse\d\w*|sse|avx\w*|amx\w*|fma\d?|f16c|bmi\d|abm|popcnt|movbe|v?aes|v?pclmulqdq|gfni|sha\w*|adx|xop|tbm)"
 )
@@ -78,7 +78,7 @@ INSTRUCTIONS = re.compile(
 def ensure_build(
     options: Mapping[str, Any], dummy: Store | None, check: bool = False, fs: KernelFS | None = None
 ) -> dict[str, Any]:
-    """Make the requested build unless it exists, and return a module's result; in check mode nothing is built."""
+    """Make the requested build unless it exists, and return a module's result; check mode builds nothing."""
     build = Build(options, fs or KernelFS(read_only=True))
     build.require_root_only_folder()
     address = f"{PREFIX}{build.folder}"
@@ -103,7 +103,7 @@ def ensure_build(
 
 
 class Build:
-    """One build: its inputs, its key, which is a digest of them, and its folder."""
+    """One build: its inputs, its key, which is a digest of all inputs, and its folder."""
 
     def __init__(self, request: Mapping[str, Any], fs: KernelFS) -> None:
         wanted = parse_checksum(request["checksum"])
@@ -135,11 +135,11 @@ class Build:
         self.remarks = _compiler_age_remarks(first, self.cmake.compiler) if native else []
 
     def is_complete(self) -> bool:
-        """Return whether the build exists and is complete."""
+        """Return whether the build exists with its record and its server."""
         return all(os.path.isfile(os.path.join(self.folder, name)) for name in (RECORD, f"bin/{SERVER}"))
 
     def require_root_only_folder(self) -> None:
-        """Raise BadRequest where somebody else than root could replace a program of a build."""
+        """Raise BadRequest where another user than root could replace a program in the folder of all builds."""
         shared = find_shared_folder(self.root_folder)
         if shared:
             raise BadRequest(
@@ -154,7 +154,7 @@ class Build:
         builds = [
             entry.path for entry in os.scandir(self.root_folder) if os.path.isfile(os.path.join(entry.path, RECORD))
         ]
-        # The walk includes the folders of drop-ins.
+        # The walk includes the drop-ins of units, which are in folders of their own.
         files = [os.path.join(place, name) for place, dummy, names in os.walk(UNIT_FOLDER) for name in names]
         texts = [textfile.read_text(file) or "" for file in files if os.path.isfile(file)]
         return sorted(
@@ -162,7 +162,7 @@ class Build:
         )
 
     def require_disk_space(self, coming: int | None) -> None:
-        """Raise an error where the disk lacks space for a build and an archive of ``coming`` bytes, None if unknown."""
+        """Raise an error where the disk lacks space for a build and an archive of ``coming`` bytes (None: unknown)."""
         require_disk_space(self.folder, BUILD_BYTES + (coming or 0), self.reserve)
 
     def result_facts(self) -> dict[str, Any]:
@@ -184,9 +184,9 @@ class Build:
         }
 
     def build_in_folder(self) -> None:
-        """Make the build, with a lock so that no other build runs in the folder."""
+        """Make the build while a lock keeps other builds out of the folder of all builds."""
         new = not os.path.isdir(self.root_folder)
-        # Services run the programs as other users, so the umask of root must not close the files to them.
+        # Services run the programs as other users, so a strict umask of root must not make the programs unreadable.
         umask = os.umask(0o022)
         try:
             os.makedirs(self.root_folder, exist_ok=True)
@@ -203,7 +203,7 @@ class Build:
 
     def _build_in_part(self) -> None:
         if os.path.isdir(self.part):
-            # The compilers of a killed run may still be running; they hold this lock until the last of them ends.
+            # The compilers of a killed run may still be running. The last compiler to end releases this lock.
             with hold_file_lock(self.part, self.part, timeout=0):
                 shutil.rmtree(self.part)
         textfile.remove_file(self.log)
@@ -236,14 +236,14 @@ class Build:
         return rpc_targets
 
     def _install_part(self) -> None:
-        """Verify that the built server runs without its sources, write its record, and rename the folder."""
+        """Verify that the built server runs without its sources, write the build's record, and rename the folder."""
         for entry in os.scandir(os.path.join(self.part, "bin")):
             textfile.flush_path(entry.path)
         done = try_command([os.path.join(self.part, "bin", SERVER), "--version"], SECONDS)
         if done.code != 0:
             raise TuningError(
-                f"What was built does not run: '{SERVER} --version' ends with exit code {done.code}. It says: "
-                f"{find_error_line(done.out, done.err)} What was said before is in {self.log}."
+                f"The new build does not run: '{SERVER} --version' ends with exit code {done.code}. It says: "
+                f"{find_error_line(done.out, done.err)} The output of the build is in {self.log}."
             )
         output_lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
         version = next(
@@ -252,7 +252,7 @@ class Build:
         record = json.dumps({**self.inputs, "version": version}, indent=1, sort_keys=True)
         textfile.write_file(os.path.join(self.part, RECORD), f"{record}\n")
         if os.path.isdir(self.folder):
-            # The folder is incomplete: somebody removed a program from it.
+            # Somebody removed a program from the folder of an earlier build, so that build is incomplete.
             shutil.rmtree(self.folder)
         os.rename(self.part, self.folder)
         textfile.flush_parent_folder(self.folder)
@@ -260,13 +260,13 @@ class Build:
 
 
 def _read_first_cpu(fs: KernelFS) -> dict[str, str]:
-    """Return the lines of /proc/cpuinfo on the first CPU, by name."""
+    """Return the values that /proc/cpuinfo has for the first CPU, by name."""
     rows = (line.partition(":") for line in fs.read("/proc/cpuinfo").split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, dummy, value in rows}
 
 
 def _native_cpu_identity(first: Mapping[str, str]) -> dict[str, str]:
-    """Return the model and the instructions of a CPU, by which -march=native decides."""
+    """Return the model and the instructions of a CPU, which decide what -march=native builds."""
     flags = sorted(flag for flag in first.get("flags", "").split() if INSTRUCTIONS.fullmatch(flag))
     return {"model": " ".join(first.get("model name", "").split()), "flags": " ".join(flags)}
 
@@ -281,9 +281,9 @@ def _compiler_age_remarks(first: Mapping[str, str], compiler: str) -> list[str]:
 
 
 def _count_build_cpus(fs: KernelFS) -> int:
-    """Return how many CPUs are neither isolated nor in a partition, and at least 1.
+    """Return the number of CPUs that are neither isolated nor in a cpuset partition, and at least 1.
 
-    The kernel balances no compilers to isolated CPUs, and all compilers on one of them would disturb its task.
+    The kernel spreads no compilers over isolated CPUs: all would run on one CPU and disturb the task of this CPU.
     """
     online, isolated = (parse_cpulist(fs.read_if_present(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
     return max(1, len(set(online).difference(isolated, partitions.read_partition_in_force(fs)[1])))

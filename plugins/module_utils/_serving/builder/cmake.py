@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs cmake with a C++ compiler: requires both on the host, builds targets, and finds the error in their output."""
+"""Runs cmake with a C++ compiler: requires both programs, builds targets, and finds the error in the output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-#: By program, its package on Debian and Ubuntu. An option may name another compiler.
+#: The packages of the required programs on Debian and Ubuntu. The option CMAKE_CXX_COMPILER may replace c++.
 PACKAGES = {"cmake": "cmake", "c++": "g++", "make": "make"}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 OFF = ("", "0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND")
-#: $0 is a folder that is locked until the last process of the step has ended, $1 the log; the command follows.
-#: Variables of the environment, such as CXXFLAGS, do not reach a build.
+#: The shell script of a step. $0 is a folder that stays locked until the last process of the step has ended, $1 is the
+#: log, and the other arguments are the command. Environment variables, such as CXXFLAGS, do not reach a build.
 STEP = f"""
 lock=$0 log=$1
 shift
@@ -46,12 +46,12 @@ def format_cmake_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_true_value(text: str) -> bool:
-    """Return whether cmake treats the text of an option as true."""
+    """Return whether cmake counts the text of an option as true."""
     return text.upper() not in OFF and not text.upper().endswith("-NOTFOUND")
 
 
 class Cmake:
-    """The steps of a build with cmake. Their output goes to a log, which can be watched."""
+    """The steps of a build with cmake. The output of each step goes to a log, which can be watched meanwhile."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         programs = {**dict.fromkeys(PACKAGES), "c++": options.get("CMAKE_CXX_COMPILER")}
@@ -66,21 +66,21 @@ class Cmake:
         self._lock = self._log = ""
 
     def set_lock_and_log(self, lock: str, log: str) -> None:
-        """Set the folder that the steps lock, and the file for their output."""
+        """Set the folder that the steps lock, and the log for their output."""
         self._lock, self._log = lock, log
 
     def configure(self, source: str, build: str, options: Mapping[str, str]) -> None:
-        """Run the configure step of cmake for these sources."""
+        """Run the configure step of cmake for the sources in a folder, and with these options."""
         self._run_step(
             "Configuring", ["-S", source, "-B", build, *(f"-D{name}={text}" for name, text in options.items())]
         )
 
     def list_targets(self, build: str) -> list[str]:
-        """Return the words of cmake's list of targets, which include the names of all targets."""
+        """Return the words in cmake's list of targets; among these words are the names of all targets."""
         return command.run_command(["cmake", "--build", build, "--target", "help"]).replace(":", " ").split()
 
     def build_targets(self, build: str, targets: Sequence[str], jobs: int) -> None:
-        """Build targets with so many compilers at once."""
+        """Build targets with ``jobs`` compilers at once."""
         self._run_step("Building", ["--build", build, "--target", *targets, "-j", str(jobs)])
 
     def _run_step(self, step: str, arguments: Sequence[str]) -> None:
@@ -88,12 +88,12 @@ class Cmake:
         if done.code != 0:
             log_text = textfile.read_text(self._log) or done.err
             reason = find_first_error(log_text).replace(f"{self._lock}/", "")
-            raise TuningError(f"{step} llama.cpp failed: {reason} All that was said is in {self._log}.", log=self._log)
+            raise TuningError(f"{step} llama.cpp failed: {reason} The whole output is in {self._log}.", log=self._log)
 
 
 def find_first_error(log: str) -> str:
     """Return the first error in the output of compilers and cmake, or the last line of an output without an error."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()] or ["nothing was said"]
+    lines = [line.strip() for line in log.splitlines() if line.strip()] or ["there was no output"]
     first = lines[-1]
     for number, line in enumerate(lines):
         if "error:" in line or line.startswith("CMake Error"):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds out whether a compiler is older than the CPU. An older compiler silently builds for an earlier CPU.
+"""The check that a compiler knows this CPU. An older compiler silently builds for an earlier CPU.
 
 Source: the lists of changes of GCC 10.3, 12.3 and 14, and of clang 12, 16 and 19, for -march=znver3 to znver5.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-#: By AMD family and range of models: the name of the CPU for -march, and the first GCC and clang that have it.
+#: AMD family, range of models, name for -march, and the first GCC and clang that know this name.
 FIRST_COMPILERS = (
     (25, 0x00, 0x0F, "znver3", (10, 3), (12, 0)),
     (25, 0x10, 0x1F, "znver4", (12, 3), (16, 0)),
@@ -22,7 +22,7 @@ CLANG, GCC = re.compile(r"clang version (\d+)\.(\d+)"), re.compile(r"\) (\d+)\.(
 
 
 def old_compiler_message(compiler: str, vendor: str, family: int, model: int) -> str:
-    """Return a message where a compiler, by its version text, is older than the CPU; else an empty text."""
+    """Return a message where a compiler, by its version text, is older than the CPU; empty for other compilers."""
     clang, gcc = CLANG.search(compiler), GCC.search(compiler)
     version = clang or gcc
     for of_family, low, high, march, first_gcc, first_clang in FIRST_COMPILERS:

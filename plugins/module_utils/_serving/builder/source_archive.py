@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-#: The folder of the server in current and in older sources, by which a source tree of llama.cpp is recognized.
+#: The folder of the server in current and in older sources. A source tree of llama.cpp is recognized by this folder.
 SERVER = ("tools/server", "examples/server")
-#: A folder that only the sources of ik_llama.cpp have.
+#: A folder that is in the sources of ik_llama.cpp, and not in those of llama.cpp.
 IK = "ggml/src/iqk"
 UNPACK_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
 
 
 class Archive:
-    """The requested archive: ``place`` is a URL or a path of the host, ``wanted`` the digest that it must have."""
+    """The requested archive: ``place`` is its URL or its path on the host, ``wanted`` is its expected digest."""
 
     def __init__(self, place: str, wanted: str) -> None:
         self.place = place
@@ -47,10 +47,7 @@ class Archive:
             raise BadRequest(f"archive: '{place}' is no URL and no whole path of a file on the host; say one of them.")
 
     def verify_local_file(self) -> None:
-        """Raise BadRequest where the archive is a file of the host that is missing or has another digest.
-
-        The digest of a download is compared once it is fetched.
-        """
+        """Raise BadRequest where the archive is a file of the host, and the file is missing or has another digest."""
         if self.remote:
             return
         if not os.path.isfile(self.place):
@@ -60,7 +57,7 @@ class Archive:
             raise BadRequest(mismatch_message(self.place, digest, self.wanted))
 
     def fetch(self, folder: str, check_space: Callable[[int | None], None]) -> str:
-        """Return the path of the verified archive, which is downloaded to this folder where it is at a URL."""
+        """Return the path of the archive; an archive at a URL is downloaded to this folder and verified."""
         if not self.remote:
             return self.place
         download = Download(self.place, self._download_path(folder))
@@ -71,11 +68,11 @@ class Archive:
             self.remarks += download.remarks
         if digest != self.wanted:
             self.remove_download(folder)
-            raise BadRequest(f"{server_mismatch_message(self.place, digest, self.wanted)} What was fetched is removed.")
+            raise BadRequest(f"{server_mismatch_message(self.place, digest, self.wanted)} The download is removed.")
         return download.part
 
     def remove_download(self, folder: str) -> None:
-        """Remove the downloaded archive; a file of the host stays."""
+        """Remove a downloaded archive; an archive that is a file of the host stays."""
         if self.remote:
             textfile.remove_file(self._download_path(folder))
 
@@ -84,7 +81,7 @@ class Archive:
 
 
 def unpack_archive(path: str, name: str, target: str) -> None:
-    """Unpack an archive into a folder; BadRequest for no archive, a damaged one, or one that leaves the folder."""
+    """Unpack an archive into a folder; BadRequest for a file that is no archive, is damaged, or leaves the folder."""
     try:
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
@@ -116,9 +113,9 @@ def _link_target(name: str, member: tarfile.TarInfo) -> str | None:
 
 
 def _validate_member_names(name: str, members: Iterable[tuple[str, str | None]]) -> None:
-    """Raise BadRequest for an archive with a member that leaves its folder, by its name or through a link.
+    """Raise BadRequest for an archive with a member that leaves the archive's folder, by its name or through a link.
 
-    ``members`` are the name of each member, and the target of a link or None.
+    ``members`` has the name of each member, and the target of a link or None.
     """
     links: set[str] = set()
     for path, aim in members:
@@ -135,18 +132,18 @@ def _leads_outside(path: str) -> bool:
 
 
 def find_source_tree(folder: str, name: str, engine: str) -> str:
-    """Return the topmost source tree of llama.cpp in a folder; BadRequest for none, several, or another engine's."""
+    """Return the topmost source tree in a folder; BadRequest for none, several, or a tree of another engine."""
     level = [folder]
     while level:
         trees = [path for path in level if _is_source_tree(path)]
         if len(trees) > 1:
             both = " and ".join(sorted(os.path.relpath(path, folder) for path in trees))
-            raise BadRequest(f"{name} holds more than one llama.cpp: {both}. Pack the one to build alone.")
+            raise BadRequest(f"{name} holds more than one llama.cpp: {both}. Pack only the tree that is to be built.")
         if trees:
             actual_engine = "ik_llama.cpp" if os.path.isdir(os.path.join(trees[0], IK)) else "llama.cpp"
             if actual_engine != engine:
                 raise BadRequest(
-                    f"{name} holds {actual_engine}, and asked for is {engine}; say 'engine: {actual_engine}'."
+                    f"{name} holds {actual_engine}, and engine is {engine}; say 'engine: {actual_engine}'."
                 )
             return trees[0]
         level = [entry.path for path in level for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Assigns parts of a host to several instances: whole sockets where there are enough, else nodes, else CCDs.
+"""Assigns parts of a host to several instances: sockets where there are enough sockets, or else nodes, or else CCDs.
 
-No instance then reads memory over the link between sockets, or from another node, and no core works for two instances.
+So no instance reads memory from another socket or another node, and no core works for two instances.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HostPart:
-    """A part of the host, such as a node: its name in the option ``cpus``, and its share of the available bytes."""
+    """A part of the host, such as a node: its name for the option ``cpus``, and its share of the available bytes."""
 
     __slots__ = ("memory", "name")
 
@@ -35,10 +35,10 @@ class HostPart:
 
 
 def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
-    """Assign a part of the host to each candidate, and return the plans; BadRequest where they do not fit together."""
-    for units in list_host_parts(host, free):
+    """Assign parts of the host to each candidate, and return all plans; BadRequest where the instances do not fit."""
+    for parts in list_host_parts(host, free):
         counts = count_parts(
-            units,
+            parts,
             [candidate.least_bytes() for candidate in candidates],
             [candidate.bytes_per_token for candidate in candidates],
         )
@@ -46,7 +46,7 @@ def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candida
             continue
         at = 0
         for candidate, count in zip(candidates, counts):
-            candidate.fixed["cpus"] = ",".join(unit.name for unit in units[at : at + count])
+            candidate.fixed["cpus"] = ",".join(part.name for part in parts[at : at + count])
             at += count
         try:
             return fit_candidates(host, free, candidates)
@@ -65,7 +65,7 @@ def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candida
 
 
 def list_host_parts(host: Host, free: FreeMemory) -> list[list[HostPart]]:
-    """Return the sockets, the nodes and the CCDs with CPUs to compute on, each kind in the order of its numbers."""
+    """Return the sockets, the nodes, and the CCDs that have CPUs for computing, each kind in numerical order."""
     top = host.topology
     nodes = {node.id: node.cpus for node in top.nodes}
     ccds = {number: tuple(cpu for domain in ccd for cpu in domain.cpus) for number, ccd in enumerate(top.ccds)}
@@ -86,10 +86,10 @@ def list_host_parts(host: Host, free: FreeMemory) -> list[list[HostPart]]:
 def count_parts(
     parts: Sequence[HostPart], least_bytes: Sequence[int], bytes_per_token: Sequence[float]
 ) -> list[int] | None:
-    """Return how many parts each instance gets, None where there are too few.
+    """Return how many parts of the host each instance gets; None where there are too few parts.
 
-    Each instance gets as many parts as hold its least need. The parts that are left go where a token reads most bytes
-    for each part, because the time of a token is that of reading.
+    Each instance gets enough parts for its ``least_bytes``. Each remaining part goes to the instance with the most
+    ``bytes_per_token`` for each of its parts, because this instance is the slowest: a token takes the time of reading.
     """
     part_bytes = sum(unit.memory for unit in parts) / len(parts) if parts else 0
     if part_bytes <= 0:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The recommended variables of a host, but for its instances, each with its reason and its cost."""
+"""The recommended variables of a host except for its instances, each with its reason and its cost."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ FULL_SPEED = {"governor": "performance", "boost": True}
 
 
 def make_recommended_host(fs: KernelFS) -> Host:
-    """Return the host under the recommended intent, without L3 shares where the host cannot reserve L3."""
+    """Return the host with the recommended intent, which reserves shares of L3 only where the host can."""
     with_share = Host(fs, build_intent(Host(fs), True))
     return Host(fs, build_intent(with_share, False)) if "cat" in with_share.plan.cannot else with_share
 
 
 def build_intent(host: Host, share: bool) -> dict[str, dict[str, Any]]:
-    """Return the intent: some cores for housekeeping, all others for the models, with or without a share of L3."""
+    """Return the recommended intent: some cores for housekeeping, all others for models, with or without L3 shares."""
     top = host.topology
     nodes = [node for node in top.nodes if node.cpus]
-    # Where the BIOS makes each L3 domain a NUMA node, a core of each node would be a large part of the host.
+    # Where the BIOS makes each L3 domain a NUMA node, a housekeeping core on each node would be a large part of a host.
     many = len(nodes) > MOST_NODES * len(top.sockets)
     return {
         "housekeeping": {"cores": MOST_NODES, "per": "socket"} if many else {"cores": 1, "per": "node"},
@@ -53,7 +53,7 @@ def build_intent(host: Host, share: bool) -> dict[str, dict[str, Any]]:
 
 
 def describe_host(host: Host, available: int) -> str:
-    """Return a line on the host's CPU, its sockets, nodes, cores and CCDs, its L3 caches and its memory."""
+    """Return a line that describes the CPUs, the L3 caches and the memory of a host."""
     top = host.topology
     places = ((top.sockets, "socket"), (top.nodes, "node"), (top.cores, "core"), (top.ccds, "CCD"))
     parts = [format_count(len(members), name) for members, name in places]
@@ -65,7 +65,7 @@ def describe_host(host: Host, available: int) -> str:
 
 
 def list_host_variables(host: Host, huge: bool) -> list[Variable]:
-    """Return the variables of the host; ``huge`` is whether instances use transparent huge pages."""
+    """Return the recommended variables; ``huge`` is True where the instances use transparent huge pages."""
     top, intent = host.topology, host.intent
     housekeeping_cores = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
@@ -85,7 +85,7 @@ def list_host_variables(host: Host, huge: bool) -> list[Variable]:
         Variable(
             "epyc_plan_draft",
             {},
-            "No CPUs for a draft alone: draft and verification take turns, and each uses all cores. Costs nothing.",
+            "No CPUs for a draft only: draft and verification take turns, and each uses all cores. Costs nothing.",
         ),
         Variable("epyc_plan_verify", intent["verify"], _verify_reason(host)),
         Variable("epyc_plan_default", {}, "All other programs have the L3 ways that are left over. Costs nothing."),
@@ -128,7 +128,7 @@ ISOLATION_VARIABLE = Variable(
 
 
 def _find_impossible_layers(host: Host) -> dict[str, str]:
-    """Return the layers that cannot be used on this host, with the reasons."""
+    """Return the reason for each layer of site.yml that is impossible on this host, by layer."""
     cannot = {}
     if not host.intent["verify"]:
         cannot["cat"] = Host(host.fs, build_intent(host, True)).plan.cannot["cat"]
@@ -165,10 +165,10 @@ def _verify_reason(host: Host) -> str:
 
 def _frequency_variables(host: Host) -> list[Variable]:
     driver = host.topology.cpufreq_driver
-    why = "Full speed. Costs the power of it."
+    reason = "Full speed. Costs the power for full speed."
     if not driver:
-        why = "Left alone, because no cpufreq driver is bound here. Costs nothing."
+        reason = "No setting, because no cpufreq driver is bound here. Costs nothing."
     return [
-        Variable(f"epyc_cpufreq_{role}", dict(FULL_SPEED) if driver else {}, why)
+        Variable(f"epyc_cpufreq_{role}", dict(FULL_SPEED) if driver else {}, reason)
         for role in ("draft", "verify", "housekeeping")
     ]

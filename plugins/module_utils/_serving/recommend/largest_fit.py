@@ -4,7 +4,7 @@
 
 """Finds the largest context and prompt cache with which instances fit into the free memory.
 
-The planner of llama_server plans each instance for a recent build of llama.cpp; no server is run.
+The planner of llama_server plans each instance as for a recent build of llama.cpp. No server is run.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
     from .model_request import ModelRequest
 
-#: The contexts that are tried, in tokens of each slot, from the best down. A CPU reads a longer context for minutes.
+#: The contexts to try, in tokens of each slot, the best first. A CPU would take minutes to read a longer context.
 CONTEXTS = (32768, 16384, 8192, 4096)
-#: The sizes of the prompt cache that are tried. 8 GiB is the server's default; with many conversations, a larger cache
-#: saves reading their prompts again.
+#: The sizes of the prompt cache to try, the best first. The server's default is 8 GiB. With many conversations, the
+#: server reads fewer prompts again if the cache is larger.
 PROMPT_CACHES = ("64GiB", "8GiB", "2GiB", "0MiB")
 #: Types of weights, and the average bits of a weight.
 #: Source: tools/quantize/README.md of llama.cpp, Llama 3.1 8B.
@@ -49,7 +49,7 @@ NO_POOLING, RANK = 0, 4
 
 
 class RecentServer:
-    """The server that is assumed: a build of llama.cpp with OpenMP, which has every flag that a plan needs."""
+    """The assumed server: a build of llama.cpp with OpenMP that has every flag of the plan."""
 
     engine = "llama.cpp"
     can_pin_threads = openmp = True
@@ -60,9 +60,9 @@ class RecentServer:
 
 
 class Candidate:
-    """A candidate for an instance: ``fixed`` are its options but context and prompt cache.
+    """A candidate for an instance: ``fixed`` are all its options except for context and prompt cache.
 
-    ``levels`` are the pairs of context and prompt cache to try, the best first, and ``level`` is the index of the
+    ``levels`` are the pairs of context and prompt cache to try, the best pair first. ``level`` is the index of the
     chosen pair.
     """
 
@@ -79,7 +79,7 @@ class Candidate:
         self.level = len(self.levels) - 1
 
     def option_values(self, level: int | None = None) -> dict[str, Any]:
-        """Return the options of the instance for the module llama_server, at the chosen level or a given one."""
+        """Return the options of the instance for the module llama_server, at the chosen level or at ``level``."""
         context, cache = self.levels[self.level if level is None else level]
         values = {"model": self.model.path, **self.fixed, "context": context}
         if cache is not None:
@@ -89,7 +89,7 @@ class Candidate:
         return values
 
     def parse_options(self, level: int | None = None) -> Options:
-        """Return the options for the planner, with a placeholder as binary, at the chosen level or a given one."""
+        """Return the parsed options of the instance, with a placeholder as binary; levels as for option_values."""
         return Options.parse({"binary": "/usr/bin/llama-server", **self.option_values(level)})
 
     @property
@@ -99,16 +99,16 @@ class Candidate:
 
     @property
     def bytes_per_token(self) -> float:
-        """The bytes of weights that a token reads."""
+        """The bytes of weights that decoding one token reads."""
         return TokenWork.of_model(self.model).batch_bytes(1)
 
     def least_bytes(self, level: int = -1) -> int:
-        """Return the bytes that the instance needs at a level, which is the smallest by default."""
+        """Return the bytes of memory that the instance needs at a level, by default at the smallest level."""
         return estimate_memory_need(self.parse_options(level), RecentServer(), self.model, self.draft)[0].total
 
 
 def task_option(model: Model) -> dict[str, str]:
-    """Return the option ``task`` for a model that computes embeddings or ranks texts; empty for one that generates."""
+    """Return the option ``task`` for a model that computes embeddings or ranks texts; empty for a text generator."""
     pooling = model.architecture_number("pooling_type") or NO_POOLING
     return {"task": "rerank" if pooling == RANK else "embedding"} if pooling != NO_POOLING else {}
 
@@ -123,10 +123,9 @@ def list_contexts(request: ModelRequest, model: Model) -> list[int]:
 
 
 def fit_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
-    """Return the plans of all candidates side by side, each at the best level with which all of them fit.
+    """Set each candidate to the best level with which all candidates fit on the host together, and return all plans.
 
-    Earlier candidates choose first, and all levels are set. BadRequest of the planner, where not even the smallest
-    levels fit.
+    Earlier candidates choose first. BadRequest from the planner where not even the smallest levels fit.
     """
     for candidate in candidates:
         candidate.level = len(candidate.levels) - 1
@@ -156,7 +155,7 @@ def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidat
 
 
 def require_possible_fit(host: Host, free: FreeMemory, candidate: Candidate, request: ModelRequest) -> None:
-    """Raise BadRequest where the whole host is too small for a candidate, with numbers, and what would fit."""
+    """Raise BadRequest where the whole host is too small for a candidate; its message says what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
     available = free.count_bytes(nodes, even=len(nodes) > 1)
     whole = estimate_memory_need(candidate.parse_options(-1), RecentServer(), candidate.model, candidate.draft)[0]

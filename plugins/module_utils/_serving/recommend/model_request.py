@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The models for which a host's variables are recommended: each a path or a URL, or a dictionary with more facts."""
+"""The models for which variables are recommended: each is a path or a URL, or a dictionary with further options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = ("model", "draft", "checksum", "draft_checksum", "context", "slots")
 
 
 class ModelRequest:
-    """A model to serve. ``context`` and ``slots`` are None where not set; checksums are in the order of the files."""
+    """A model to serve. ``context`` and ``slots`` are None where not set; each file of a model has a checksum."""
 
     __slots__ = KEYS
 
@@ -40,7 +40,7 @@ class ModelRequest:
 
 
 def parse_model_requests(raw: object) -> list[ModelRequest]:
-    """Return the models of an inventory's list; a single model may stand without a list. BadRequest for bad entries."""
+    """Return the requested models of a list, or of a single value without a list; BadRequest for an invalid entry."""
     rows = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not rows or rows in ([None], [""]):
         raise BadRequest(

@@ -19,24 +19,15 @@ if TYPE_CHECKING:
     from ..plan.instance_plan import InstancePlan
     from .largest_fit import Candidate
 
-#: The order in which the options of an instance stand in the file.
+#: The order in which the file of variables lists the options of an instance.
 OPTION_ORDER = (
-    "name",
-    "model",
-    "draft_model",
-    "task",
-    "speculation",
-    "context",
-    "slots",
-    "cpus",
-    "hugepages",
-    "prompt_cache",
+    *("name", "model", "draft_model", "task", "speculation", "context", "slots", "cpus", "hugepages", "prompt_cache"),
     "port",
 )
 
 
 def describe_model(model: Model) -> str:
-    """Return a line on a model's architecture, the number and the size of its weights, and its context."""
+    """Return a line that describes a model: its architecture, the number and size of its weights, and its context."""
     weights = model.weight_bytes
     elements = sum(tensor.elements for tensor in model.tensors)
     experts = f", {model.expert_count} experts" if model.expert_count else ""
@@ -49,19 +40,19 @@ def describe_model(model: Model) -> str:
 
 
 def list_server_variables(binary: str | None) -> list[Variable]:
-    """Return the variables that name the server on the host; empty where it has none."""
+    """Return the variables that name the llama-server on the host; empty for a host without one."""
     if not binary:
         return []
     return [
         Variable(
             "epyc_llama_install", "binary", "The server is on the host already, and is taken as it is. Costs nothing."
         ),
-        Variable("epyc_llama_binary", binary, "Where it is. Costs nothing."),
+        Variable("epyc_llama_binary", binary, "The path of the server. Costs nothing."),
     ]
 
 
 def list_file_variables(files: Sequence[FileToFetch]) -> list[Variable]:
-    """Return the variable with the model files to fetch; empty where there are none."""
+    """Return the variable with the model files to fetch; empty where all files are on the host."""
     if not files:
         return []
     rows = [
@@ -71,8 +62,8 @@ def list_file_variables(files: Sequence[FileToFetch]) -> list[Variable]:
                 file.path,
                 f"Fetched once, and again when it is another file. Costs {format_bytes_short(file.size)} of disk.",
             ),
-            Variable("url", file.url, "Where it comes from."),
-            Variable("checksum", file.checksum, "Which file it must be; any other one is refused."),
+            Variable("url", file.url, "The source of the file."),
+            Variable("checksum", file.checksum, "A file with another checksum is refused."),
         ]
         for file in files
     ]
@@ -87,15 +78,15 @@ def list_file_variables(files: Sequence[FileToFetch]) -> list[Variable]:
 def build_instances_variable(
     candidates: Sequence[Candidate], services: Sequence[InstancePlan], notes: Sequence[str]
 ) -> Variable:
-    """Return the variable with the instances. ``notes`` has the reason for each draft that was left out, else ""."""
+    """Return the variable with the instances. ``notes`` has, for each instance, why its draft was left out, or ""."""
     rows = []
     for candidate, service, note in zip(candidates, services, notes):
         values = candidate.option_values()
-        whys = _reasons_by_option(candidate, service, note)
-        rows.append([Variable(key, values[key], whys[key]) for key in OPTION_ORDER if key in values])
+        reasons = _reasons_by_option(candidate, service, note)
+        rows.append([Variable(key, values[key], reasons[key]) for key in OPTION_ORDER if key in values])
     total = format_bytes_short(sum(service.need.total for service in services))
-    why = f"What is served, each as a unit of systemd. Costs at most {total} of memory, and all cores that compute."
-    return Variable("epyc_llama_instances", None, why, rows)
+    reason = f"The instances, each a unit of systemd. Costs at most {total} of memory, and all cores that compute."
+    return Variable("epyc_llama_instances", None, reason, rows)
 
 
 def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -> dict[str, str]:
@@ -135,7 +126,7 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -
 
 
 def _speculation_reason(candidate: Candidate, note: str) -> str:
-    """Return the reason of the option speculation; ``note`` is why a draft was left out, or ""."""
+    """Return the reason for the value of the option speculation; ``note`` is why a draft was left out, or ""."""
     if candidate.draft:
         return "Tokens are looked up in the text so far, else drafted. Costs little where a guess is wrong."
     ngram_reason = "Tokens are looked up in the text so far, which costs next to nothing where it finds none."

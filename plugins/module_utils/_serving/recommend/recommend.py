@@ -4,8 +4,8 @@
 
 """Recommends the variables of an inventory for this host and these models, from topology, memory and model headers.
 
-Nothing is written, and no program is run but systemctl, which lists the running instances. Their memory counts as free,
-because site.yml replaces them.
+Nothing is written, and only one program is run: systemctl, to find the running instances. The memory of these instances
+counts as free, because site.yml replaces them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ HEAD_COMMENTS = (
 
 
 class Request:
-    """The request beside the models: folder for files, first port, the server's binary, seconds of a silent server."""
+    """The options of a recommendation except for the models.
+
+    ``folder`` is for model files from a URL, ``port`` is the first port of instances, ``binary`` is the llama-server,
+    and ``timeout`` is for how many seconds a file server may be silent.
+    """
 
     __slots__ = ("binary", "folder", "port", "timeout")
 
@@ -69,9 +73,9 @@ class Request:
 
 
 def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -> dict[str, Any]:
-    """Return the file of variables as ``text`` and as data in ``variables``, the plans of instances, and remarks.
+    """Return the recommended variables as file (``text``) and as data, the plans of instances, and remarks.
 
-    BadRequest for a model that cannot be served on this host, with numbers, and for an invalid request.
+    BadRequest for an invalid request, and, with numbers, for a model that is too large for this host.
     """
     wishes = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
     _require_distinct_paths([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
@@ -106,22 +110,26 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
 
 
 class RequestedModel:
-    """A requested model and its draft, read from their headers."""
+    """A requested model and its draft, as their headers describe them, with the files to fetch."""
 
-    def __init__(self, asked: ModelRequest, request: Request) -> None:
-        self.model_request = asked
-        found = sources.read_source(asked.model, asked.checksum, request.folder, request.timeout)
-        self.model: Model = found.model
-        self.files = list(found.files)
+    def __init__(self, model_request: ModelRequest, request: Request) -> None:
+        self.model_request = model_request
+        source = sources.read_source(model_request.model, model_request.checksum, request.folder, request.timeout)
+        self.model: Model = source.model
+        self.files = list(source.files)
         self.draft: Model | None = None
         self.draft_files: list[FileToFetch] = []
         if self.model.architecture == "clip":
-            raise BadRequest(f"{asked.model} is a projector and serves nothing by itself. Name the model it is for.")
-        if asked.draft and task_option(self.model):
-            raise BadRequest(f"{asked.model} makes no text, so that nothing can draft for it. Leave draft out.")
-        if asked.draft:
-            found = sources.read_source(asked.draft, asked.draft_checksum, request.folder, request.timeout)
-            self.draft, self.draft_files = found.model, list(found.files)
+            raise BadRequest(
+                f"{model_request.model} is a projector and serves nothing by itself. Name the model it is for."
+            )
+        if model_request.draft and task_option(self.model):
+            raise BadRequest(f"{model_request.model} makes no text, so that nothing can draft for it. Leave draft out.")
+        if model_request.draft:
+            source = sources.read_source(
+                model_request.draft, model_request.draft_checksum, request.folder, request.timeout
+            )
+            self.draft, self.draft_files = source.model, list(source.files)
 
     def make_candidate(self, fixed: Mapping[str, Any]) -> Candidate:
         """Return a candidate for an instance of the model with these options."""
@@ -129,12 +137,12 @@ class RequestedModel:
         return Candidate(self.model_request, self.model, self.draft, named)
 
     def list_files_to_fetch(self, drafts: set[str]) -> list[FileToFetch]:
-        """Return the files to fetch, including those of the draft where its path is among the used ``drafts``."""
+        """Return the files to fetch: the files of the model, and of its draft if ``drafts`` has the draft's path."""
         return [*self.files, *(self.draft_files if self.draft and self.draft.path in drafts else [])]
 
 
 def _read_available_memory(host: Host, wish: RequestedModel, runs: Sequence[str]) -> FreeMemory:
-    """Return the memory for instances: the available memory and that of running instances, less a reserve."""
+    """Return the memory for instances: available memory and the memory of running instances, less a reserve."""
     free = read_free_memory(host, wish.make_candidate({}).parse_options(), [])
     for name in runs:
         for memory, pages in list_held_memory(host, name):
@@ -146,7 +154,7 @@ def _read_available_memory(host: Host, wish: RequestedModel, runs: Sequence[str]
 def _plan_instances(
     host: Host, free: FreeMemory, wishes: Sequence[RequestedModel], request: Request, ending_urls: Sequence[str]
 ) -> tuple[list[Candidate], list[InstancePlan]]:
-    """Return the instances and their plans: one for each model, or for a single model one on each socket."""
+    """Return the instances and their plans: an instance for each model, or a single model's instance on each socket."""
     huge = {"hugepages": "thp"} if free.thp != "never" else {}
     names = _choose_instance_names([wish.model.path for wish in wishes])
     ports = _find_free_ports(request.port, ending_urls)
@@ -157,7 +165,7 @@ def _plan_instances(
         ]
         return candidates, assign_host_parts(host, free, candidates)
     (wish,) = wishes
-    # Instances that map the same file cannot each have it on their own socket, so this needs huge pages.
+    # A file that two instances map is in memory once, so a copy on each socket needs huge pages.
     if len(sockets) > 1 and huge:
         each = [{"name": f"{names[0]}-{n}", "port": next(ports), "cpus": f"socket{n}", **huge} for n in sorted(sockets)]
         candidates = [wish.make_candidate(fixed) for fixed in each]
@@ -172,7 +180,7 @@ def _plan_instances(
 
 
 def _choose_instance_names(paths: Sequence[str]) -> list[str]:
-    """Return a different name for the instance of each model, from the name of its file."""
+    """Return a unique instance name for each model file, made from the name of the file."""
     names: list[str] = []
     for path in paths:
         stem = os.path.basename(path)
@@ -189,7 +197,7 @@ def _choose_instance_names(paths: Sequence[str]) -> list[str]:
 
 
 def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
-    """Yield free ports from the first on; ports of running instances count as free, since site.yml replaces these."""
+    """Yield free ports from ``first`` on; ports of running instances count as free, as site.yml replaces instances."""
     for port in range(first, min(first + PORTS_TRIED, LAST_PORT + 1)):
         options = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
@@ -201,7 +209,7 @@ def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
 
 
 def _remove_useless_draft(candidate: Candidate, service: InstancePlan) -> str:
-    """Remove from a candidate the draft that the plan left out, and return the reason; "" where it left none out."""
+    """Remove from a candidate a draft that its plan left out, and return the reason; "" where no draft was left out."""
     if not candidate.draft or "draft_model" in service.parameters:
         return ""
     candidate.draft = None
@@ -213,8 +221,8 @@ def _require_distinct_paths(files: Sequence[FileToFetch]) -> None:
     for file in files:
         if urls.setdefault(file.path, file.url) != file.url:
             raise BadRequest(
-                f"{urls[file.path]} and {file.url} would both be {file.path}. Recommend them one by one, each with a "
-                "folder of its own."
+                f"{urls[file.path]} and {file.url} would both be {file.path}. Recommend for one model at a time, each "
+                "with a folder of its own."
             )
 
 
@@ -230,8 +238,7 @@ def _list_remarks(request: Request, program: str | None, removed: set[str]) -> l
     if request.binary and not program:
         remarks.append(
             f"There is no {request.binary} on this host. Before site.yml, put the server there or set "
-            "epyc_llama_binary to "
-            "where it is; or set epyc_llama_install to source, with epyc_llama_source_archive and "
+            "epyc_llama_binary to its path; or set epyc_llama_install to source, with epyc_llama_source_archive and "
             "epyc_llama_source_checksum."
         )
     if removed:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Renders a file of variables: YAML with a comment above each variable, which has its reason and its cost.
+"""Renders a file of variables: YAML with a comment above each variable that states its reason and its cost.
 
 Source: YAML 1.1, which Ansible reads.
 """
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     Rows = Sequence[Sequence["Variable"]]
 
 WIDTH = 120
-#: Texts that need no quotes: words, paths, URLs and amounts. YAML might read another text as a number.
+#: Texts that need no quotes in YAML: words, paths, URLs and amounts. YAML might read another text as a number.
 UNQUOTED = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./,:-]*[A-Za-z0-9_./-])?\Z|[0-9]+(?:[KMG]iB|%)\Z")
 #: Words that YAML reads as a truth value or as null.
 NOT_TEXT = ("true", "false", "yes", "no", "on", "off", "y", "n", "null")
 
 
 class Variable:
-    """A variable or an option with its reason and cost, and with a value or the ``rows`` of a list.
+    """A variable or an option with its reason and cost, and with either a value or the ``rows`` of a list.
 
-    A value is a text, a number, a truth value, or a dictionary or list of them, and stands in one line.
+    A value is a text, a number, a truth value, or a dictionary or list of such values. It is written in one line.
     """
 
     __slots__ = ("key", "reason", "rows", "value")
 
-    def __init__(self, key: str, value: object, why: str, rows: Rows = ()) -> None:
+    def __init__(self, key: str, value: object, reason: str, rows: Rows = ()) -> None:
         self.key = key
         self.value = value
-        self.reason = why
+        self.reason = reason
         self.rows = rows
 
     def to_data(self) -> object:
@@ -54,11 +54,11 @@ def format_count(count: int, word: str) -> str:
 
 
 def render_file(head: Sequence[str], lines: Sequence[Variable]) -> str:
-    """Return the text of the file; each text of ``head`` becomes a comment at its top.
+    """Return the text of the file; each text of ``head`` becomes a comment at the top.
 
-    BadRequest for a value that Ansible would run as a template when it loads the file. It does not read comments.
+    BadRequest for a value that Ansible would run as a template when it loads the file.
     """
-    text = ["---", *[comment for one in head for comment in _render_comment(one, 0)]]
+    text = ["---", *[line for paragraph in head for line in _render_comment(paragraph, 0)]]
     for line in lines:
         text += ["", *_render_comment(line.reason, 0)]
         text += (
@@ -75,7 +75,7 @@ def _render_rows(rows: Rows) -> Iterator[str]:
 
 
 def _render_comment(text: str, indent: int) -> Iterator[str]:
-    """Yield the lines of a comment, without control characters: a file name in it must not end the comment."""
+    """Yield the lines of a comment without control characters, because a file name in the text must not end it."""
     shown = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
     for line in textwrap.wrap(shown, WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False):
         yield f"{' ' * indent}# {line}"

@@ -165,7 +165,7 @@ def test_what_is_refused(source: Path, more: dict[str, Any], sentence: str) -> N
 
 def test_a_source_that_is_quantized_or_the_target_itself(source: Path) -> None:
     small = model(source.with_name("small.gguf"), Q8_0, 7)
-    with pytest.raises(BadRequest, match=r"is quantized itself \(Q8_0\), and what it has lost stays lost"):
+    with pytest.raises(BadRequest, match=r"is quantized itself \(Q8_0\), and its lost precision stays lost"):
         asked(source, source=str(small))
     assert asked(source, source=str(small), requantize=True)["changed"]
     assert words(source).startswith("--allow-requantize ")

@@ -173,7 +173,7 @@ def test_builds_that_no_unit_names_are_removed(
             "(message): No such thing.",
         ),
         ("-- ok\nmake: *** [all] Killed\n\n", "make: *** [all] Killed."),
-        ("", "nothing was said."),
+        ("", "there was no output."),
     ],
 )
 def test_the_first_error_is_the_one_to_know(log: str, first: str) -> None:

@@ -34,7 +34,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, ser
         ({"x/CMakeLists.txt": b""}, "holds no llama.cpp"),
         ({"x/tools/server/a.cpp": b""}, "holds no llama.cpp"),
         ({f"{a}/{name}": b"" for a in "ab" for name in TREE}, "holds more than one llama.cpp: a/llama and b/llama."),
-        ({**TREE, "llama/ggml/src/iqk/x.cpp": b""}, "holds ik_llama.cpp, and asked for is llama.cpp"),
+        ({**TREE, "llama/ggml/src/iqk/x.cpp": b""}, "holds ik_llama.cpp, and engine is llama.cpp"),
     ],
 )
 def test_what_is_no_llama_is_refused(builder: Builder, tmp_path: Path, members: dict[str, bytes], words: str) -> None:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The controller's half of the module epyc_last_run: a digest of the variables of a run's layers.
+"""The controller's half of the module epyc_last_run: computes a digest of the variables of a run's layers.
 
-For some runs such a digest cannot tell whether anything would change; the module is not run for these.
+For some runs such a digest cannot show whether the run would change anything. The module is skipped for such runs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ansible_collections.sovereign.epyc.plugins.lookup import collection_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: The prefix of variables of the plan, which is no layer, but which every layer depends on.
+#: The role that plans. It is no layer, but every layer depends on its variables.
 PLAN = "plan"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module with a digest in place of the layers, or return the reason why that would tell nothing."""
+        """Run the module with a digest in place of the layers; skip it, with the reason, where no digest is enough."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         arguments = dict(self._task.args)
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
 
 
 def undecidable_run_reason(layers: Sequence[str], variables: Mapping[str, Any], command_line: Mapping[str, Any]) -> str:
-    """Return why a digest of variables cannot tell whether a run would change anything; "" if it can."""
+    """Return why a digest of variables cannot show whether a run would change anything; "" if a digest is enough."""
     if [*variables["ansible_run_tags"]] != ["all"] or variables["ansible_skip_tags"]:
         return "with tags, only a part of the layers is run"
     if command_line.get("step") or command_line.get("start_at_task"):
@@ -61,9 +61,9 @@ def undecidable_run_reason(layers: Sequence[str], variables: Mapping[str, Any], 
 def template_layer_variables(
     layers: Sequence[str], variables: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> tuple[dict[str, Any], str]:
-    """Return the values of the variables of the layers and of the plan, and why a digest of them would tell nothing.
+    """Return the values of the variables of the layers and of the plan, and the reason why no digest is enough.
 
-    The reason is "" if it tells enough. Registered results and passwords are left out.
+    The reason is "" if a digest is enough. Registered results and passwords are left out.
     """
     prefixes = tuple(f"epyc_{layer}_" for layer in (PLAN, *layers))
     values = {}
@@ -74,7 +74,7 @@ def template_layer_variables(
             except AnsibleError:
                 return {}, f"{name} has no value before the layers are run"
     for layer in layers:
-        # The role itself refuses a value that is no boolean.
+        # The role of the layer refuses a value that is no boolean.
         if not boolean(values.get(f"epyc_{layer}_persistent", True), strict=False):
             return {}, f"epyc_{layer}_persistent is false, so that nothing of this layer is stored on the host"
     return values, ""

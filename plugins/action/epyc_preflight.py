@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._preflight import P
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module if there are layers, and fail with the refusals of the caller, the controller and the host."""
+        """Run the module if there are layers, and fail with all refusals: of the task, the controller and the host."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         refusals = list(arguments.pop("refusals", []))

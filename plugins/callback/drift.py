@@ -12,15 +12,15 @@ version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
   - Reports which settings of a fleet are not as configured, from the results of M(sovereign.epyc.epyc_drift_info),
-    which C(sovereign.epyc.drift) runs on each host. Also reports the changes of any play in check mode, as far as check
-    mode shows them. Other plays have no report.
+    which C(sovereign.epyc.drift) runs on each host. Also reports the changes that any play in check mode would make, as
+    far as check mode shows changes. Other plays have no report.
   - Groups hosts with equal drift. Shows for each setting whether it is wrong now, at the next boot, or waits for a
     reboot, which role and variables request it, and which command repairs it. Compares with the report before.
-  - A setting that could not be read is unknown. So are a task that check mode had to skip, and a result that this
-    plugin cannot read.
+  - A setting that could not be read has the status unknown. A task that check mode had to skip, and a result that this
+    plugin cannot read, have this status too.
   - Control characters in texts of hosts are shown as escapes, such as those for colours and for the direction of
     writing. In JSON the texts are unchanged.
-  - Of tasks with C(no_log), only the name is shown.
+  - Shows only the name of a task with C(no_log).
   - Where no host was checked, files of an earlier report stay as they are.
 options:
   terminal:
@@ -52,21 +52,22 @@ options:
     env: [{name: SOVEREIGN_EPYC_DRIFT_JUNIT}]
     ini: [{section: sovereign_epyc_drift, key: junit}]
   metrics:
-    description: A file for the report as metrics of Prometheus. The name of a textfile ends with C(.prom).
+    description: A file for the report as metrics of Prometheus. A textfile collector only reads names with C(.prom).
     type: path
     env: [{name: SOVEREIGN_EPYC_DRIFT_METRICS}]
     ini: [{section: sovereign_epyc_drift, key: metrics}]
   previous:
     description:
-      - The JSON report to compare with, from which the report takes what is new, what is gone, and since when.
-      - Without it, the file of O(json) as it is before this run.
+      - An earlier report as JSON. The comparison shows which findings are new, which are resolved, and since when
+        others are known.
+      - Without this option, the comparison is with the file of O(json) before this run.
     type: path
     env: [{name: SOVEREIGN_EPYC_DRIFT_PREVIOUS}]
     ini: [{section: sovereign_epyc_drift, key: previous}]
   exit_code:
     description:
       - Whether to set the exit code of C(ansible-playbook). It is V(0) when all is as configured, V(2) on drift, and
-        V(1) where a host failed or could not be reached, where no host was checked, or the report could not be made or
+        V(1) where a host failed or could not be reached, no host was checked, or the report could not be made or
         written.
       - Ends the run when the report is made, so name this plugin last in C(callbacks_enabled).
     type: bool
@@ -128,7 +129,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
         self.collector = fleet_report.ResultCollector()
-        #: Hosts of which a module has checked all settings, and those of them that have findings.
+        #: Hosts whose settings a module has all checked, and hosts among them with findings.
         self.fully_checked: set[str] = set()
         self.hosts_with_findings: set[str] = set()
         self.in_check_mode = bool(context.CLIARGS.get("check"))
@@ -148,15 +149,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self.is_active = self.is_active or _short_module_name(task) == task_results.DRIFT_MODULE
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        self._take_check_result(result)
+        self._add_check_result(result)
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        self._take_check_result(result, skipped=True)
+        self._add_check_result(result, skipped=True)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
-        # A failed assertion of drift.yml only says that the host has findings, which the report has already.
+        # The assertion of drift.yml fails for a host with findings, and the report has these findings already.
         is_verdict = _short_module_name(result.task) == "assert" and result.host.get_name() in self.hosts_with_findings
-        if not self._take_host_result(result) and self.is_active and not is_verdict:
+        if not self._add_host_result(result) and self.is_active and not is_verdict:
             message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
             self.collector.note_failure(
                 result.host.get_name(), fleet_report.FAILED, _split_task_name(result.task)[1], message
@@ -169,9 +170,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                 result.host.get_name(), fleet_report.UNREACHABLE, _split_task_name(result.task)[1], message
             )
 
-    def _take_check_result(self, result: Any, skipped: bool = False) -> None:
-        # Changes of handlers are not reported: they follow from the changes of other tasks.
-        if self._take_host_result(result) or not self.in_check_mode or isinstance(result.task, Handler):
+    def _add_check_result(self, result: Any, skipped: bool = False) -> None:
+        # Changes of handlers are not reported, because they follow from the changes of other tasks.
+        if self._add_host_result(result) or not self.in_check_mode or isinstance(result.task, Handler):
             return
         if result.host.get_name() in self.fully_checked:
             return
@@ -181,7 +182,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             lambda: task_results.check_result_to_findings(task, role, str(result.task.action), result.result, skipped),
         )
 
-    def _take_host_result(self, result: Any) -> bool:
+    def _add_host_result(self, result: Any) -> bool:
         if _short_module_name(result.task) == task_results.BIOS_MODULE and self.is_active and not self.in_check_mode:
             task = _split_task_name(result.task)[1]
             return self._add_findings(result, lambda: task_results.bios_result_to_findings(task, result.result))
@@ -190,7 +191,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             converters[task_results.REPAIR_MODULE] = task_results.repair_result_to_findings
         convert = converters.get(_short_module_name(result.task))
         if convert is not None and self.in_check_mode:
-            # Tasks before this module set nothing, so the counts of their layer say nothing.
+            # Earlier tasks of this playbook set nothing, so counts of the layer OTHER would mislead.
             self.collector.forget_layer_counts(result.host.get_name(), OTHER)
         if convert is None or not self._add_findings(result, lambda: convert(result.result)):
             return False
@@ -203,7 +204,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def _add_findings(
         self, result: Any, convert: Callable[[], task_results.Seen | task_results.SeenWithMap | None]
     ) -> bool:
-        """Add the findings that ``convert`` makes of a result, and return True if the result has any answer."""
+        """Add the findings that ``convert`` returns for a result. Return False for a result without any."""
         name = result.host.get_name()
         try:
             seen = convert()
@@ -246,7 +247,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             raise SystemExit(code)
 
     def _drop_handled_errors(self, stats: Any) -> None:
-        """Remove errors that a rescue or ignore_errors handled, and add a row for each host without a result."""
+        """Remove errors of tasks that the play handled, and add a row for each host without a result."""
         for name in stats.processed:
             row = self.collector.host_row(name)
             counts = stats.summarize(name)
@@ -311,15 +312,15 @@ def _inventory_arguments() -> list[str]:
 def _run_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:
     """Return the command line of this run without --check and without a limit of hosts.
 
-    Only variables in files are repeated: others may be secrets.
+    The command line repeats only variables in files, because variables on a command line may be secrets.
     """
-    written = context.CLIARGS
+    options = context.CLIARGS
     command_line = ["ansible-playbook", *(word for name in inventory for word in ("-i", name))]
-    command_line += written.get("args") or ()
-    tags = [tag for tag in written.get("tags") or () if tag != "all"]
-    for option, names in (("--tags", tags), ("--skip-tags", written.get("skip_tags") or ())):
+    command_line += options.get("args") or ()
+    tags = [tag for tag in options.get("tags") or () if tag != "all"]
+    for option, names in (("--tags", tags), ("--skip-tags", options.get("skip_tags") or ())):
         command_line += [option, ",".join(names)] if names else []
-    extra = [str(text) for text in written.get("extra_vars") or ()]
+    extra = [str(text) for text in options.get("extra_vars") or ()]
     files = [text for text in extra if text.startswith("@")]
     return fleet_report.RunWithoutCheck(
         [*command_line, *(word for file in files for word in ("-e", file))], len(files) < len(extra)

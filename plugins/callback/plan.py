@@ -11,19 +11,18 @@ short_description: A page with the plans of a fleet as maps
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Draws the plan that M(sovereign.epyc.epyc_plan) returned for each host, as C(sovereign.epyc.plan) runs it. A map has
+  - Draws the plan that M(sovereign.epyc.epyc_plan) returned for each host in a run of C(sovereign.epyc.plan). A map has
     sockets, nodes, CCDs, L3 domains and CPUs, with the role of each CPU and of the ways of each L3. Hosts with equal
     plans are drawn once.
-  - Writes one HTML file on the controller, also in check mode, and nothing on the hosts. It needs no network, and reads
-    without its script.
-  - Draws nothing for a run with other modules of this collection, such as that of C(sovereign.epyc.site), which plans
-    too.
-  - Hosts without a plan come first, with the reason. A host whose result this plugin cannot read is among them.
+  - Writes one HTML file on the controller, also in check mode, and nothing on the hosts. The page needs no network, and
+    can be read without its script.
+  - Draws nothing for a run with other modules of this collection, such as a run of C(sovereign.epyc.site).
+  - Hosts without a plan come first, with the reason. A host whose result this plugin cannot read has no plan.
   - Where no host has a plan, the page of an earlier run stays as it is.
   - Control characters in texts of hosts are shown as escapes, such as those for the direction of writing.
 options:
   html:
-    description: The file for the page, from the present folder. Nothing is written where it is empty.
+    description: The file for the page, relative to the present folder. Nothing is written if this option is empty.
     type: str
     default: .plan/plan.html
     env: [{name: SOVEREIGN_EPYC_PLAN_HTML}]
@@ -63,7 +62,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def _reset(self) -> None:
         self.collector = fleet_plans.PlanCollector()
-        #: True once a task of epyc_plan has started, and once a task of another module of the collection has.
+        #: True once a task of epyc_plan has started; and once a task of another module of the collection has started.
         self.has_planned = self.runs_other_modules = False
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
@@ -104,7 +103,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
-            # Ansible's own message would not name the file. The plans themselves are in the output of the run.
+            # The message of Ansible would not name the file. The output of the run still has the plans as text.
             self._display.error(f"The page of plans could not be written to {path}: {error}", wrap_text=False)
             return
         self._display.display(f"{summary} They are drawn in {path}.")

@@ -10,13 +10,13 @@ short_description: The page of a benchmark, an ablation or a tuning
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes one HTML page of the document that a run wrote, with the verdict on each setting, its interval, and every
-    sample. All figures come from the samples in the document, and the same document gives the same bytes anywhere.
-  - The page needs no network and no script. Parts of which the document has no data are not on it.
+  - Renders the document of a run as one HTML page with the verdict on each setting, its interval, and every sample.
+    All figures come from the samples in the document. The same document gives the same bytes on any machine.
+  - The page needs no network and no script. Parts for which the document has no data are left out.
 positional: _input
 options:
   _input:
-    description: The document, or the text of the JSON file that holds it.
+    description: The document of a run, or the text of its JSON file.
     type: raw
     required: true
 seealso:
@@ -47,7 +47,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 
 def benchmark_page(data: object) -> str:
-    """Return the page; AnsibleFilterError where the data is no document of a run."""
+    """Return the HTML page. Raises AnsibleFilterError for data that is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
     try:

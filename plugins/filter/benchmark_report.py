@@ -10,12 +10,12 @@ short_description: The report of a benchmark, an ablation or a tuning for a term
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes a text of at most 100 columns of the document that a run wrote, with the same verdicts as the page. All
-    figures come from the samples in the document, and the same document gives the same bytes anywhere.
+  - Renders the document of a run as a text of at most 100 columns, with the same verdicts as the page. All figures come
+    from the samples in the document. The same document gives the same bytes on any machine.
 positional: _input
 options:
   _input:
-    description: The document, or the text of the JSON file that holds it.
+    description: The document of a run, or the text of its JSON file.
     type: raw
     required: true
 seealso:
@@ -24,7 +24,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Print what a run found out
+- name: Print the results of a run
   ansible.builtin.debug:
     msg: "{{ lookup('ansible.builtin.file', 'run.json') | sovereign.epyc.benchmark_report }}"
 """
@@ -43,7 +43,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 
 
 def benchmark_report(data: object) -> str:
-    """Return the report; AnsibleFilterError where the data is no document of a run."""
+    """Return the report as text. Raises AnsibleFilterError for data that is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 

@@ -19,7 +19,7 @@ description:
 positional: _input, monitor, gateways, node_port
 options:
   _input:
-    description: The variables of each host, as in C(hostvars). Those without instances are left out.
+    description: The variables of each host, as in C(hostvars). Hosts without instances are left out.
     type: list
     elements: dict
     required: true
@@ -39,7 +39,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show what is to be scraped
+- name: Show the targets
   ansible.builtin.debug:
     msg: >-
       {{ groups.all | map('extract', hostvars) | list
@@ -48,7 +48,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(llama), C(gateway) and C(host), each a list of C(targets) and C(labels), and C(remarks), some texts.
+  description: Lists C(llama), C(gateway) and C(host) of C(targets) with C(labels), and C(remarks), a list of texts.
   type: dict
 """
 

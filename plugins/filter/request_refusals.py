@@ -10,10 +10,8 @@ short_description: Unknown layers and misspelt variables of a run
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Finds unknown layers, and variables that begin as those of the collection do but are none of them. Names the known
-    layer or variable that each resembles.
-  - With a prefix that is an everyday word, such as C(plan_) or C(group_), only a name similar to a known variable is
-    found, because other collections have such variables too.
+  - Finds unknown layers, and unknown variables that begin with C(epyc_) as all variables of the collection do. Suggests
+    a similar layer or variable.
 positional: _input, layers, host, names, foreign
 options:
   _input:
@@ -35,16 +33,16 @@ options:
     elements: str
     required: true
   foreign:
-    description: Names that are not of this collection, as C(epyc_foreign_variables).
+    description: Names of variables that are not of this collection, as C(epyc_foreign_variables).
     type: list
     elements: str
     default: []
 """
 
 EXAMPLES = r"""
-- name: Show what is wrong with the request
+- name: Show the errors in a request
   ansible.builtin.debug:
-    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', ['plan_verfy']) }}"
+    msg: "{{ ['numma'] | sovereign.epyc.request_refusals(['numa'], 'epyc-1', ['epyc_plan_verfy']) }}"
 """
 
 RETURN = r"""
@@ -61,12 +59,12 @@ if TYPE_CHECKING:
 
 
 def request_refusals(
-    asked: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
+    requested: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
     """Return a sentence for each refusal."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _run_request.find_request_refusals(asked, layers, host, names, foreign)
+    return _run_request.find_request_refusals(requested, layers, host, names, foreign)
 
 
 class FilterModule:

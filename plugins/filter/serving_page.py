@@ -10,14 +10,14 @@ short_description: A page that shows what a fleet serves at this moment
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Makes an HTML page that queries one Prometheus by its HTTP API every 15 seconds, and no other server. For each
-    instance it shows tokens per second, busy slots, the time per token, the share of accepted guesses, memory use and
-    drift.
-  - The Prometheus has to read the files of the role P(sovereign.epyc.epyc_monitoring#role).
+  - Renders an HTML page that queries one Prometheus by its HTTP API every 15 seconds, and no other server. For each
+    instance the page shows tokens per second, busy slots, the time per token, the share of accepted guesses, memory
+    use and drift.
+  - Prometheus has to read the files of the role P(sovereign.epyc.epyc_monitoring#role).
 positional: _input
 options:
   _input:
-    description: The URL by which browsers reach that Prometheus, as V(http://prometheus.example.com:9090).
+    description: The URL by which browsers reach Prometheus, as V(http://prometheus.example.com:9090).
     type: str
     required: true
 """

@@ -21,7 +21,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show the layers that were asked for on the command line, with -e epyc_steps=base,numa
+- name: Show the layers of a command line with -e epyc_steps=base,numa
   ansible.builtin.debug:
     msg: "{{ epyc_steps | sovereign.epyc.text_to_list }}"
 """

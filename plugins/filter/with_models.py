@@ -6,15 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: with_models
-short_description: Instances of llama-server with the paths of models that they name
+short_description: Instances of llama-server with paths in place of the names of models
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Puts a path in place of each name in C(model) and C(draft_model) of the instances. What begins with C(/) is a path
-    already.
-  - Refuses, in one sentence, a name that is not among the models, and a draft whose vocabulary is not that of the
-    model, with those that fit.
-  - A template that a model of the catalogue has beside its file goes into C(extra_arguments), where no other is there.
+  - Replaces each name in C(model), C(draft_model) and C(models) of the instances by a path. A value that begins with
+    C(/) is a path already.
+  - Refuses a name that is not among the models. Also refuses a draft with another vocabulary than its model, and
+    suggests drafts that fit.
+  - If the catalogue has a chat template for a model, adds the template to C(extra_arguments), unless a template is
+    there already.
 positional: _input, files, catalogue
 options:
   _input:
@@ -34,7 +35,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show where the models of the instances are
+- name: Show the paths of the models
   ansible.builtin.debug:
     msg: "{{ epyc_llama_instances | sovereign.epyc.with_models(files, {}) | map(attribute='model') }}"
   vars:
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 def with_models(
     instances: Sequence[Mapping[str, Any]], files: Sequence[Mapping[str, Any]], catalogue: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the instances; raises AnsibleFilterError, with a sentence, for a model unknown or unfit."""
+    """Return the instances with paths. Raises AnsibleFilterError for an unknown model, or a draft that does not fit."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
     try:

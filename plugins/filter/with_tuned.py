@@ -6,14 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: with_tuned
-short_description: Instances of llama-server with the options that a tuning found out
+short_description: Instances of llama-server with their tuned options
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Puts the options of C(epyc_llama_tuned) over those of the instances of the same names, as the role
+  - Replaces options of the instances by the options that C(epyc_llama_tuned) has for their names, as the role
     P(sovereign.epyc.epyc_llama#role) does.
-  - An entry for an instance that is not among them is passed over, since a group may share a file. One without options
-    is an error.
+  - Entries of other instances are ignored, because a group may share a file. An entry without options is an error.
 positional: _input, tuned
 options:
   _input:
@@ -22,13 +21,13 @@ options:
     elements: dict
     required: true
   tuned:
-    description: What was found out, by the name of the instance.
+    description: The entries of C(epyc_llama_tuned), by the name of the instance.
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Show what runs
+- name: Show the instances with their tuned options
   ansible.builtin.debug:
     msg: "{{ epyc_llama_instances | sovereign.epyc.with_tuned(epyc_llama_tuned | default({})) }}"
 """
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the instances; raises AnsibleFilterError for an entry without options."""
+    """Return the instances with their tuned options. Raises AnsibleFilterError for an entry without options."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
     try:

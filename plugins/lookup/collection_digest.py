@@ -10,7 +10,7 @@ short_description: A digest of the plugins, roles and playbooks of this collecti
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Distinguishes states of the collection on the controller, also in a clone whose version did not change.
+  - The digest differs for each state of the collection on the controller, also in a clone whose version did not change.
   - Takes no terms.
 options:
   _terms:

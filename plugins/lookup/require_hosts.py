@@ -14,7 +14,7 @@ description:
     pattern and the limit of the command line, because Ansible would end such a run with the exit code 0.
   - Also fails where the command line chooses tags that the play does not have, or begins at a task that this collection
     does not have. Ansible would run no task then, and end with the exit code 0.
-  - Judges nothing for C(--syntax-check), C(--list-hosts), C(--list-tasks) and C(--list-tags).
+  - Checks nothing for C(--syntax-check), C(--list-hosts), C(--list-tasks) and C(--list-tags).
 options:
   _terms:
     description: One pattern of hosts.
@@ -31,14 +31,14 @@ EXAMPLES = r"""
   hosts: "{{ query('sovereign.epyc.require_hosts', 'epyc_gateway') }}"
   gather_facts: false
   tasks:
-    - name: Say who is there
+    - name: Print the name of the host
       ansible.builtin.debug:
         msg: "{{ inventory_hostname }} is there."
 """
 
 RETURN = r"""
 _raw:
-  description: The pattern as it was given.
+  description: The pattern of the term.
   type: list
   elements: str
 """
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 #: Options of ansible-playbook that only list or check, so that no task runs.
 LISTING_OPTIONS = ("syntax", "listhosts", "listtasks", "listtags")
-#: A tag that no task has. With ``--skip-tags never`` site.yml runs all tasks, even if the last run still holds.
+#: A tag that no task has. Users skip this tag so that site.yml runs all tasks, even if the last run still holds.
 TAG_OF_NO_TASK = "never"
-#: Molecule leaves the tasks with these tags out of each of its runs, whatever the playbook.
+#: Molecule skips these tags in all runs, so a playbook does not need to have them.
 TAGS_SKIPPED_BY_MOLECULE = ("molecule-notest", "notest")
 TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
@@ -95,9 +95,9 @@ def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
     skipped = [tag for tag in variables["ansible_skip_tags"] if tag not in harmless]
     if not chosen and not skipped:
         return ""
-    option, wrong = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
-    remedy = suggestion_message(wrong[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
-    return f"{option} names {', '.join(wrong)}, which is no tag of this playbook; {remedy}"
+    option, unknown = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
+    remedy = suggestion_message(unknown[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
+    return f"{option} names {', '.join(unknown)}, which is no tag of this playbook; {remedy}"
 
 
 def wrong_start_reason(pattern: str | None) -> str:
@@ -130,7 +130,7 @@ def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
     if inventory.get_hosts(pattern):
         return ""
     source = format_inventory_sources(variables.get("ansible_inventory_sources") or [])
-    # The implicit localhost is in no group, so an empty inventory still has it.
+    # The implicit localhost is in no group, so localhost matches in an empty inventory too.
     if not groups["all"] and pattern not in constants.LOCALHOST:
         return f"No host was reached, because {source} names none. Say with -i which inventory to read."
     reason = f"No host was reached: of {len(groups['all'])} in {source}, none matches {pattern!r}"
@@ -140,7 +140,7 @@ def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
 
 
 def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
-    """Return an inventory with the hosts of these groups, with which patterns and limits match as in Ansible."""
+    """Return an inventory with the hosts of some groups, in which Ansible can match patterns and limits."""
     inventory = InventoryManager(loader=DataLoader(), parse=False)
     for group, hosts in groups.items():
         inventory.add_group(group)
@@ -150,7 +150,7 @@ def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
 
 
 def format_inventory_sources(sources: Sequence[str]) -> str:
-    """Return the inventories as the subject of a sentence, with a note for each path that does not exist."""
+    """Return the inventories as a part of a sentence, with a note for each path that does not exist."""
     texts = [
         str(source) if "," in source or os.path.exists(source) else f"{source} (which does not exist)"
         for source in sources

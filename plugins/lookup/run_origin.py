@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: run_origin
-short_description: Who runs a playbook from which controller, for the history of a host
+short_description: The user and the controller of a run, for the history of a host
 version_added: 0.1.0
 author: The sovereign.epyc authors (@sovereign-epyc)
 description:
-  - Returns the value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. The modules of
-    this collection write it into the history of the host; see M(sovereign.epyc.epyc_history).
-  - The value has the user, the name of the controller, the playbooks of the command line, and the tags. With AWX, the
-    user is the one who started the job.
+  - Returns the value of the variable E(SOVEREIGN_EPYC_ORIGIN), for the keyword C(environment) of a play. Modules of
+    this collection write the value into the history of the host; see M(sovereign.epyc.epyc_history).
+  - The value has the user, the name of the controller, the playbooks of the command line, and the tags. In AWX the user
+    is the person who started the job.
   - Takes no terms.
 options:
   _terms:
@@ -21,12 +21,12 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Put settings back, and have the history of the host say who did
+- name: Restore settings, with the user and the controller in the history of the host
   hosts: all
   environment:
     SOVEREIGN_EPYC_ORIGIN: "{{ lookup('sovereign.epyc.run_origin') }}"
   tasks:
-    - name: Put everything back
+    - name: Restore everything
       sovereign.epyc.epyc_restore:
       become: true
 """
@@ -48,7 +48,7 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
-#: Variables in which AWX and its forerunner name the user who started a job.
+#: Variables in which AWX and its predecessor Tower name the user who started a job.
 AWX_USERS = ("awx_user_name", "tower_user_name")
 
 
@@ -70,7 +70,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
 
 
 def _current_user() -> str:
-    """Return the name of the user of this process, or the user id where it has no name, as in some containers."""
+    """Return the name of the user of this process, or the user id where the user has no name, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

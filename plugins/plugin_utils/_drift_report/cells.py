@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The texts of each finding in cells, from which the terminal page, Markdown, HTML and JUnit take what they show."""
+"""The texts of a finding in cells. The terminal page, Markdown, HTML and JUnit all show texts of these cells."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class FindingCells(NamedTuple):
-    """What a report shows of one finding; an empty text where there is nothing to show."""
+    """The texts that a report shows for a finding; "" for a cell without a text."""
 
     number: str
     layer: str
     setting: str
     status: str
     hosts: str
-    #: The found and the wanted value; in a check the value before and the value that a run would set.
+    #: The found and the wanted value; in a check, the value before a run and the value that the run would set.
     change: str
     live: str
     at_boot: str
     reboot: str
     #: The three verdicts in one text. A check has none.
     verdicts: str
-    #: Why a setting differs. Where nothing was compared, the reason is part of the change.
+    #: Why a setting differs. Where no values were compared, the reason is a part of ``change``.
     reason: str
     origin: str
     age: str
-    #: The command line of the repair, empty without one; and this command line, or a sentence in its place.
+    #: The command line of the repair, or ""; and the same command line, or a sentence where there is no command line.
     command: str
     instruction: str
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report as one HTML page, which needs no network, and for reading not even its script."""
+"""The report as one HTML page, which needs no network, and can be read without its script."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _render_resolved_findings(document: Document) -> Iterator[Html]:
 
 
 def _render_fleet_table(document: Document, cells: Mapping[int, FindingCells]) -> Iterator[Html]:
-    # A column for a layer that no host is configured for would take room from the others.
+    # Columns of layers that no host is configured for are left out, to save width.
     layers = wording.list_configured_layers(document)
     yield element("h2", "The fleet")
     options = [element("option", layer["title"], value=layer["name"]) for layer in layers]
@@ -135,7 +135,7 @@ def _render_fleet_table(document: Document, cells: Mapping[int, FindingCells]) -
     # Hosts with the same findings share one list and one set of map marks.
     shared: dict[tuple[int, ...], tuple[list[Html], str]] = {}
     rows = []
-    # Hosts that could not be checked come first here too; the sort keeps the order of names within a state.
+    # Hosts that could not be checked come first; the sort keeps the order of names within a state.
     for row in sorted(document["hosts"], key=lambda row: STATES.index(row["state"])):
         numbers = tuple(row["findings"])
         if numbers not in shared:
@@ -169,7 +169,7 @@ def _render_status_cell(status: str) -> Html:
 
 
 def _render_finding_line(cells: FindingCells) -> Html:
-    """Return an entry of a host's list, with a link to the finding."""
+    """Return the entry of a finding in the list of a host, with a link to the finding."""
     texts = [text for text in (cells.change, cells.verdicts) if text]
     link = element("a", cells.setting, href=f"#f{cells.number}")
     return element("li", link, f": {'; '.join(texts)}")

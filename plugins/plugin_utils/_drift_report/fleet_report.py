@@ -4,8 +4,8 @@
 
 """The drift report of a fleet as plain data, collected host by host. Every format is rendered from this document.
 
-docs/drift-report.schema.json describes the document. Equal findings are stored once, with the hosts that have them, so
-that a fleet with the same drift everywhere costs no more than one host.
+docs/drift-report.schema.json describes the document. Equal findings are stored once, with the names of their hosts, so
+that a fleet with the same drift everywhere needs no more space than one host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 VERSION = 3
-#: Versions of an earlier report that can be compared with: version 1 had no maps, version 2 did not mark checks.
+#: Versions of earlier reports that this version can read: version 1 had no maps, version 2 did not mark checks.
 READABLE_VERSIONS = (1, 2, 3)
 KIND = "sovereign.epyc.drift"
 UNREACHABLE, FAILED, DRIFT, UNKNOWN, CLEAN = "unreachable", "failed", "drift", "unknown", "clean"
@@ -56,7 +56,7 @@ class HostRow:
 
 
 class ResultCollector:
-    """Collects the results of tasks. The document does not depend on their order."""
+    """Collects the results of tasks. The order of the results does not change the document."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, HostRow] = {}
@@ -284,7 +284,7 @@ class PreviousReport:
         }
 
     def findings_of_host(self, host: str) -> list[Document]:
-        """Return the findings that the earlier report has for a host, or remembers of an unreachable one."""
+        """Return the findings of a host in the earlier report. For an unreachable host these are the last known."""
         return self._known.get(host, [])
 
     def first_reported(self, host: str, finding: Mapping[str, Any]) -> str:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def render_junit(document: Document) -> str:
-    """Return the file. An unknown setting is an error; an unsupported setting is a failure, as drift is.
+    """Return the text of the file. An unknown setting is an error; drift and an unsupported setting are failures.
 
-    XML 1.0 has no way to write control characters, not even escaped, so they are replaced before.
+    XML 1.0 cannot have control characters, not even escaped, so the texts get other escapes first.
     """
     document = escape_texts(document)
     # The file has the verdicts in a check too, because pipelines show no other format of the report.

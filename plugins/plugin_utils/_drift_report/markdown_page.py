@@ -39,7 +39,7 @@ def escape_markdown(text: object) -> str:
 
 
 def format_code(text: str) -> str:
-    """Return a text as code, whatever ticks are in it."""
+    """Return a text as Markdown code, with enough backticks around it for the backticks in the text."""
     ticks = "`"
     while ticks in text:
         ticks += "`"

@@ -34,7 +34,7 @@ class PlanCollector:
         self._hosts: set[str] = set()
 
     def add_plan(self, name: str, result: Mapping[str, Any]) -> None:
-        """Add a result of epyc_plan; a malformed result is noted as a failure. Later results of a host are ignored."""
+        """Add a result of epyc_plan; a malformed result becomes a failure. Later results of a host are ignored."""
         try:
             map_schema.validate_host_map(result.get("map"))
             if not isinstance(result.get("text"), str):
@@ -84,7 +84,7 @@ class PlanCollector:
             rows.setdefault(text, []).append(name)
 
     def build_document(self, generated: str) -> Document:
-        """Return hosts without a plan, and the plans, those of most hosts first."""
+        """Return the document of the page: hosts without a plan, and the plans. Plans of many hosts come first."""
         return {
             "generated": generated,
             "hosts": len(self._hosts),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The plans of a fleet as one HTML page, which needs no network, and for reading not even its script."""
+"""The plans of a fleet as one HTML page, which needs no network, and can be read without its script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.map_drawing import Map
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import Document
 
-#: A plan is laid out only when it comes on the screen, so that a page of many plans opens as fast as one of few.
+#: A browser lays out a plan only when the plan comes into view, so that a page of many plans opens fast.
 PLAN_STYLE = """
 section { margin: 1.5rem 0; padding-top: .8rem; border-top: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-size: auto 50rem; }
@@ -55,7 +55,7 @@ COLUMNS = {"name": "Instance", "cpus": "CPUs", "draft_cpus": "CPUs of its draft"
 
 
 def render_plan_page(document: Document) -> str:
-    """Return the page."""
+    """Return the HTML page of the document of a PlanCollector."""
     style = STYLE + map_style.MAP_STYLE + PLAN_STYLE
     return frame.render_page(f"Plans: {format_summary(document)}", style, SCRIPT, _render_body(document))
 
@@ -90,7 +90,7 @@ def _render_body(document: Document) -> Iterator[Html]:
 
 
 def _group_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
-    """Return each different drawing with the plans that share it; such plans differ in instances or notes only."""
+    """Return each different drawing with its plans. Plans with the same drawing differ only in instances or notes."""
     drawings: dict[tuple[Html, str], list[Document]] = {}
     for plan in plans:
         drawings.setdefault((map_drawing.render_map(plan["map"]), plan["map"]["kernel"]), []).append(plan)
@@ -114,7 +114,7 @@ def _render_drawing(svg: Html, plans: Sequence[Document]) -> Html:
 
 
 def _render_plan(plan: Document, title: str) -> Html:
-    """Return the instances, notes and text of a plan, below ``title``, which names its hosts and may be empty."""
+    """Return the instances, notes and text of a plan. ``title`` names its hosts, and may be ""."""
     notes = [element("li", note) for note in plan["map"]["notes"]]
     text = join_html(plan["lines"])
     parts = [

@@ -112,11 +112,11 @@ bench-draft: setup  ## Show how long a draft should be, by temperature with a re
 bench-driver: setup  ## Hold the load driver of our benchmark against AIPerf, on a real llama-server; 1.2 GB of packages
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/driver.py $(ARGS)
 
-coverage: setup  ## Run the unit tests, report what of the engine they reach, and fail below 95 percent
+coverage: setup  ## Run the unit tests, report what of the library they reach, and fail below 95 percent
 	$(RUN) coverage run -m pytest tests/unit $(ARGS)
 	$(RUN) coverage report
 
-mutants: setup  ## Plant 30 bugs in the engine, one at a time, and say which of them the unit tests see (SEED=, COUNT=)
+mutants: setup  ## Plant 30 bugs in the library, one at a time, and say which of them the unit tests see (SEED=, COUNT=)
 	PYTHONPATH=lab $(RUN) tools/mutants.py --seed $(SEED) --count $(COUNT)
 
 examples: setup  ## Hold every example of the documents and modules against what it speaks of

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plants bugs in the engine, one at a time, and reports which of them the unit tests see.
+"""Plants bugs in the library, one at a time, and reports which of them the unit tests see.
 
 Cosmic Ray makes the bugs. Every package gets at least one, and the rest are divided by how many bugs each package could
 have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree, and a
@@ -92,7 +92,7 @@ class MutantsError(Exception):
 
 @dataclass(frozen=True)
 class Mutant:
-    """A bug: an occurrence of a mutation operator in a file of the engine."""
+    """A bug: an occurrence of a mutation operator in a file of the library."""
 
     path: str
     line: int
@@ -104,7 +104,7 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The package of the engine that the file is in."""
+        """The package of the library that the file is in."""
         inside = Path(self.path).relative_to(ENGINE)
         return inside.parts[0] if len(inside.parts) > 1 else NO_PACKAGE
 
@@ -127,7 +127,7 @@ class Result:
 
 
 def find_mutants(path: str) -> list[Mutant]:
-    """Return all bugs that a file of the engine may get."""
+    """Return all bugs that a file of the library may get."""
     provider = OperatorProvider()
     nodes = list(ast_nodes(get_ast((ROOT / path).read_text())))
     mutants = []

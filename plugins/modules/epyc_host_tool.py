@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_host_tool
-short_description: Install the engine of this collection on a host, with its services
+short_description: Install the host tool of this collection, the command sovereign-epyc, with its services
 version_added: 0.1.0
 description:
   - Installs the files that the modules work with, and the command C(sovereign-epyc), so that a host can check, apply
@@ -15,7 +15,7 @@ description:
   - Enables the service C(sovereign-epyc.service), which makes every stored setting again at a boot. It is not started
     now, because the modules make the settings themselves.
   - Enables and starts the service C(sovereign-epyc-watch.service), which sends interrupts that come later where a
-    stored request of M(sovereign.epyc.irq_affinity) wants them. It is restarted when the engine or its unit changed.
+    stored request of M(sovereign.epyc.irq_affinity) wants them. It is restarted when the host tool or its unit changed.
   - With O(textfile), also enables and starts the timer C(sovereign-epyc-check.timer), which has the host check itself.
   - With O(agent_bind), also enables and starts the socket C(sovereign-epyc-agent.socket). Where a gateway asks there,
     systemd starts C(sovereign-epyc-agent.service), which says in one line how much an instance of C(llama-server) can
@@ -29,8 +29,8 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - Whether the engine and its services should be on the host. Newer or older ones are replaced.
-      - V(absent) stops the services, removes them, the engine and O(textfile), and leaves the settings as they are.
+      - Whether the host tool and its services should be on the host. Newer or older ones are replaced.
+      - V(absent) stops the services, removes them, the host tool and O(textfile), and leaves the settings as they are.
     type: str
     choices: [present, absent]
     default: present
@@ -95,7 +95,7 @@ EXAMPLES = r"""
     agent_bind: 10.0.0.11:8407
     agent_allow: [10.0.0.2, 10.0.0.3]
 
-- name: Remove the engine and its services
+- name: Remove the host tool and its services
   sovereign.epyc.epyc_host_tool:
     state: absent
 """
@@ -138,7 +138,7 @@ AGENT = "agent_"
 
 
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
-    """Return the engine and the agent, which comes after it and goes before it."""
+    """Return the host tool and the agent, which comes after it and goes before it."""
     present, textfile, interval = params["state"] == "present", params["textfile"], params["interval"]
     engine = HostTool(present, textfile, interval, host.fs.root, params["instances_leave"])
     if not present or not params["agent_bind"]:

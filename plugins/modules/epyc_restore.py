@@ -20,8 +20,8 @@ description:
   - A host on which nothing is left to put back keeps no file of the record but the history of what was done there,
     which M(sovereign.epyc.epyc_history) can drop.
   - With O(layers), exactly the settings of these layers are put back, and what they stored for the boot service is
-    dropped. Other layers, their stored requests, the engine and its services stay. Afterwards C(site.yml) looks at the
-    whole host again.
+    dropped. Other layers, their stored requests, the host tool and its services stay. Afterwards C(site.yml) looks at
+    the whole host again.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:

@@ -72,4 +72,4 @@ def test_units(run: Callable[..., str], shipped: Path, pythons: dict[str, str]) 
     """
     python = next(iter(pythons))
     said = run("ansible-test", "units", "--venv", "--color", "no", "--python", python, cwd=shipped)
-    assert said.count(" passed in ") == 2, f"not both the modules and the engine were tested:\n{said}"
+    assert said.count(" passed in ") == 2, f"not both the modules and the library were tested:\n{said}"

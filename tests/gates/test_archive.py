@@ -29,7 +29,7 @@ def test_it_holds_nothing_of_the_workshop(archive: Path) -> None:
 
 
 def test_the_engine_has_the_version_of_the_archive() -> None:
-    """A host has no galaxy.yml, so the engine carries the version, and a release changes both."""
+    """A host has no galaxy.yml, so the library carries the version, and a release changes both."""
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["version"] == VERSION
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Packages of the engine and of the controller's half import from lower ones only, and each says what it is.
+"""Packages of the library and of the controller's half import from lower ones only, and each says what it is.
 
 The order of the packages is in two lists of CONTRIBUTING.md, so that it is what people read. An import counts wherever
 it stands: at the top, for types only, or inside a function. Nothing imports in a circle.
@@ -122,7 +122,7 @@ def test_the_list_has_every_package_and_only_those(tree: Tree) -> None:
 
 
 def test_the_walk_names_what_is_there() -> None:
-    """A path in it may leave out the folder of the engine; what stands in parentheses is in the file before it."""
+    """A path in it may leave out the folder of the library; what stands in parentheses is in the file before it."""
     walk = (ROOT / "CONTRIBUTING.md").read_text().partition("**From a role's variable")[2].partition("\n\n`TYPE_")[0]
     names = re.findall(r"`([\w/]+\.(?:py|yml))`(?: \(`(\w+)`\))?", walk)
     assert len(names) >= 10

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How much Ansible sends to a host for each module: every import of the engine adds to it, those for types too."""
+"""How much Ansible sends to a host for each module: every import of the library adds to it, those for types too."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def tested(
     run: Run,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Run]:
-    """Run the engine's unit tests on a Python, once; return a function that runs more programs in the same place.
+    """Run the library's unit tests on a Python, once; return a function that runs more programs in the same place.
 
     With Ansible's module_utils of the controller, as a play brings them to a host.
     """

@@ -149,7 +149,7 @@ def test_a_check_lists_what_a_run_would_do_and_ends_well(controller: Controller)
             ran = controller.play("restore", host, *more)
             assert (ran.returncode, checked.changed_results.keys()) == (0, ran.changed_results.keys()), ran.output
             assert not LOOKS & checked.changed_results.keys()
-            assert {"Put the settings back", "Remove the engine and its services"} <= checked.changed_results.keys()
+            assert {"Put the settings back", "Remove the host tool and its services"} <= checked.changed_results.keys()
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_what_instances_hold_is_no_failure_of_a_check_that_removes_them(controll
     assert "While its instances run: Pages." in checked["Say what was put back"]["msg"]
     ran = controller.play("restore", "holds", *INSTANCES)
     assert (ran.returncode, ran["Put the settings back"]["msg"]) == (2, "Pages are in use.")
-    assert "Remove the engine and its services" not in ran.changed_results
+    assert "Remove the host tool and its services" not in ran.changed_results
 
 
 def test_settings_are_looked_at_before_instances_are_removed(controller: Controller) -> None:

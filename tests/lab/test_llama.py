@@ -65,7 +65,7 @@ done
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    """A 9354 with the engine, the servers, and a model that knows nothing."""
+    """A 9354 with the host tool, the servers, and a model that knows nothing."""
     programs = ensure_llama(GUEST) / "bin"
     state = after_site("llama", "-e", json.dumps(SITE))
     with guest_of("epyc9354", "llama", tmp_path_factory.mktemp("llama"), prepared=state) as guest:

@@ -68,7 +68,7 @@ class Two:
         return self.boxes[name].run(command, check=check, input=text).stdout
 
     def state(self) -> str:
-        """Return the units of both, and whether the engine is there."""
+        """Return the units of both, and whether the host tool is there."""
         command = (
             "ls /etc/systemd/system /usr/sbin/sovereign-epyc; systemctl show --property=MainPID 'llama-*' 'ggml-*'"
         )

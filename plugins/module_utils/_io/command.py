@@ -44,7 +44,7 @@ def try_command(command: Sequence[str], timeout: float | None = None) -> Command
     import subprocess
 
     try:
-        # The engine runs on the host without Ansible too, so it has no run_command to call.
+        # The library runs on the host without Ansible too, so it has no run_command to call.
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             list(command),
             env={**os.environ, "PATH": PATH, "LC_ALL": "C"},

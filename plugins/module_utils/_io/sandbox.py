@@ -120,7 +120,7 @@ def start_in_sandbox(
 
     TuningError at the end of the block where systemd could not make the sandbox.
     """
-    # Imported here because most runs of the engine start no server.
+    # Imported here because most runs of the library start no server.
     import subprocess
 
     stdio = {"Input": f"file:{input_path}", "Output": f"append:{log_path}", "Error": "inherit"}
@@ -129,7 +129,7 @@ def start_in_sandbox(
         open(input_path, "rb") as input_file,
         open(log_path, "ab") as log,
     ):
-        # The engine runs on the host without Ansible too, so it has no run_command to call.
+        # The library runs on the host without Ansible too, so it has no run_command to call.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             command_line if hardening is None else ["systemctl", "start", name],
             env={**os.environ, "PATH": command.PATH, "LC_ALL": "C"},

@@ -21,7 +21,7 @@ def require_private_address(text: object, option: str) -> str:
 
     The error message begins with the name of the option.
     """
-    # Imported here because most runs of the engine read no address.
+    # Imported here because most runs of the library read no address.
     import ipaddress
 
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Host trees for tests of pure logic: the files that the engine reads, laid out for any shape of machine.
+"""Host trees for tests of pure logic: the files that the library reads, laid out for any shape of machine.
 
 What a kernel does is tested on a kernel, in tests/lab. These trees are for shapes that no machine here has: SMT,
 offline CPUs, ids with holes, missing files.
@@ -41,7 +41,7 @@ class TreeFS(KernelFS):
 
 
 class Host:
-    """A tree under construction: ``put`` and ``drop`` change it, ``topology`` reads it as the engine would."""
+    """A tree under construction: ``put`` and ``drop`` change it, ``topology`` reads it as the library would."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -214,7 +214,7 @@ class CpuSwitch:
 
 
 class Kernel:
-    """The small machine with a kernel that follows rules; ``fs`` is what the engine gets of it."""
+    """The small machine with a kernel that follows rules; ``fs`` is what the library gets of it."""
 
     def __init__(self, root: Path, **changes: Any) -> None:
         self.host = hosts.small(root, **changes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 def find_free_port() -> int:
     """Return a port of the loopback at which nobody listens now."""
-    # Imported here because most runs of the engine start no server.
+    # Imported here because most runs of the library start no server.
     import socket
 
     with socket.socket() as free:

@@ -88,7 +88,7 @@ class StoredRequests(Knob):
 
 
 def _format_json(value: object) -> str | None:
-    # Imported here because the import of json takes longer than that of most of the engine.
+    # Imported here because the import of json takes longer than that of most of the library.
     import json
 
     return None if value is None else json.dumps(value, sort_keys=True)

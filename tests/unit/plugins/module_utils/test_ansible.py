@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Ansible gets from the engine: results, check mode, failures. The modules are real, the host is a tree."""
+"""What Ansible gets from the library: results, check mode, failures. The modules are real, the host is a tree."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.module_sources import BENCH, PACKAGE
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import bare, run
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import bare, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
 ENGINE_SOURCES = host_tool_files._file_texts
@@ -29,7 +29,7 @@ QUICK = ("--rounds", "1", "--tokens", "8", "--kinds", "prose", "--streams", "")
 
 
 def tuned(root: Path) -> Path:
-    """Install the engine in a tree, without its units; return where the archive is to be."""
+    """Install the host tool in a tree, without its units; return where the archive is to be."""
     for path, text in ENGINE_SOURCES().items():
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)

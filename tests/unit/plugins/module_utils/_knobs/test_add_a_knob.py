@@ -23,7 +23,8 @@ PAGE = (ROOT / "docs/add-a-knob.md").read_text(encoding="utf-8")
 #: Where the third step puts the row.
 BELOW = '@KnobRow(\n    module="kernel_cmdline",'
 FILE = "/proc/sys/vm/zone_reclaim_mode"
-#: Runs in the copy, with a tree of kernel files as its host, and prints what each part of the engine makes of the knob.
+#: Runs in the copy, with a tree of kernel files as its host, and prints what each part of the host tool makes of the
+#: knob.
 PROGRAM = """
 import contextlib, io, json, sys
 from ansible.module_utils.testing import patch_module_args

@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.led
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import agent_units
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import STARTED_BY, AgentUnits
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import files
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import files
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
 ASKED = {"bind": "10.0.0.11:8407", "allow": ["10.0.0.2", "10.0.1.0/24"], "untuned": "50%", "unknown": "100%"}

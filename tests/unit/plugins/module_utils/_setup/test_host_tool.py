@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine and its units, without a systemd: what is asked of it, and in which order.
+"""The host tool and its units, without a systemd: what is asked of it, and in which order.
 
 What systemd makes of it is tested with one, in extensions/molecule/base and tests/lab/test_new_irqs.py.
 """
@@ -34,7 +34,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool im
     WATCH,
     HostTool,
 )
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import (
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import (
     MODULE,
     TEXTFILE,
     bare,
@@ -287,7 +287,7 @@ def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Sys
 
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
-    """Also where a module is imported only when it is needed, which loading the engine would not show."""
+    """Also where a module is imported only when it is needed, which loading the host tool would not show."""
     sources = {path[len(host_tool_files.PACKAGE) + 1 :]: text for path, text in host_tool_files._file_texts().items()}
     modules = {path[: -len(".py")].removesuffix("/__init__").replace("/", "."): text for path, text in sources.items()}
     assert len(modules) > 60

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_tool_files
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import bare, files, run
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import bare, files, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.systemds import Systemd
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine and its units, without a systemd: what is left when something is refused or does not run."""
+"""The host tool and its units, without a systemd: what is left when something is refused or does not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import NotApplied, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import BOOT, TIMER, WATCH
-from ansible_collections.sovereign.epyc.tests.unit.fakes.engines import (
+from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import (
     TEXTFILE,
     bare,
     files,

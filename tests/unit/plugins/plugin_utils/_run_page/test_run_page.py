@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The page of a run says what the engine says, the same on every machine, and shows no part that has no data."""
+"""The page of a run says what the library says, the same on every machine, and shows no part that has no data."""
 
 from __future__ import annotations
 

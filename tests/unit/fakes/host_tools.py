@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine and its units on a tree with a systemd of its own: for tests of what is installed, and of the way back."""
+"""The host tool and its units on a tree with a systemd of its own: for tests of what is installed, and of the way back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTFILE = "/var/lib/node-exporter/sovereign-epyc.prom"
 
 
 def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
-    """A host without the engine, of which version one would be installed."""
+    """A host without the host tool, of which version one would be installed."""
     fake = Systemd(root, STARTED_BY)
     monkeypatch.setattr(managed_units.command, "run_command", fake.run)
     (root / "usr/sbin").mkdir(parents=True)
@@ -35,7 +35,7 @@ def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 
 def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Have another version of the engine to install; the launcher is the same in all."""
+    """Have another version of the host tool to install; the launcher is the same in all."""
     monkeypatch.setattr(host_tool_files, "_file_texts", lambda: {MODULE: text, host_tool_files.HOST_TOOL: "launch"})
 
 

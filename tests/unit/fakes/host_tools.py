@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The host tool and its units on a tree with a systemd of its own: for tests of what is installed, and of the way back."""
+"""The host tool and its units on a tree with a systemd of its own: for tests of an install and of the way back."""
 
 from __future__ import annotations
 

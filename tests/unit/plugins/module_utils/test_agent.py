@@ -273,7 +273,7 @@ def test_drift_is_seen_whatever_its_name_holds(host: Host, char: str) -> None:
     assert _agent.build_answer("chat", host.wants()).startswith("up 50% # not as configured: a")
     # As a version before this one wrote it.
     line = f'sovereign_epyc_drift{{layer="x",what="a{char}b",where="",live="drift",pending_reboot="false"}} 1\n'
-    (host.root / "epyc.prom").write_text(f"sovereign_epyc_check_success 1\n{line}", newline="")
+    (host.root / "epyc.prom").write_text(f"sovereign_epyc_check_success 1\n{line}")
     assert _agent.build_answer("chat", host.wants()).startswith("up 50% # not as configured: a")
 
 

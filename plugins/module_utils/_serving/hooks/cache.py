@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On which nodes the page cache holds a file, and how to drop the file from it when those are the wrong nodes.
+"""Finds the nodes on which the page cache holds a file, and evicts the file when those are the wrong nodes.
 
-A page of a file stays on the node where it was first read, whoever maps it later. So a memory policy has no effect on
-a model that is already cached. We look at a sample of its pages.
-Source: posix_fadvise(2).
+A page of a file stays on the node where it was first read, whoever maps it later, so a memory policy has no effect on a
+model that is already cached. Only a sample of the pages is examined. Source: posix_fadvise(2).
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POLICIES = ("bind", "interleave", "local")
-#: A sample of this size gives shares within two percent, for a file of any size.
+#: A sample of so many pages gives shares within two percent, for a file of any size.
 SAMPLE_PAGES = 4096
-#: The share of the cached pages that may lie on other nodes.
+#: The share of the cached pages that may lie on other nodes than the policy wants.
 TOLERATED_SHARE = 0.1
 
 
 class CacheSample:
-    """The sample of a file: how many pages were looked at, and how many of them are cached on each node."""
+    """A sample of the pages of a file: how many were examined, and how many of them are cached on each node."""
 
     def __init__(self, sampled_pages: int, pages_by_node: dict[int, int]) -> None:
         self.sampled_pages = sampled_pages
@@ -38,11 +37,11 @@ class CacheSample:
 
     @property
     def cached_pages(self) -> int:
-        """How many of the pages were in the cache."""
+        """The number of examined pages that are in the page cache."""
         return sum(self.pages_by_node.values())
 
     def compute_misplaced_share(self, policy: str, nodes: Sequence[int]) -> float:
-        """Return the share of the cached pages that would have to move for the policy."""
+        """Return the share of the cached pages that lie on other nodes than the policy wants."""
         if not self.cached_pages:
             return 0.0
         cached = {node: self.pages_by_node.get(node, 0) for node in nodes}
@@ -58,23 +57,25 @@ class CacheSample:
 
 
 def evict_misplaced_file(path: str, policy: str, nodes: Sequence[int]) -> str:
-    """Drop a file from the page cache when it is not where a policy wants it, and return a sentence on the result."""
-    want = f"{policy} on nodes {format_cpulist(nodes)}"
+    """Evict a file from the page cache when its pages lie on wrong nodes for a policy; return a sentence on
+    the result.
+    """
+    wanted_policy = f"{policy} on nodes {format_cpulist(nodes)}"
     cached = sample_page_cache(path)
     if not cached.cached_pages:
-        return f"{path} is not in the page cache, so it will be read under the policy ({want})."
+        return f"{path} is not in the page cache, so it will be read under the policy ({wanted_policy})."
     share = 100 * cached.cached_pages / cached.sampled_pages
-    found = f"{path}: {share:.0f} % of it is in the page cache, of that {cached}"
+    cached_where = f"{path}: {share:.0f} % of it is in the page cache, of that {cached}"
     if cached.compute_misplaced_share(policy, nodes) <= TOLERATED_SHARE:
-        return f"{found}, as the policy wants it ({want})."
+        return f"{cached_where}, as the policy wants it ({wanted_policy})."
     evict_file(path)
-    left = sample_page_cache(path)
-    misplaced = f"{found}, but the policy wants {want}"
-    if not left.cached_pages:
+    cached_after = sample_page_cache(path)
+    misplaced = f"{cached_where}, but the policy wants {wanted_policy}"
+    if not cached_after.cached_pages:
         return f"{misplaced}: dropped, it will be read again."
-    stays = 100 * left.cached_pages / left.sampled_pages
+    left_percent = 100 * cached_after.cached_pages / cached_after.sampled_pages
     users = ", ".join(list_mapping_processes(path)) or "processes that this user cannot see"
-    return f"{misplaced}: dropped, except for {stays:.0f} % that stay because they are in use by {users}."
+    return f"{misplaced}: dropped, except for {left_percent:.0f} % that stay because they are in use by {users}."
 
 
 def sample_page_cache(path: str) -> CacheSample:
@@ -88,32 +89,32 @@ def sample_page_cache(path: str) -> CacheSample:
 
 
 def choose_sample_pages(count: int) -> list[int]:
-    """Return the numbers of all pages, or of one page from each stride when there are many."""
+    """Return the numbers of all pages of a small file; of a large one, a page from each of many equal parts."""
     if count <= SAMPLE_PAGES:
         return list(range(count))
-    return sorted({int((at + at * GOLDEN % 1) * count / SAMPLE_PAGES) for at in range(SAMPLE_PAGES)})
+    return sorted({int((part + part * GOLDEN % 1) * count / SAMPLE_PAGES) for part in range(SAMPLE_PAGES)})
 
 
 def evict_file(path: str) -> None:
-    """Drop a file from the page cache; pages that a process maps stay."""
+    """Evict a file from the page cache; pages that a process maps stay."""
     with open_for_reading(path) as (fd, dummy):
-        with suppress(OSError):  # A read-only file system may not support it.
-            os.fsync(fd)  # Pages that are not on the disk yet would stay.
+        with suppress(OSError):  # A read-only file system may not support fsync.
+            os.fsync(fd)  # Pages that are not yet written to the disk would stay.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def list_mapping_processes(path: str) -> list[str]:
-    """Return the processes that map a file."""
-    wanted = os.path.realpath(path)
-    found = []
+    """Return the processes that map a file, as in "process 12 (llama-server)"."""
+    real_path = os.path.realpath(path)
+    processes = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
         try:
             with open(f"/proc/{name}/maps", encoding="utf-8", errors="surrogateescape") as file:
-                if any(line.rstrip("\n").endswith(f" {wanted}") for line in file):
+                if any(line.rstrip("\n").endswith(f" {real_path}") for line in file):
                     with open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as comm:
-                        found.append(f"process {name} ({comm.read().strip()})")
+                        processes.append(f"process {name} ({comm.read().strip()})")
         except OSError:
-            continue  # It has ended, or belongs to somebody else.
-    return found
+            continue  # The process has ended, or belongs to another user.
+    return processes

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Commands that the unit of a server runs before it starts, until it serves, and before it stops.
+"""The hooks: commands that the unit of a server runs before the server starts, until it serves, and before it stops.
 
-Exit codes: 0 for success; 1 for failure, with one sentence that says why.
+Exit codes: 0 for success; 1 for failure, with one sentence that gives the reason.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ USAGE = """usage: sovereign-epyc llama COMMAND
 
 
 def run_hook_command(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code."""
+    """Run one hook and return its exit code."""
     command = COMMANDS.get(arguments[0] if arguments else "")
-    given = command and _parse_arguments(arguments[1:], command[0], command[1], command[2])
-    if not command or given is None:
+    options = command and _parse_arguments(arguments[1:], command[0], command[1], command[2])
+    if not command or options is None:
         sys.stderr.write(USAGE)
         return 1
     try:
-        sys.stdout.write(f"{escape_lines(command[3](given))}\n")
+        sys.stdout.write(f"{escape_lines(command[3](options))}\n")
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -67,142 +67,146 @@ def run_hook_command(arguments: Sequence[str]) -> int:
 
 
 def _parse_arguments(
-    words: Sequence[str], names: Sequence[str], needed: Sequence[str], others: Sequence[str]
+    words: Sequence[str], names: Sequence[str], required: Sequence[str], optional: Sequence[str]
 ) -> Options | None:
-    """Return the given values by name, or None for a usage error. Every option but --replace takes a value."""
-    given: Options = {}
-    left = list(words)
-    places = list(names)
-    while left:
-        word = left.pop(0)
-        if word in given or (word.startswith("--") and word not in (*needed, *others)):
+    """Return positional arguments and options by name; None for a usage error. Every option but --replace takes a
+    value.
+    """
+    options: Options = {}
+    remaining = list(words)
+    positional_names = list(names)
+    while remaining:
+        word = remaining.pop(0)
+        if word in options or (word.startswith("--") and word not in (*required, *optional)):
             return None
         if word == REPLACE:
-            given[word] = "yes"
+            options[word] = "yes"
         elif word.startswith("--"):
-            if not left:
+            if not remaining:
                 return None
-            given[word] = left.pop(0)
-        elif places:
-            given[places.pop(0)] = word
+            options[word] = remaining.pop(0)
+        elif positional_names:
+            options[positional_names.pop(0)] = word
         else:
             return None
-    return given if not places and all(name in given for name in needed) else None
+    return options if not positional_names and all(name in options for name in required) else None
 
 
-def _wait_for_server(given: Options) -> str:
+def _wait_for_server(options: Options) -> str:
     from . import server_http
 
-    models = given[MODELS].split(",") if MODELS in given else []
-    key, row = _read_key(given), _parse_engine(given)
+    models = options[MODELS].split(",") if MODELS in options else []
+    key, row = _read_key(options), _parse_engine(options)
     return server_http.wait_for_health(
-        given["url"], _parse_timeout(given), _read_server_process_id(), key=key, models=models, row=row
+        options["url"], _parse_timeout(options), _read_server_process_id(), key=key, models=models, row=row
     )
 
 
-def _wait_until_idle(given: Options) -> str:
+def _wait_until_idle(options: Options) -> str:
     from . import server_http
 
-    models = given[MODELS].split(",") if MODELS in given else [None]
+    models = options[MODELS].split(",") if MODELS in options else [None]
     return server_http.wait_until_idle(
-        given["url"], _parse_timeout(given), _read_key(given), models=models, row=_parse_engine(given)
+        options["url"], _parse_timeout(options), _read_key(options), models=models, row=_parse_engine(options)
     )
 
 
-def _parse_engine(given: Options) -> EngineRow:
-    """Return the engine of the server."""
-    key = given.get(ENGINE, LLAMA.key)
+def _parse_engine(options: Options) -> EngineRow:
+    """Return the row of the engine that the option names."""
+    key = options.get(ENGINE, LLAMA.key)
     if key not in ENGINES:
         raise BadRequest(f"{ENGINE}: '{key}' is unknown; use {', '.join(ENGINES)}.")
     return ENGINES[key]
 
 
-def _read_key(given: Options) -> str | None:
-    """Return a key of the file that is given, or of the credential that the server sees."""
+def _read_key(options: Options) -> str | None:
+    """Return an API key from the key file, or from the credential that the server sees; None where there is none."""
     from . import keys
 
     process = _read_server_process_id()
-    if CREDENTIAL in given and process:
-        # A server that was started before it was given keys has none.
-        return keys.read_loaded_key(given[CREDENTIAL], [process])
-    return keys.read_keys(given[KEY_FILE])[0] if KEY_FILE in given else None
+    if CREDENTIAL in options and process:
+        # A server that was started before the option api_key_file was set has no key.
+        return keys.read_loaded_key(options[CREDENTIAL], [process])
+    return keys.read_keys(options[KEY_FILE])[0] if KEY_FILE in options else None
 
 
 def _read_server_process_id() -> int | None:
-    """Return the process of the server, as systemd tells it to what a unit calls."""
+    """Return the process ID of the server, which systemd gives to each command of a unit as MAINPID."""
     process = os.environ.get("MAINPID", "")
     return int(process) if process.isdecimal() else None
 
 
-def _stage_model(given: Options) -> str:
+def _stage_model(options: Options) -> str:
     from . import stage
 
     fs = KernelFS(read_only=True)
-    kind = given.get(POLICY) or ("bind" if NODES in given else None)
+    kind = options.get(POLICY) or ("bind" if NODES in options else None)
     if kind not in (None, "bind", "interleave"):
         raise BadRequest(f"{POLICY}: a copy cannot be staged with '{kind}'; use bind or interleave.")
-    nodes = parse_nodes(fs, given.get(NODES, "all"), NODES) if kind else ()
-    return stage.stage_model(fs, given["file"], given["folder"], (kind, nodes), REPLACE in given)
+    nodes = parse_nodes(fs, options.get(NODES, "all"), NODES) if kind else ()
+    return stage.stage_model(fs, options["file"], options["folder"], (kind, nodes), REPLACE in options)
 
 
-def _place_model(given: Options) -> str:
+def _place_model(options: Options) -> str:
     from ..._notation.gguf_parts import list_gguf_parts
     from . import cache
 
-    if given[POLICY] not in cache.POLICIES:
-        raise BadRequest(f"{POLICY}: '{given[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
-    nodes = parse_nodes(KernelFS(read_only=True), given[NODES], NODES)
-    return "\n".join(cache.evict_misplaced_file(part, given[POLICY], nodes) for part in list_gguf_parts(given["file"]))
+    if options[POLICY] not in cache.POLICIES:
+        raise BadRequest(f"{POLICY}: '{options[POLICY]}' is unknown; use {', '.join(cache.POLICIES)}.")
+    nodes = parse_nodes(KernelFS(read_only=True), options[NODES], NODES)
+    return "\n".join(
+        cache.evict_misplaced_file(part, options[POLICY], nodes) for part in list_gguf_parts(options["file"])
+    )
 
 
-def _place_rows(given: Options) -> str:
+def _place_rows(options: Options) -> str:
     from . import rows
 
     fs = KernelFS(read_only=True)
-    nodes, threads = parse_nodes(fs, given[NODES], NODES), parse_whole(given[THREADS])
+    nodes, threads = parse_nodes(fs, options[NODES], NODES), parse_whole(options[THREADS])
     if not threads:
-        raise BadRequest(f"{THREADS}: '{given[THREADS]}' is not a number of threads.")
+        raise BadRequest(f"{THREADS}: '{options[THREADS]}' is not a number of threads.")
     if list(nodes) != list(range(len(nodes))):
-        raise BadRequest(f"{NODES}: '{given[NODES]}' does not begin at 0 or has holes, as llama-server counts them.")
-    return rows.read_rows_onto_nodes(fs, given["file"], threads, len(nodes), _print_line)
+        raise BadRequest(f"{NODES}: '{options[NODES]}' does not begin at 0 or has holes, as llama-server counts them.")
+    return rows.read_rows_onto_nodes(fs, options["file"], threads, len(nodes), _print_line)
 
 
 def _print_line(text: str) -> None:
-    """Print a line at once, so that the journal has it while the work goes on."""
+    """Print a line without delay, so that the journal shows the progress."""
     sys.stdout.write(f"{escape_lines(text)}\n")
     sys.stdout.flush()
 
 
-def _move_http_threads(given: Options) -> str:
+def _move_http_threads(options: Options) -> str:
     from ..._notation.cpulist import format_cpulist, parse_cpulist
     from . import http_threads
 
-    process, cpus = parse_whole(given["process"]), parse_cpulist(given[CPUS])
+    process, cpus = parse_whole(options["process"]), parse_cpulist(options[CPUS])
     if process is None:
-        raise BadRequest(f"'{given['process']}' is not a process ID.")
+        raise BadRequest(f"'{options['process']}' is not a process ID.")
     count = http_threads.move_unpinned_threads(KernelFS(read_only=True), process, cpus)
     return f"{count} threads of process {process} now run only on CPUs {format_cpulist(cpus)}."
 
 
-def _watch_server(given: Options) -> str:
+def _watch_server(options: Options) -> str:
     from . import watchdog
 
-    limit, fs = _parse_timeout(given), KernelFS(read_only=True)
+    limit, fs = _parse_timeout(options), KernelFS(read_only=True)
     if not limit:
         raise BadRequest(f"{TIMEOUT}: 0 seconds would be over at once.")
-    return watchdog.watch_server(fs, given["url"], given[UNIT], limit, given.get(KEY_FILE), _print_line)
+    return watchdog.watch_server(fs, options["url"], options[UNIT], limit, options.get(KEY_FILE), _print_line)
 
 
-def _wait_for_workers(given: Options) -> str:
+def _wait_for_workers(options: Options) -> str:
     from . import rpc_workers
 
-    return rpc_workers.wait_for_workers(given["workers"], _parse_timeout(given))
+    return rpc_workers.wait_for_workers(options["workers"], _parse_timeout(options))
 
 
-def _parse_timeout(given: Options) -> float:
-    seconds = parse_decimal(given[TIMEOUT])
+def _parse_timeout(options: Options) -> float:
+    seconds = parse_decimal(options[TIMEOUT])
     if seconds is None or seconds < 0:
-        raise BadRequest(f"{TIMEOUT}: '{given[TIMEOUT]}' is not a number of seconds.")
+        raise BadRequest(f"{TIMEOUT}: '{options[TIMEOUT]}' is not a number of seconds.")
     return seconds
 
 
@@ -215,7 +219,7 @@ CPUS, CREDENTIAL, THREADS, UNIT, MODELS, ENGINE = (
     "--models",
     "--engine",
 )
-#: By command: its positional arguments, its required options, its other options, and the function that runs it.
+#: The hooks by name: positional arguments, required options, other options, and the function.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _wait_for_server),
     "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The answer of a server as it comes: the events of a streamed completion.
+"""Reads the streamed answer of a server: the server-sent events of a completion.
 
 Source: tools/server/README.md of llama.cpp, and the section on server-sent events of the HTML standard.
 """
@@ -28,15 +28,16 @@ LONGEST_LINE = 1 << 20
 def stream_events(
     url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time, path: str = "/completion"
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield what a server answers, token by token, until the time is over; it stops when the connection closes.
+    """Yield the events of an answer, one for each token, until the time ``end`` of the clock or the end of the
+    connection.
 
-    ``path`` is that of the API, below the URL. TuningError for an answer that is none, or that broke off.
+    ``path`` is the path of the API below the URL. TuningError for an answer with an error, and for one that breaks off.
     """
     connection, base = server_http.make_connection(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", base + path, json.dumps(body), headers)
-        # Kept here because the connection forgets it where the server says that it will close.
+        # The connection drops its socket when the server announces that it will close, so the socket is stored here.
         channel = connection.sock
         response = connection.getresponse()
         if response.status != 200:
@@ -62,7 +63,7 @@ def stream_events(
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text, None where it is none."""
+    """Return the value of a JSON text; None for other texts."""
     try:
         return json.loads(text)
     except ValueError:
@@ -70,13 +71,13 @@ def parse_json(text: str) -> Any:
 
 
 def server_error_message(answer: Any) -> str:
-    """Return the server's own words on an error."""
+    """Return the message of the server about an error, after a colon; "" without one."""
     error = answer.get("error", answer) if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     return f": {str(message).rstrip('.')}" if message else ""
 
 
-def select_numbers(found: Any) -> dict[str, float]:
-    """Return those values of a JSON object that are numbers."""
-    items = found.items() if isinstance(found, dict) else ()
+def select_numbers(value_or_object: Any) -> dict[str, float]:
+    """Return the numeric values of a JSON object by key; nothing for other values."""
+    items = value_or_object.items() if isinstance(value_or_object, dict) else ()
     return {key: value for key, value in items if isinstance(value, (int, float))}

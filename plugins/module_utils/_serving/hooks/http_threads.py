@@ -4,9 +4,9 @@
 
 """Moves the threads of a running llama-server that do not compute to the housekeeping CPUs.
 
-A build with OpenMP pins the main thread when it is loaded, and every later thread inherits this pin: HTTP and
-tokenizer threads would share the CPU of the first compute thread. When the server is ready, each compute thread has a
-CPU of its own.
+A build with OpenMP pins its main thread when it is loaded, and every later thread inherits this pin, so that HTTP and
+tokenizer threads share the CPU of the first compute thread. When the server is ready, each compute thread has a CPU of
+its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def list_unpinned_threads(fs: KernelFS, pid: int) -> list[int]:
-    """Return the threads that are not pinned to a CPU of their own, without the main thread, which computes."""
+    """Return the threads that share their CPUs with others, without the main thread, which computes."""
     allowed = {}
     for name in fs.list_names(f"/proc/{pid}/task"):
         with suppress(Absent):
@@ -37,7 +37,7 @@ def list_unpinned_threads(fs: KernelFS, pid: int) -> list[int]:
 
 
 def move_unpinned_threads(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
-    """Restrict the threads that do not compute to some CPUs; return how many were moved."""
+    """Restrict the threads that do not compute to these CPUs; return the number of moved threads."""
     moved = 0
     for tid in list_unpinned_threads(fs, pid):
         try:

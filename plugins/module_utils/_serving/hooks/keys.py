@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file with the API keys of a server, read exactly as the server reads it.
+"""Reads the file with the API keys of a server exactly as the server does.
 
-A line is a key, whole, with its blanks. Empty lines are none, and lines that begin with # are none for builds whose
---help says so. A file without keys does not close a server: it opens it for everyone.
-Source: --api-key-file in common/arg.cpp, and the middleware in tools/server/server-http.cpp of llama.cpp.
+Each line is a key, including its blanks. Empty lines are skipped, and so are lines that begin with # by builds whose
+--help says so. A server whose file has no key is open to everyone. Source: --api-key-file in common/arg.cpp, and the
+middleware in tools/server/server-http.cpp of llama.cpp.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ONE_PER_LINE = "It must hold one key per line"
 
 
 def read_keys(path: str) -> list[str]:
-    """Return the keys of a file. TuningError when there is none, or one that no client can send."""
+    """Return the keys of a file. TuningError for a file without a key, and for a key that no client can send."""
     try:
         with open(open_file(path), encoding="utf-8", newline="") as file:
             lines = file.read().split("\n")
@@ -42,10 +42,10 @@ def read_keys(path: str) -> list[str]:
         if not line or line.startswith(COMMENT):
             continue
         if line != line.strip():
-            what = "carriage return, as editors of Windows leave it" if line.endswith("\r") else "blank"
+            blank = "carriage return, as editors of Windows leave it" if line.endswith("\r") else "blank"
             raise TuningError(
-                f"The key file {path} has a {what}, at an end of line {number}: to the server it is a part of the key, "
-                "and no client can send it. Take it out."
+                f"The key file {path} has a {blank}, at an end of line {number}: to the server it is a part of the "
+                "key, and no client can send it. Take it out."
             )
         keys.append(line)
     if not keys:
@@ -54,22 +54,22 @@ def read_keys(path: str) -> list[str]:
 
 
 def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
-    """Return a key that a server was started with, from the credential that one of its processes sees; None if none.
+    """Return a key that a running server has loaded, from the credential that its process sees; None without one.
 
-    systemd shows a credential to the program that it is for, and hides it from the commands that it calls later, from
-    those that run as root too: they look through the eyes of the server's own process.
+    systemd hides a credential from the commands that it runs for the unit later, even from those of root, so the file
+    is read through the root folder of the server's own process.
     """
     for process in processes:
-        seen = f"/proc/{process}/root{path}"
-        if os.path.exists(seen):
-            return read_keys(seen)[0]
+        credential = f"/proc/{process}/root{path}"
+        if os.path.exists(credential):
+            return read_keys(credential)[0]
     return None
 
 
 def read_key_of_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
-    """Return a key that a unit has loaded: that of its credential, which may be another than in the file by now.
+    """Return a key that a unit has loaded, which may have been replaced in the file since; None without a file of keys.
 
-    None where it has no file of keys; TuningError where that cannot be read.
+    TuningError for a file that cannot be read.
     """
     if not file:
         return None
@@ -81,6 +81,6 @@ def read_key_of_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
 
 
 def has_comments(path: str) -> bool:
-    """Return whether a file that was read before holds comments."""
+    """Return whether a key file has lines that begin with #."""
     with open(open_file(path), encoding="utf-8", newline="") as file:
         return any(line.startswith(COMMENT) for line in file)

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads a model so that each slice of rows lies on the node of the thread that will read it.
+"""Reads a model so that each slice of rows lies on the node of the thread that will use the slice.
 
-A page of a file stays on the node where it was first read, whoever maps it later. So there is one thread for each node,
-and the memory policy of that thread is its node while it reads the slices of that node. What is cached on wrong nodes
-is dropped first, and what cannot be dropped, because another process uses it, is moved.
+A page of a file stays on the node where it was first read, whoever maps it later. So one thread for each node reads the
+slices of this node, with a memory policy for this node. Pages that are cached on wrong nodes are evicted first, and
+pages that another process uses are moved.
 
-The pages are those of the page cache: there is no second copy of the model and nothing is left behind, and a run that
-was killed has read a part, from which the next one goes on. When the kernel takes pages back, the thread that misses
-them reads them onto its own node again.
+The pages are those of the page cache: no second copy of the model is made, and a run that was killed leaves pages that
+the next run need not read again. When the kernel reclaims pages, the thread that needs them reads them onto its own
+node again.
+
 Source: mbind(2), set_mempolicy(2); filemap_alloc_folio() in mm/filemap.c of the Linux kernel.
 """
 
@@ -34,35 +35,38 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 CHUNK = 4 << 20
-#: How many times the progress is told.
+#: In how many steps the progress is reported.
 PROGRESS_STEPS = 10
 
 
 class ReadProgress:
-    """Tells how much of a file was read by all threads."""
+    """Reports how much of a file all threads together have read."""
 
-    def __init__(self, path: str, size: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, path: str, size: int, report: Callable[[str], None]) -> None:
         self._path = path
         self._size = size
-        self._tell = tell
+        self._report = report
         self._lock = threading.Lock()
-        self._read = self._told = 0
+        self._read = self._reported_step = 0
 
     def add_bytes_read(self, count: int) -> None:
-        """Count bytes as read."""
+        """Count bytes as read, and report each new step."""
         with self._lock:
             self._read += count
             step = PROGRESS_STEPS * self._read // self._size
-            if step > self._told:
-                self._told = step
-                self._tell(f"{self._path}: {100 * step // PROGRESS_STEPS} % of {format_bytes_short(self._size)} read.")
+            if step > self._reported_step:
+                self._reported_step = step
+                self._report(
+                    f"{self._path}: {100 * step // PROGRESS_STEPS} % of {format_bytes_short(self._size)} read."
+                )
 
 
-def read_rows_onto_nodes(fs: KernelFS, path: str, threads: int, nodes: int, tell: Callable[[str], None]) -> str:
-    """Bring a model to the nodes of its threads and return a sentence on it; does nothing when it is there already.
+def read_rows_onto_nodes(fs: KernelFS, path: str, threads: int, nodes: int, report: Callable[[str], None]) -> str:
+    """Read a model onto the nodes of its threads and return a sentence on the result.
 
-    Where a node has too little memory for its rows, all of it stays where it is: a server that reads across nodes is
-    better than none, and its check says so. Raises TuningError when a file cannot be read.
+    A model that is in place stays. Where a node has too little memory for its rows, all pages stay too: a server that
+    reads across nodes is better than no server, and its check reports the misplacement. TuningError for a file that
+    cannot be read.
     """
     parts = read_file_headers(path)
     before = measure_locality(parts, threads, nodes)
@@ -71,38 +75,41 @@ def read_rows_onto_nodes(fs: KernelFS, path: str, threads: int, nodes: int, tell
     if before.is_local_enough and before.all.is_complete:
         return f"{path} is where its threads read it already: {before}."
     plans = {part.path: list_pages_by_node(list_matrices(part, threads, nodes), nodes) for part in parts}
-    lacking = _shortage_message(fs, list(plans.values()))
-    if lacking:
-        return f"{path} stays where it is: {lacking}"
+    shortage = _shortage_message(fs, list(plans.values()))
+    if shortage:
+        return f"{path} stays where it is: {shortage}"
     for file, runs in plans.items():
         if not before.all.is_local_enough:
             cache.evict_file(file)
-        _read_pages_onto_nodes(file, runs, tell)
+        _read_pages_onto_nodes(file, runs, report)
     return f"{path}: {measure_locality(parts, threads, nodes)}."
 
 
 def _shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
-    """Return which node has too little memory for its rows, and what helps; empty where each has enough."""
+    """Return which node has too little memory for its rows, and what helps; "" where each has enough."""
     for node in range(len(plans[0])):
-        need = SMALL * sum(end - first for runs in plans for first, end in runs[node])
-        there = page_cache.read_available_bytes(fs, node)
-        if need > there:
+        needed = SMALL * sum(end - first for runs in plans for first, end in runs[node])
+        available = page_cache.read_available_bytes(fs, node)
+        if needed > available:
             return (
-                f"node {node} has {format_bytes_short(there)} available, and {format_bytes_short(need)} of the rows "
-                "belong there. Free memory of that node, or take memory interleave."
+                f"node {node} has {format_bytes_short(available)} available, and {format_bytes_short(needed)} of the "
+                "rows belong there. Free memory of that node, or take memory interleave."
             )
     return ""
 
 
-def _read_pages_onto_nodes(path: str, runs: Sequence[Sequence[tuple[int, int]]], tell: Callable[[str], None]) -> None:
-    """Read the pages of each node by a thread of its own."""
-    with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs)) as pool:
-        # Without it the kernel reads ahead, and puts what comes next on the same node.
+def _read_pages_onto_nodes(
+    path: str, runs_by_node: Sequence[Sequence[tuple[int, int]]], report: Callable[[str], None]
+) -> None:
+    """Read the pages of each node in a thread of its own."""
+    with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs_by_node)) as pool:
+        # Without this advice the kernel reads ahead, and puts the following pages on the same node.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-        whole = sum(min(end * SMALL, size) - first * SMALL for one in runs for first, end in one)
-        progress = ReadProgress(path, whole, tell)
+        total_bytes = sum(min(end * SMALL, size) - first * SMALL for runs in runs_by_node for first, end in runs)
+        progress = ReadProgress(path, total_bytes, report)
         jobs = [
-            pool.submit(_read_pages_onto_node, path, fd, size, node, one, progress) for node, one in enumerate(runs)
+            pool.submit(_read_pages_onto_node, path, fd, size, node, runs, progress)
+            for node, runs in enumerate(runs_by_node)
         ]
         for job in jobs:
             job.result()

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Waits until the RPC workers of an instance accept connections: llama-server aborts when one of them does not.
+"""Waits until the RPC workers of an instance accept connections; llama-server aborts when one of them does not.
 
-A worker has one client at a time, so that a connection tells that its host and its port are there, and no more.
+A worker has one client at a time, so a connection only shows that its host and its port are up.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Seconds between two attempts, and the limit of one: a host that is down does not refuse.
+#: The seconds between two attempts, and the limit of one attempt: a host that is down does not refuse connections.
 PAUSE_SECONDS = 0.5
 ATTEMPT_SECONDS = 5.0
 
 
 def wait_for_workers(workers: str, timeout: float, clock: Any = time) -> str:
-    """Wait until all workers of a list accept connections, and return a sentence; TuningError after the time."""
+    """Wait until all workers of a list accept connections, and return a sentence with the time; TuningError after the
+    timeout.
+    """
     # Imported here because most commands of the engine open no connection.
     import socket
 
-    begun = clock.monotonic()
-    for word in workers.split(","):
-        address = parse_endpoint(word, "workers")
+    started_at = clock.monotonic()
+    for endpoint in workers.split(","):
+        address = parse_endpoint(endpoint, "workers")
         while True:
-            left = timeout - (clock.monotonic() - begun)
+            seconds_left = timeout - (clock.monotonic() - started_at)
             try:
-                socket.create_connection(address, max(0.1, min(left, ATTEMPT_SECONDS))).close()
+                socket.create_connection(address, max(0.1, min(seconds_left, ATTEMPT_SECONDS))).close()
                 break
             except OSError as error:
-                if left <= PAUSE_SECONDS:
+                if seconds_left <= PAUSE_SECONDS:
                     raise TuningError(
-                        f"The RPC worker {word} does not answer after {timeout:g} s: {error.strerror or error}. Look "
-                        "at 'systemctl status ggml-rpc-worker' on its host; group.yml starts it, and lets in the "
+                        f"The RPC worker {endpoint} does not answer after {timeout:g} s: {error.strerror or error}. "
+                        "Look at 'systemctl status ggml-rpc-worker' on its host; group.yml starts it, and lets in the "
                         "epyc_group_address of this host only."
                     ) from None
             clock.sleep(PAUSE_SECONDS)
-    return f"All of {workers} answer after {clock.monotonic() - begun:.1f} s."
+    return f"All of {workers} answer after {clock.monotonic() - started_at:.1f} s."

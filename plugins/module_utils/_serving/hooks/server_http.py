@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HTTP requests to the server of an instance, and how to wait until it serves or until it is idle.
+"""HTTP requests to the server of an instance, and waiting until the server serves or is idle.
 
-``/health`` of llama-server answers 503 while the model is read and 200 from then on, without a key, also when all slots
-are busy. Its ``/metrics`` needs the key and reports how many requests are in progress; that of vLLM needs no key. A
-llama-server that gets SIGTERM while a request that is not streamed is in progress hangs until the client disconnects.
-Source: tools/server/README.md of llama.cpp.
+``/health`` of llama-server needs no key: it answers 503 while the model is read and 200 afterwards, also when all slots
+are busy. ``/metrics`` has the number of requests in progress; it needs the key of llama-server, and none of vLLM. A
+llama-server that gets SIGTERM during a request that is not streamed hangs until the client disconnects. Source:
+tools/server/README.md of llama.cpp.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     from ..catalogue import EngineRow
 
-    #: The status, None where there was no answer; and the body, or the reason why there is none.
+    #: The HTTP status and the body. Without an answer, None and the reason.
     Answer = tuple[Optional[int], str]
 
-#: Seconds between two requests, and the timeout of one health check.
+#: The seconds between two requests, and the timeout of a health check.
 PAUSE_SECONDS = 0.2
 HEALTH_TIMEOUT = 5.0
 LARGEST_ANSWER = 1 << 20
 CONNECTION_REFUSED = "the connection is refused"
-#: What a router says of a model that is in memory, and the status of its answers for one that is not.
+#: The state that a router reports for a model in memory, and the status of its answers about another model.
 LOADED, NOT_LOADED = "loaded", 400
 
 
@@ -49,30 +49,32 @@ def wait_for_health(
     models: Sequence[str] = (),
     row: EngineRow = LLAMA,
 ) -> str:
-    """Wait until a server serves and return a sentence on it; stop waiting as soon as its process has ended.
+    """Wait until a server serves and return a sentence with the time; stop as soon as ``process`` has ended.
 
-    A router serves when its ``models`` do; it says so with a key only.
+    A router serves when all ``models`` are loaded, which it reports only to a client with a key. TuningError after the
+    timeout, for an ended process, for a failed model, and for another program at the port.
     """
-    begun = clock.monotonic()
-    last = CONNECTION_REFUSED
+    started_at = clock.monotonic()
+    latest_state = CONNECTION_REFUSED
     while True:
-        left = timeout - (clock.monotonic() - begun)
-        if left <= 0:
+        seconds_left = timeout - (clock.monotonic() - started_at)
+        if seconds_left <= 0:
             raise TuningError(
-                f"{url} does not serve after {timeout:g} s: {last}. The journal of the unit says how far it came; a "
-                "large model needs more time."
+                f"{url} does not serve after {timeout:g} s: {latest_state}. The journal of the unit says how far it "
+                "came; a large model needs more time."
             )
-        status, text = send_get(url, "/health", min(left, HEALTH_TIMEOUT))
+        limit = min(seconds_left, HEALTH_TIMEOUT)
+        status, text = send_get(url, "/health", limit)
         healthy = status == 200 and (_has_json_status(text) or not row.health_is_json)
-        awaited = _unloaded_model_message(url, models, min(left, HEALTH_TIMEOUT), key) if healthy and models else ""
-        if healthy and not awaited:
-            return f"{url} serves after {clock.monotonic() - begun:.1f} s."
+        not_loaded = _unloaded_model_message(url, models, limit, key) if healthy and models else ""
+        if healthy and not not_loaded:
+            return f"{url} serves after {clock.monotonic() - started_at:.1f} s."
         if not healthy and status not in (None, 503):
             raise TuningError(
                 f"{url}/health answers {status} and is not a {row.project} server: another program uses this port."
             )
-        last = awaited or (text if status is None else "it is reading the model (503)")
-        # Checked after the request, because the server may have ended during it.
+        latest_state = not_loaded or (text if status is None else "it is reading the model (503)")
+        # The process is checked after the request, because it may have ended during the request.
         if process is not None and _has_ended(process):
             raise TuningError(
                 f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
@@ -88,33 +90,34 @@ def wait_until_idle(
     models: Sequence[str | None] = (None,),
     row: EngineRow = LLAMA,
 ) -> str:
-    """Wait until a server is idle and return a sentence on it; a server that has ended is idle.
+    """Wait until a server has no request in progress and return a sentence with the time. A server that has ended is
+    idle.
 
-    Of a router, all of its ``models`` have to be.
+    A router is idle when all its ``models`` are. TuningError after the timeout.
     """
-    begun = clock.monotonic()
-    found = "it has not answered"
+    started_at = clock.monotonic()
+    busy_reason = "it has not answered"
     while True:
-        left = timeout - (clock.monotonic() - begun)
-        if left <= 0:
+        seconds_left = timeout - (clock.monotonic() - started_at)
+        if seconds_left <= 0:
             raise TuningError(
-                f"{url} is not idle after {timeout:g} s: {found}. Stopping it now cuts these requests off."
+                f"{url} is not idle after {timeout:g} s: {busy_reason}. Stopping it now cuts these requests off."
             )
-        told = [_fetch_request_count(url, model, left, key, row) for model in models]
-        if all(count == 0 for count, dummy in told):
-            reason = told[0][1]
+        counts = [_fetch_request_count(url, model, seconds_left, key, row) for model in models]
+        if all(count == 0 for count, dummy in counts):
+            reason = counts[0][1]
             if reason:
                 return f"{url} {reason}: it has no request in progress."
-            return f"{url} is idle after {clock.monotonic() - begun:.1f} s."
-        found = next(words for count, words in told if count != 0)
+            return f"{url} is idle after {clock.monotonic() - started_at:.1f} s."
+        busy_reason = next(words for count, words in counts if count != 0)
         clock.sleep(PAUSE_SECONDS)
 
 
 def _fetch_request_count(
     url: str, model: str | None, timeout: float, key: str | None, row: EngineRow
 ) -> tuple[int | None, str]:
-    """Return how many requests a server has in work, and in words what it says; None where it does not say it."""
-    # The server answers between two batches, and a long prompt takes many batches.
+    """Return the number of requests in progress and a sentence on the answer; None for an unknown number."""
+    # The server answers between two batches, and a long prompt has many batches.
     status, text = send_get(url, path_for_model("/metrics", model), timeout, key)
     if status is None:
         return (0, "refuses connections") if text == CONNECTION_REFUSED else (None, text)
@@ -129,12 +132,12 @@ def _fetch_request_count(
 
 
 def path_for_model(path: str, model: str | None) -> str:
-    """Return the path at which a router tells of one of its models, without reading it for that."""
+    """Return the path at which a router answers for one of its models, without loading this model."""
     return f"{path}?model={quote(model, safe='')}&autoload=false" if model else path
 
 
 def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, str]:
-    """Return by name what a router says of its models, such as "loaded"; nothing where it does not answer."""
+    """Return the state of each model of a router, such as "loaded"; nothing where the router does not answer."""
     import json
 
     status, text = send_get(url, "/models", timeout, key)
@@ -146,7 +149,7 @@ def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, s
 
 
 def parse_request_count(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
-    """Return how many requests are in progress or wait for a slot."""
+    """Return the number of requests that are in progress or wait for a slot."""
     numbers = parse_metrics(metrics)
     if row.active_request_metrics[0] not in numbers:
         raise TuningError(f"{url}/metrics has no {row.active_request_metrics[0]}: this is not a {row.project} server.")
@@ -158,7 +161,7 @@ def parse_metrics(text: str) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for line in text.splitlines():
         name, dummy, rest = line.partition("{")
-        # A label may hold anything.
+        # The value of a label may contain blanks and braces.
         words = [name, *rest.rpartition("}")[2].split()] if rest else line.split()
         with suppress(ValueError, IndexError):
             numbers[words[0]] = numbers.get(words[0], 0) + float(words[1])
@@ -166,7 +169,7 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 
 def send_get(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
-    """Send one GET request and return the answer."""
+    """Send a GET request and return the answer."""
     connection, base = make_connection(url, timeout)
     try:
         connection.request("GET", base + path, headers=authorization_headers(key))
@@ -181,7 +184,7 @@ def send_get(url: str, path: str, timeout: float, key: str | None = None) -> Ans
 
 
 def make_connection(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
-    """Return a connection that is not open yet, and the prefix of all paths."""
+    """Return a connection that is not open yet, and the prefix of all paths. BadRequest for a bad URL."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -193,22 +196,24 @@ def make_connection(url: str, timeout: float) -> tuple[http.client.HTTPConnectio
 
 
 def authorization_headers(key: str | None) -> dict[str, str]:
-    """Return the header with which a key is sent."""
-    # A header is sent as Latin-1, and the server compares bytes.
+    """Return the header with which a key is sent; nothing without a key."""
+    # http.client sends a header as Latin-1, and the server compares bytes, so the key is passed as UTF-8 bytes.
     return {"Authorization": f"Bearer {key}".encode().decode("latin-1")} if key else {}
 
 
 def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
-    """Return which model of a router is not loaded, an empty text where all are; TuningError for one that failed."""
-    found = fetch_model_states(url, timeout, key)
+    """Return a sentence on the first model of a router that is not loaded; "" where all are. TuningError for a failed
+    model.
+    """
+    states = fetch_model_states(url, timeout, key)
     for model in models:
-        if found.get(model) == "failed":
+        if states.get(model) == "failed":
             raise TuningError(f"{url} has no {model}: its server ended. The journal of the unit says why.")
-    return next((f"{model} is {found.get(model, 'not there')}" for model in models if found.get(model) != LOADED), "")
+    return next((f"{model} is {states.get(model, 'not there')}" for model in models if states.get(model) != LOADED), "")
 
 
 def _has_json_status(text: str) -> bool:
-    """Return whether a text is a JSON object with a status, as the health of llama-server is."""
+    """Return whether a text is a JSON object with a status, as /health of llama-server answers."""
     import json
 
     try:

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Copies a model to a hugetlbfs: a server that maps the copy gets huge pages without any setting of its own.
+"""Copies a model to a hugetlbfs, so that a server that maps the copy gets huge pages without a setting of its own.
 
-All pages are allocated before the first byte is copied (fallocate), under the memory policy of the process: a pool that
-is too small is then an error; a page fault would kill the process (SIGBUS). Such a file consists of whole pages, can
-only be written through a mapping, and is zero after the end of the model; llama.cpp accepts that. A copy belongs to its
-model when its size and its time of the last change, which is copied too, are those of the model.
+All pages are allocated before the first byte is copied (fallocate), under the memory policy of the process. A pool that
+is too small is then an error, whereas a page fault would kill the process (SIGBUS). A file on a hugetlbfs consists of
+whole pages, can only be written through a mapping, and is zero after the end of the model, which llama.cpp accepts. A
+copy belongs to its model when size and time of the last change, which is copied too, are equal.
+
 Source: Documentation/admin-guide/mm/hugetlbpage.rst and fs/hugetlbfs/inode.c of the Linux kernel.
 """
 
@@ -34,20 +35,20 @@ if TYPE_CHECKING:
 
     from ..._io.kernelfs import KernelFS
 
-    #: Kind and nodes; the kind is None where memory may come from any node.
+    #: Kind and nodes of a memory policy; the kind is None where memory may come from any node.
     Policy = tuple[Optional[str], Sequence[int]]
 
 ANY_NODE: Policy = (None, ())
 CHUNK = 16 << 20
-#: Another instance may be staging the same model; wait for it at most this many seconds.
+#: Another instance may be copying the same model; wait for its lock at most this many seconds.
 LOCK_TIMEOUT = 3600.0
 
 
 class FileCopy:
     """One file of a model, and its copy.
 
-    The source is opened once, and the copy gets the owner and the mode of the file that was opened: the owner of its
-    folder may put a link to another file in its place at any moment, and root would read that.
+    The source is opened once, and the copy gets the owner and the mode of the opened file: the owner of the folder
+    could replace the file by a link to another file at any moment, which root would then read.
     """
 
     def __init__(self, source: str, descriptor: int, folder: OpenFolder, page: int) -> None:
@@ -64,20 +65,23 @@ class FileCopy:
             raise BadRequest(f"{source} is empty: there is nothing to stage.")
 
     def existing_status(self) -> os.stat_result | None:
-        """Return the status of the file that already has the name of the copy; None where there is none."""
+        """Return the status of a file that already has the name of the copy; None where there is none."""
         return self.folder.file_status(self.name)
 
     def is_staged(self) -> bool:
-        """Return whether that file is a copy of the source as it is now."""
-        found = self.existing_status()
-        return found is not None and (found.st_size, found.st_mtime_ns) == (self.size, self.source_status.st_mtime_ns)
+        """Return whether such a file is a copy of the present source."""
+        status = self.existing_status()
+        return status is not None and (status.st_size, status.st_mtime_ns) == (
+            self.size,
+            self.source_status.st_mtime_ns,
+        )
 
 
 def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE, replace: bool = False) -> str:
-    """Copy a model with all its files and return a sentence on it; does nothing when the model is staged already.
+    """Copy a model with all its files and return a sentence on the result; does nothing when the copy is up to date.
 
-    The new copy replaces an older one when it is complete; with ``replace``, when both do not fit, the older one is
-    removed first. The last folder of the path is made when it is missing on the hugetlbfs.
+    A complete new copy replaces an older one. With ``replace``, the older one is removed first when both do not fit.
+    The last folder of the path is made when it is missing on the hugetlbfs.
     """
     try:
         _make_folder(folder)
@@ -91,27 +95,27 @@ def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE,
         )
     with ExitStack() as stack:
         try:
-            place = stack.enter_context(open_folder(folder))
+            target = stack.enter_context(open_folder(folder))
         except OSError as error:
             raise TuningError(f"{folder} cannot be opened: {error.strerror}.") from None
-        copies = [FileCopy(part, _open_source(part, stack), place, page) for part in list_gguf_parts(path)]
+        copies = [FileCopy(part, _open_source(part, stack), target, page) for part in list_gguf_parts(path)]
         stack.enter_context(hold_file_lock(folder, folder, LOCK_TIMEOUT))
-        todo = [copy for copy in copies if not copy.is_staged()]
-        if not todo:
+        copies_to_make = [copy for copy in copies if not copy.is_staged()]
+        if not copies_to_make:
             return f"{path} is staged in {folder} already."
-        for copy in todo:
+        for copy in copies_to_make:
             with suppress(FileNotFoundError):
-                place.remove_file(copy.temporary_name)  # left by a run that was killed
-        _require_space(fs, todo, page, policy, replace)
+                target.remove_file(copy.temporary_name)  # left by a run that was killed
+        _require_space(fs, copies_to_make, page, policy, replace)
         nodes: dict[int, int] = {}
-        for copy in todo:
+        for copy in copies_to_make:
             for node, count in _stage_file(fs, copy, policy).items():
                 nodes[node] = nodes.get(node, 0) + count
     shares = ", ".join(f"node {node}: {count}" for node, count in sorted(nodes.items()))
-    count = sum(copy.pages for copy in todo)
-    size = sum(copy.source_status.st_size for copy in todo)
-    where = f" ({shares})" if shares else ""
-    return f"{path} is staged in {folder}: {format_bytes_short(size)} in {format_pages(count, page >> 10)}{where}."
+    count = sum(copy.pages for copy in copies_to_make)
+    size = sum(copy.source_status.st_size for copy in copies_to_make)
+    nodes_text = f" ({shares})" if shares else ""
+    return f"{path} is staged in {folder}: {format_bytes_short(size)} in {format_pages(count, page >> 10)}{nodes_text}."
 
 
 def _make_folder(folder: str) -> None:
@@ -120,15 +124,15 @@ def _make_folder(folder: str) -> None:
     if os.path.exists(folder) or page_memory.read_hugetlbfs_page_size(parent) is None:
         return
     try:
-        with open_folder(folder, make=True) as made:
+        with open_folder(folder, make=True) as new_folder:
             # The user of the unit must reach the copy, whatever the umask is.
-            os.fchmod(made.descriptor, 0o755)
+            os.fchmod(new_folder.descriptor, 0o755)
     except OSError as error:
         raise TuningError(f"{folder} cannot be made: {error.strerror}.") from None
 
 
 def _open_source(path: str, stack: ExitStack) -> int:
-    """Return the descriptor of a file of the model, which is closed with the stack."""
+    """Return a descriptor of a file of the model, which is closed with the stack."""
     try:
         descriptor = open_file(path)
     except OSError as error:
@@ -137,40 +141,48 @@ def _open_source(path: str, stack: ExitStack) -> int:
     return descriptor
 
 
-def _require_space(fs: KernelFS, todo: Sequence[FileCopy], page: int, policy: Policy, replace: bool) -> None:
-    """Refuse a copy that does not fit; with ``replace``, remove the older copy first if that is needed."""
-    need = sum(copy.pages for copy in todo)
-    lack = page_shortage_message(fs, need, page >> 10, policy)
-    older = [copy for copy in todo if copy.existing_status()]
-    if lack and older and replace:
+def _require_space(
+    fs: KernelFS, copies_to_make: Sequence[FileCopy], page_bytes: int, policy: Policy, replace: bool
+) -> None:
+    """Raise BadRequest for a copy that does not fit; with ``replace``, remove the older copy first if necessary."""
+    needed_pages = sum(copy.pages for copy in copies_to_make)
+    shortage = page_shortage_message(fs, needed_pages, page_bytes >> 10, policy)
+    older = [copy for copy in copies_to_make if copy.existing_status()]
+    if shortage and older and replace:
         for copy in older:
             copy.folder.remove_file(copy.name)
-        lack, older = page_shortage_message(fs, need, page >> 10, policy), []
-    if not lack:
+        shortage, older = page_shortage_message(fs, needed_pages, page_bytes >> 10, policy), []
+    if not shortage:
         return
-    way = "Enlarge the pool (module sovereign.epyc.hugepages)"
+    advice = "Enlarge the pool (module sovereign.epyc.hugepages)"
     if older:
-        way += ", or give --replace to remove the older copy first when no process uses it"
+        advice += ", or give --replace to remove the older copy first when no process uses it"
     raise BadRequest(
-        f"{todo[0].source} needs {format_pages(need, page >> 10)}, and {lack}. {way}. A copy that a process still maps "
-        "keeps its pages even after it was removed."
+        f"{copies_to_make[0].source} needs {format_pages(needed_pages, page_bytes >> 10)}, and {shortage}. {advice}. "
+        "A copy that a process still maps keeps its pages even after it was removed."
     )
 
 
-def page_shortage_message(fs: KernelFS, need: int, kb: int, policy: Policy) -> str:
-    """Return in words how many pages are missing where; empty when there are enough."""
+def page_shortage_message(fs: KernelFS, needed_pages: int, page_kb: int, policy: Policy) -> str:
+    """Return how many pages are missing on which nodes; "" when there are enough."""
     kind, nodes = policy
-    free, taken = read_free_and_reserved_pages(fs, kb)
-    lacks = []
-    if need > free - taken:
-        lacks.append(f"{need - (free - taken)} of them are missing in the pool, {free - taken} are free")
-    found = {node: read_free_pages(fs, node, kb) for node in nodes}
-    if kind == "bind" and need > sum(found.values()):
-        lacks.append(f"{need - sum(found.values())} of them are missing on nodes {format_cpulist(nodes)}")
+    free, reserved = read_free_and_reserved_pages(fs, page_kb)
+    shortages = []
+    if needed_pages > free - reserved:
+        shortages.append(
+            f"{needed_pages - (free - reserved)} of them are missing in the pool, {free - reserved} are free"
+        )
+    free_by_node = {node: read_free_pages(fs, node, page_kb) for node in nodes}
+    if kind == "bind" and needed_pages > sum(free_by_node.values()):
+        shortages.append(
+            f"{needed_pages - sum(free_by_node.values())} of them are missing on nodes {format_cpulist(nodes)}"
+        )
     if kind == "interleave":
-        each = -(-need // len(nodes))
-        lacks += [f"{each - count} of them are missing on node {node}" for node, count in found.items() if count < each]
-    return "; ".join(lacks)
+        each = -(-needed_pages // len(nodes))
+        shortages += [
+            f"{each - count} of them are missing on node {node}" for node, count in free_by_node.items() if count < each
+        ]
+    return "; ".join(shortages)
 
 
 def _stage_file(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
@@ -198,7 +210,7 @@ def _stage_file(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
 
 @contextmanager
 def _create_temporary_file(copy: FileCopy) -> Iterator[int]:
-    """Open the file under its temporary name; on an error it is removed, which frees its pages."""
+    """Open the copy under its temporary name; after an error it is removed, which frees its pages."""
     try:
         fd = copy.folder.create_file(copy.temporary_name)
     except OSError as error:
@@ -214,15 +226,17 @@ def _create_temporary_file(copy: FileCopy) -> Iterator[int]:
 
 
 def _copy_contents(copy: FileCopy, memory: mmap.mmap) -> None:
-    """Read the source into the mapping and drop it from the page cache, where it would take the same memory again."""
-    at = 0
+    """Read the source into the mapping, and evict the source from the page cache, which would hold the same
+    data twice.
+    """
+    offset = 0
     with memoryview(memory) as view:
-        while at < copy.source_status.st_size:
-            count = os.readv(copy.descriptor, [view[at : min(at + CHUNK, copy.source_status.st_size)]])
+        while offset < copy.source_status.st_size:
+            count = os.readv(copy.descriptor, [view[offset : min(offset + CHUNK, copy.source_status.st_size)]])
             if not count:
                 raise TuningError(f"{copy.source} became shorter while it was staged. Stage it when it is complete.")
-            os.posix_fadvise(copy.descriptor, at, count, os.POSIX_FADV_DONTNEED)
-            at += count
+            os.posix_fadvise(copy.descriptor, offset, count, os.POSIX_FADV_DONTNEED)
+            offset += count
     now = os.fstat(copy.descriptor)
     if (now.st_size, now.st_mtime_ns) != (copy.source_status.st_size, copy.source_status.st_mtime_ns):
         raise TuningError(f"{copy.source} changed while it was staged. Stage it when no process writes to it.")
@@ -234,20 +248,22 @@ def _read_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:
         return {}
-    part = os.path.join(os.path.realpath(copy.folder.path), copy.temporary_name)
-    weights = parse_numa_maps(maps, lambda path: path == part)["weights"]
+    temporary_path = os.path.join(os.path.realpath(copy.folder.path), copy.temporary_name)
+    weights = parse_numa_maps(maps, lambda path: path == temporary_path)["weights"]
     return {node: size // copy.page_bytes for node, size in weights.nodes.items()}
 
 
-def _require_wanted_nodes(copy: FileCopy, policy: Policy, found: dict[int, int]) -> None:
-    """Refuse a copy on wrong nodes: when a node has no free page, the kernel silently takes one of another node."""
+def _require_wanted_nodes(copy: FileCopy, policy: Policy, pages_by_node: dict[int, int]) -> None:
+    """Raise NotApplied for a copy on wrong nodes: the kernel silently takes a page of another node when one has none
+    free.
+    """
     kind, nodes = policy
-    if kind is None or not found:
+    if kind is None or not pages_by_node:
         return
-    misplaced = sum(count for node, count in found.items() if node not in nodes)
+    misplaced = sum(count for node, count in pages_by_node.items() if node not in nodes)
     least = copy.pages // len(nodes) * EVEN if kind == "interleave" else 0
-    if misplaced or any(found.get(node, 0) < least for node in nodes):
-        shares = ", ".join(f"node {node}: {count}" for node, count in sorted(found.items()))
+    if misplaced or any(pages_by_node.get(node, 0) < least for node in nodes):
+        shares = ", ".join(f"node {node}: {count}" for node, count in sorted(pages_by_node.items()))
         raise NotApplied(
             f"{copy.source} was not staged as {kind} on nodes {format_cpulist(nodes)} wants it: {shares}. The copy is "
             "removed."

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ends a server that computes no more and has not ended, so that its unit starts it anew.
+"""Kills a server that has stopped to compute without ending, so that its unit restarts it.
 
-``/health`` is answered by threads of their own, whatever the others do. ``/metrics`` goes through the loop that
-computes, which answers between two batches: a limit has to be longer than the longest batch of a prompt.
-Source: tools/server/server-context.cpp of llama.cpp, build 11434.
+``/health`` is answered by threads of their own, even when the others hang. ``/metrics`` goes through the loop that
+computes, which answers between two batches: the limit must be longer than the longest batch of a prompt. Source:
+tools/server/server-context.cpp of llama.cpp, build 11434.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..._io.kernelfs import KernelFS
 
-#: Seconds between two questions, where the limit is not shorter.
+#: The longest pause between two requests, in seconds; a short limit has shorter pauses.
 PAUSE_SECONDS = 15.0
 
 
@@ -33,20 +33,24 @@ def watch_server(
     unit: str,
     limit: float,
     key_file: str | None,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     clock: Any = time,
 ) -> NoReturn:
-    """Ask again and again, until systemd ends this with the unit."""
-    begun = clock.monotonic()
+    """Send requests until systemd stops this process together with the unit, and kill a server that stays silent for
+    ``limit`` s.
+    """
+    answered_at = clock.monotonic()
     while True:
-        left = limit - (clock.monotonic() - begun)
-        status, said = server_http.send_get(url, "/metrics", left, keys.read_key_of_unit(fs, unit, key_file))
-        silent = clock.monotonic() - begun
-        # One that is not there yet, or not any more, is a matter of systemd.
-        if status is not None or said == server_http.CONNECTION_REFUSED:
-            begun = clock.monotonic()
-        elif silent >= limit:
-            tell(f"{unit} has not answered for {silent:.0f} s, at {url}/metrics. It is killed, and starts anew.")
+        seconds_left = limit - (clock.monotonic() - answered_at)
+        status, text = server_http.send_get(url, "/metrics", seconds_left, keys.read_key_of_unit(fs, unit, key_file))
+        silent_seconds = clock.monotonic() - answered_at
+        # A server that has not started yet, or has ended, is a matter of systemd.
+        if status is not None or text == server_http.CONNECTION_REFUSED:
+            answered_at = clock.monotonic()
+        elif silent_seconds >= limit:
+            report(
+                f"{unit} has not answered for {silent_seconds:.0f} s, at {url}/metrics. It is killed, and starts anew."
+            )
             command.run_command(["systemctl", "kill", "--signal=KILL", unit])
-            begun = clock.monotonic()
+            answered_at = clock.monotonic()
         clock.sleep(min(PAUSE_SECONDS, limit / 4))

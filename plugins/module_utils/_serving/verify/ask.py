@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A question of a person to a running instance, and with the answer the proof of what has answered.
+"""Sends the prompt of a person to a running instance, and checks with the answer how and where the server computes.
 
 Source: ``/apply-template`` and ``/completion`` in tools/server/README.md of llama.cpp.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Answer:
-    """The answer, the items of a checklist that prove it, and what was measured meanwhile."""
+    """The text of an answer, the items of a checklist about its server, and the measured values."""
 
     def __init__(self, unit: str, text: str, items: list[Item], facts: dict[str, object]) -> None:
         self.unit = unit
@@ -46,11 +46,11 @@ def ask_instance(
     model: str | None = None,
     all_tokens: bool = False,
 ) -> Answer:
-    """Ask an instance of this host, the only one where none is named, for at most so many tokens in so many seconds.
+    """Send a prompt to an instance of this host; without a name, to the only one.
 
-    Of several models, ``model`` is the name of the one to ask, by default the first. With ``guesses``, an answer for
-    which no guessed token was right is not as it should be. With ``all_tokens``, the model goes on past the end of its
-    answer.
+    ``tokens`` and ``limit`` are the most tokens and seconds of the answer. ``model`` names a model of a router, by
+    default the first. With ``guesses``, an answer in which no guessed token was right is an error. With ``all_tokens``,
+    the model goes on past the end of its answer.
     """
     if not prompt.strip():
         raise BadRequest("prompt is empty: say what to ask.")
@@ -69,17 +69,17 @@ def ask_instance(
         key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         text = _fetch_prompt_in_template(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
-        # That it does not serve, or has no key, is told below, with all that is to say about it.
+        # The items below report a server that does not serve, and a key that cannot be read.
         text = prompt
     question = trials.Question(text, tokens, limit, at_most=not all_tokens)
     items, facts, trial = instance_items.check_instance(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
-        found = f"{trial.drafted} tokens, none of them right" if trial.has_guessed else "nothing"
-        verdict, sentence = WRONG, f"Of this answer it guessed {found}, and something was to be guessed right."
+        guess_result = f"{trial.drafted} tokens, none of them right" if trial.has_guessed else "nothing"
+        verdict, sentence = WRONG, f"Of this answer it guessed {guess_result}, and something was to be guessed right."
     elif trial.tokens and trial.speculative and not trial.has_guessed:
-        # Unlike the text of the checklist, one of a person may have nothing in it that is said twice.
-        verdict, sentence = OK, "It can guess, and found nothing in this text that is said twice."
+        # Unlike the text of the checklist, a prompt may have nothing that is repeated.
+        verdict, sentence = OK, "It can guess, and found nothing in this text that is repeated."
     for item in items:
         if sentence and item.name.startswith("speculation/"):
             item.verdict, item.sentence = verdict, sentence
@@ -89,7 +89,7 @@ def ask_instance(
 def _fetch_prompt_in_template(
     url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None
 ) -> str:
-    """Return the text that the model was trained to answer to, as its file describes it."""
+    """Return the prompt in the chat template of the model, as its server applies the template."""
     body = trials.with_model(model, {"messages": [{"role": "user", "content": prompt}]})
     answer = trials.post_json(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
     text = answer.get("prompt") if isinstance(answer, dict) else None

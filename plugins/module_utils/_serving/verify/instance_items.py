@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Items of the checklist about instances of llama-server: they serve, they guess, and they sit where they were planned.
+"""Checklist items on installed instances: they serve, they guess tokens, and they run where they were planned.
 
-The unit of an instance carries its plan; everything else is asked of the running service.
+The unit of an instance carries its plan; all other values come from the running server.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     Plan = Mapping[str, Any]
     Facts = dict[str, object]
 
-#: What is said where everything is as it shall be: where it computes, and where its memory lies.
+#: The verdicts whose sentences are shown when all are right: where the instance computes, and where its memory lies.
 SUMMARY_VERDICTS = ("busy_cpus", "nodes/weights", "rows", "nodes/anonymous")
 
 
 def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
-    """Return the items of all instances, and by their names what was measured."""
+    """Return the items on all instances, and the measured values by instance."""
     items: list[Item] = []
     facts: dict[str, Facts] = {}
     for instance in list_installed(host.fs.root):
@@ -46,12 +46,12 @@ def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str
         if plan is not None and not plan["url"]:
             items += silent_unit_items.list_part_items(host, instance, plan, clock)
         elif plan is not None and plan["models"]:
-            more, measured = check_router(host, name, plan, clock)
-            items += more
-            facts.update(measured)
+            items_of_instance, facts_of_models = check_router(host, name, plan, clock)
+            items += items_of_instance
+            facts.update(facts_of_models)
         elif plan is not None:
-            more, facts[name], dummy = check_instance(host, name, plan, clock)
-            items += more
+            items_of_instance, facts[name], dummy = check_instance(host, name, plan, clock)
+            items += items_of_instance
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
             items.append(_build_item("service", name, UNKNOWN, sentence))
@@ -63,9 +63,9 @@ def _build_item(kind: str, name: str, verdict: str, sentence: str, found: object
 
 
 def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
-    """Ask each model of a router that is in memory; another one stays where it is, since it might push one of them out.
+    """Send a request to each loaded model of a router; loading another model might push a loaded one out of memory.
 
-    Returns the items on the instance and its models, and by their names what was measured.
+    Returns the items on the instance and its models, and the measured values by model.
     """
     items = [with_replaced_files(build_serving_item(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
@@ -73,13 +73,13 @@ def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[It
     for model in plan["models"]:
         label = f"{name}/{model}"
         if states.get(model) == server_http.LOADED:
-            (serves, *more), facts[label], dummy = check_instance(host, name, plan, clock, model=model)
-            items[0] = items[0] if serves.verdict == OK else serves
-            items += more
+            (serving_item, *items_of_model), facts[label], dummy = check_instance(host, name, plan, clock, model=model)
+            items[0] = items[0] if serving_item.verdict == OK else serving_item
+            items += items_of_model
         else:
-            word = states.get(model, "unknown")
-            sentence = f"The model is {word}, and is read when somebody asks for it. It was not asked."
-            items.append(_build_item("speed", label, WRONG if word == "failed" else NOT_CONFIGURED, sentence, word))
+            state = states.get(model, "unknown")
+            sentence = f"The model is {state}, and is read when somebody asks for it. It was not asked."
+            items.append(_build_item("speed", label, WRONG if state == "failed" else NOT_CONFIGURED, sentence, state))
     return items, facts
 
 
@@ -100,25 +100,32 @@ def check_instance(
     question: Question = trials.DEFAULT_QUESTION,
     model: str | None = None,
 ) -> tuple[list[Item], Facts, Trial]:
-    """Ask an instance, or a model of a router; return the items on it, what was measured, and what came of it."""
+    """Send a request to an instance, or to a model of a router; return the items, the measured values, and
+    the trial.
+    """
     label = f"{name}/{model}" if model else name
     units = {name: (plan["unit"], plan["expect"])}
     if plan["rpc"]:
         units[f"{name}-rpc"] = (plan["rpc"]["unit"], plan["rpc"]["expect"])
-    first = build_serving_item(name, plan)
-    if first.verdict != OK:
+    serving_item = build_serving_item(name, plan)
+    if serving_item.verdict != OK:
         trial = _failed_trial("it does not serve.")
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
-        watches = {one: _start_watch(host, unit, expect, clock) for one, (unit, expect) in units.items()}
+        watches = {key: _start_watch(host, unit, expect, clock) for key, (unit, expect) in units.items()}
         trial = _run_trial(host, name, plan, clock, question, model)
-        proofs = {one: _finish_watch(watch, trial) for one, watch in watches.items()}
-    places = [
-        build_placement_item(label if one == name else one, proof, units[one][0]) for one, proof in proofs.items()
+        proofs = {key: _finish_watch(watch, trial) for key, watch in watches.items()}
+    placement_items = [
+        build_placement_item(label if key == name else key, proof, units[key][0]) for key, proof in proofs.items()
     ]
-    places.append(jitter.build_jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
-    serves = with_missing_model(with_replaced_files(first, name, plan), name, plan, proofs[name])
-    items = [serves, build_speculation_item(label, plan, trial), *places, build_speed_item(label, trial, question)]
+    placement_items.append(jitter.build_jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
+    final_serving_item = with_missing_model(with_replaced_files(serving_item, name, plan), name, plan, proofs[name])
+    items = [
+        final_serving_item,
+        build_speculation_item(label, plan, trial),
+        *placement_items,
+        build_speed_item(label, trial, question),
+    ]
     return items, _measured_facts(trial, proofs[name]), trial
 
 
@@ -126,44 +133,44 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     """Return the item on whether the unit of an instance is active and its server serves."""
     unit = plan["unit"]
     try:
-        word = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
+        state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
         status, text = server_http.send_get(plan["url"], "/health", server_http.HEALTH_TIMEOUT)
     except TuningError as error:
         return _build_item("service", name, UNKNOWN, str(error))
-    if word == "activating" or (word == "active" and status == 503):
-        return _build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", word)
-    if word != "active":
-        return _build_item("service", name, WRONG, f"{unit} is {word}. {advise_on_unit(unit)}", word)
+    if state == "activating" or (state == "active" and status == 503):
+        return _build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", state)
+    if state != "active":
+        return _build_item("service", name, WRONG, f"{unit} is {state}. {advise_on_unit(unit)}", state)
     if status != 200:
         answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"
         sentence = f"{unit} is active, and {answer}. 'journalctl -u {unit}' says what it does."
-        return _build_item("service", name, WRONG, sentence, word)
-    return _build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", word)
+        return _build_item("service", name, WRONG, sentence, state)
+    return _build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", state)
 
 
 def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
-    """Return the item of a server that serves as wrong when a file that it was planned with is another one by now."""
-    other = list_replaced_files(plan) if item.verdict == OK else []
-    if not other:
+    """Return the item on a server, as wrong when a file of its plan was replaced since."""
+    replaced = list_replaced_files(plan) if item.verdict == OK else []
+    if not replaced:
         return item
     sentence = (
-        f"{other[0]} was replaced or removed since {plan['unit']} was planned, which may still run with the old one."
+        f"{replaced[0]} was replaced or removed since {plan['unit']} was planned, which may still run with the old one."
     )
     sentence += f" {repair_message(plan['unit'])}"
     return _build_item("service", name, WRONG, sentence, item.found)
 
 
 def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
-    """Return the item of a server that serves as wrong when none of its processes has the model in memory.
+    """Return the item on a server, as wrong when none of its processes has the model in memory.
 
-    Either it is mapped, or read into memory that has at least half of the size of the largest file.
+    The model is either mapped, or read into memory of at least half the size of the largest file.
     """
     rows = [] if isinstance(proof, str) else proof["memory"]
     if item.verdict != OK or not rows or any(row["weights"] is None or row["hugepages"] is None for row in rows):
         return item
-    mapped = any(row["weights"]["files"] for row in rows)
-    held = sum(row["anonymous"]["bytes"] + row["hugepages"]["hugetlb"] for row in rows)
-    if mapped or 2 * held >= max((size for size, dummy in plan["files"].values()), default=0):
+    is_mapped = any(row["weights"]["files"] for row in rows)
+    held_bytes = sum(row["anonymous"]["bytes"] + row["hugepages"]["hugetlb"] for row in rows)
+    if is_mapped or 2 * held_bytes >= max((size for size, dummy in plan["files"].values()), default=0):
         return item
     sentence = f"{plan['unit']} answers, and has no model in memory: what runs there is not the server of the plan."
     return _build_item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
@@ -187,7 +194,7 @@ def _failed_trial(reason: str) -> Trial:
 
 
 def build_speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
-    """Judge whether tokens are guessed before they are computed, where that was planned."""
+    """Judge whether the server guesses tokens before it computes them, where this was planned."""
     kinds = ", ".join(plan["speculation"])
     if not kinds:
         sentence = ENGINES[plan["engine"]].cannot.get("speculation", "It was not told to speculate.")
@@ -215,12 +222,12 @@ def build_speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
 
 
 def build_speed_item(name: str, trial: Trial, question: Question = trials.DEFAULT_QUESTION) -> Item:
-    """Tell the speed; there is none that it must have."""
+    """Return the item with the measured speed, which no limit judges."""
     if not trial.tokens or trial.rate is None:
         return _build_item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
-    cut = "" if trial.is_complete else f", cut off after {question.limit:.0f} s"
-    what = " of a text that repeats itself" if question is trials.DEFAULT_QUESTION else ""
-    sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens}{what}{cut}."
+    cut_off = "" if trial.is_complete else f", cut off after {question.limit:.0f} s"
+    kind_of_text = " of a text that repeats itself" if question is trials.DEFAULT_QUESTION else ""
+    sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens}{kind_of_text}{cut_off}."
     return _build_item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 
@@ -243,14 +250,14 @@ def _finish_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] 
 
 
 def build_placement_item(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
-    """Sum up the proof of where a unit is; a text is the reason for which there is none."""
+    """Sum up the proof of where a unit runs; ``proof`` is a sentence where there is none."""
     if isinstance(proof, str):
         return _build_item("placement", name, UNKNOWN, f"Not known: {proof}")
     verdicts = proof["verdicts"]
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
-    told = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in SUMMARY_VERDICTS]
-    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in told))
+    verdicts_to_show = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in SUMMARY_VERDICTS]
+    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in verdicts_to_show))
     if wrong:
         return _build_item("placement", name, WRONG, f"{sentence} {repair_message(unit)}")
     return _build_item("placement", name, UNKNOWN if unknown else OK, sentence)
@@ -269,13 +276,13 @@ def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
 
 
 def _compute_locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
-    """Return by node the share of the mapped weights, or of all anonymous memory where the weights lie in there."""
+    """Return by node the share of the mapped weights; of all anonymous memory where no weights are mapped."""
     for kind in ("weights", "anonymous"):
-        total: dict[str, int] = {}
+        bytes_by_node: dict[str, int] = {}
         for nodes in (row[kind]["nodes"] for row in memory if row[kind]):
             for node, size in nodes.items():
-                total[node] = total.get(node, 0) + size
-        whole = sum(total.values())
-        if whole:
-            return {node: round(size / whole, 3) for node, size in sorted(total.items())}
+                bytes_by_node[node] = bytes_by_node.get(node, 0) + size
+        total_bytes = sum(bytes_by_node.values())
+        if total_bytes:
+            return {node: round(size / total_bytes, 3) for node, size in sorted(bytes_by_node.items())}
     return {}

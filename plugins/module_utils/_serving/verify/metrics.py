@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host tells of its instances beside what they tell of themselves, for its textfile.
+"""Samples about instances for the textfile of the host, in addition to the metrics of their servers.
 
-What comes between the threads that compute are counters of the kernel, so that no window has to be waited for:
-Prometheus has them from one check to the next. llama-server keeps no time to a first token, so that an idle one is
-asked for a token.
+Disturbances of the threads that compute are counters of the kernel, so that no measurement has to be awaited:
+Prometheus computes their rates between two checks. llama-server measures no time to first token, so an idle one gets a
+request for one token.
 """
 
 from __future__ import annotations
@@ -48,42 +48,43 @@ HELP = {
     CEILING: "The part of a step that reading its bytes takes at least, by kind of prompt: of the last benchmark.",
     FIRST_TOKEN: "How long an idle instance takes from a request of some forty tokens to its first token.",
 }
-#: What the last benchmark said of each instance and its memory: by name and kind of prompt, measured over ceiling.
+#: The shares of the last benchmark by instance and kind of prompt: measured time over the ceiling.
 BENCHMARK_SHARES = f"{HOME}/measured.json"
-#: Seconds that the first token may take; one that takes longer is not told.
+#: The most seconds that a first token may take; a slower one is not reported.
 FIRST_TOKEN_LIMIT = 20.0
 
 
 def read_metric_samples(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
-    """Return samples by name of all instances that run; those that are idle are asked for a token."""
-    found: dict[str, list[Sample]] = {name: [] for name in HELP}
+    """Return samples by metric name about all running instances; idle ones get a request for one token."""
+    samples_by_name: dict[str, list[Sample]] = {name: [] for name in HELP}
     plans = {instance.name: instance.plan for instance in list_installed(host.fs.root)}
-    counted = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
+    interrupt_counts = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
     shares = load_benchmark_shares(host.fs.root) if plans else {}
     for name, plan in plans.items():
         if plan is None:
             continue
         for kind, share in sorted(shares.get(name, {}).items()):
-            found[CEILING].append(({"service": name, "kind": kind}, share))
+            samples_by_name[CEILING].append(({"service": name, "kind": kind}, share))
         try:
             processes = list_processes(host.fs, plan["unit"])
-            _add_thread_samples(found, host, name, plan, processes)
-            _add_memory_samples(found, host, name, plan, processes)
+            _add_thread_samples(samples_by_name, host, name, plan, processes)
+            _add_memory_samples(samples_by_name, host, name, plan, processes)
         except TuningError:
-            continue  # It does not run, which its own metrics tell by their absence.
-        for kind, by_cpu in counted.items():
+            continue  # The instance does not run, which its missing own metrics show.
+        for kind, by_cpu in interrupt_counts.items():
             total = sum(by_cpu.get(cpu, 0) for cpu in parse_cpulist(plan["expect"]["busy_cpus"]))
-            found[INTERRUPTS].append(({"service": name, "kind": kind}, total))
+            samples_by_name[INTERRUPTS].append(({"service": name, "kind": kind}, total))
         seconds = measure_first_token(host, name, plan, clock)
         if seconds is not None:
-            found[FIRST_TOKEN].append(({"service": name}, round(seconds, 4)))
-    return {name: samples for name, samples in found.items() if samples}
+            samples_by_name[FIRST_TOKEN].append(({"service": name}, round(seconds, 4)))
+    return {name: samples for name, samples in samples_by_name.items() if samples}
 
 
 def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
-    """Return the seconds from a request to the first token; None of one that is busy, does not answer, or is no LLM.
+    """Return the seconds from a request to the first token of an idle instance; None where this cannot be measured.
 
-    None of a router too, of which one model has nothing to do with another.
+    That is so for a busy instance, one that does not answer, one for another task than completion, and a router, whose
+    models have different times.
     """
     if plan["task"] != "completion" or plan["models"] or plan["engine"] != LLAMA.key:
         return None
@@ -92,48 +93,48 @@ def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: A
         status, text = server_http.send_get(plan["url"], "/metrics", server_http.HEALTH_TIMEOUT, key)
         if status != 200 or server_http.parse_request_count(plan["url"], text):
             return None
-        begun = clock.monotonic()
+        started_at = clock.monotonic()
         for event in event_stream.stream_events(
-            plan["url"], Question(PHRASE, 1).to_completion_request(), begun + FIRST_TOKEN_LIMIT, key, clock
+            plan["url"], Question(PHRASE, 1).to_completion_request(), started_at + FIRST_TOKEN_LIMIT, key, clock
         ):
             if event.get("content") or event.get("stop"):
-                return float(clock.monotonic() - begun)
+                return float(clock.monotonic() - started_at)
     except TuningError:
         return None
     return None
 
 
 def load_benchmark_shares(root: str = "/") -> dict[str, dict[str, float]]:
-    """Return by instance and kind what the last benchmark said; nothing of a file that cannot be read."""
+    """Return the shares of the last benchmark by instance and kind of prompt; nothing for an unreadable file."""
     try:
-        found = json.loads(textfile.read_text(textfile.path_in_tree(root, BENCHMARK_SHARES)) or "{}")
+        shares = json.loads(textfile.read_text(textfile.path_in_tree(root, BENCHMARK_SHARES)) or "{}")
     except (TuningError, ValueError):
         return {}
-    return {name: row for name, row in found.items() if isinstance(row, dict)} if isinstance(found, dict) else {}
+    return {name: row for name, row in shares.items() if isinstance(row, dict)} if isinstance(shares, dict) else {}
 
 
 def _add_thread_samples(
-    found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
+    samples_by_name: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
-    """Add what the threads that compute have waited and lost; where none is bound to its CPUs, of all threads."""
-    busy = set(parse_cpulist(plan["expect"]["busy_cpus"]))
+    """Add waiting time and lost CPUs of the threads that compute; of all threads where none is bound to its CPUs."""
+    busy_cpus = set(parse_cpulist(plan["expect"]["busy_cpus"]))
     threads = list(kernel_threads.sample_threads(host.fs, processes).values())
-    computing = [thread for thread in threads if busy.issuperset(thread.allowed)] or threads
+    computing = [thread for thread in threads if busy_cpus.issuperset(thread.allowed)] or threads
     labels = {"service": name}
-    found[SWITCHES].append((labels, sum(thread.involuntary or 0 for thread in computing)))
-    found[WAITED].append((labels, round(sum(thread.waited or 0.0 for thread in computing), 3)))
+    samples_by_name[SWITCHES].append((labels, sum(thread.involuntary or 0 for thread in computing)))
+    samples_by_name[WAITED].append((labels, round(sum(thread.waited or 0.0 for thread in computing), 3)))
 
 
 def _add_memory_samples(
-    found: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
+    samples_by_name: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
-    planned = set(parse_cpulist(plan["expect"]["nodes"]))
-    total: dict[tuple[str, int], int] = {}
+    planned_nodes = set(parse_cpulist(plan["expect"]["nodes"]))
+    bytes_by_kind_and_node: dict[tuple[str, int], int] = {}
     for process in processes:
         kinds = numa_maps.read_process_memory(host.fs, process, plan["mapped"]).kinds or {}
         for kind in ("weights", "anonymous"):
             for node, size in (kinds[kind].nodes if kind in kinds else {}).items():
-                total[kind, node] = total.get((kind, node), 0) + size
-    for (kind, node), size in sorted(total.items()):
-        labels = {"service": name, "kind": kind, "node": str(node), "planned": str(node in planned).lower()}
-        found[MEMORY].append((labels, size))
+                bytes_by_kind_and_node[kind, node] = bytes_by_kind_and_node.get((kind, node), 0) + size
+    for (kind, node), size in sorted(bytes_by_kind_and_node.items()):
+        labels = {"service": name, "kind": kind, "node": str(node), "planned": str(node in planned_nodes).lower()}
+        samples_by_name[MEMORY].append((labels, size))

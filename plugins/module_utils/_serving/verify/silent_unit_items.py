@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Items of the checklist about units that answer nobody on this host: an RPC worker, and a part of an instance of vLLM.
+"""Checklist items on units that answer no requests on this host: an RPC worker, and a part of an instance of vLLM.
 
-Work comes to them from another host only, so that busy threads cannot be proven here; the CPUs that their threads may
-run on, and the nodes of their memory, can.
+Only another host gives them work, so this host cannot prove that their threads are busy. The CPUs on which their
+threads may run, and the nodes of their memory, can be checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPAIR_ADVICE = "Run group.yml."
 
 
 def list_worker_items(host: Host, clock: Any) -> list[Item]:
-    """Return the items of the RPC worker of this host; none where there is none."""
+    """Return the items on the RPC worker of this host; none without a worker."""
     is_there, plan = installed.read_rpc_worker(host.fs.root)
     if not is_there:
         return []
@@ -44,7 +44,7 @@ def list_worker_items(host: Host, clock: Any) -> list[Item]:
 
 
 def list_part_items(host: Host, instance: InstalledUnit, plan: Mapping[str, Any], clock: Any) -> list[Item]:
-    """Return the items of a part of an instance on several hosts, of which another host answers."""
+    """Return the items on this host's part of an instance whose requests another host answers."""
     changed = installed.list_replaced_files(plan)
     role = f"as a part of {plan['details']['hosts']} hosts"
     return _list_unit_items(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
@@ -53,11 +53,11 @@ def list_part_items(host: Host, instance: InstalledUnit, plan: Mapping[str, Any]
 def _list_unit_items(
     host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed: list[str], clock: Any
 ) -> list[Item]:
-    """Return whether a unit runs, with the files that it was planned with, and whether it is where it was planned."""
-    runs = _running_item(name, unit, role, changed)
-    if runs.found == "active":
-        return [runs, _placement_item(host, name, unit, expect, clock)]
-    return [runs, _build_item("placement", name, UNKNOWN, "It is down.")]
+    """Return whether a unit runs with its planned files, and whether it is where it was planned."""
+    running_item = _running_item(name, unit, role, changed)
+    if running_item.found == "active":
+        return [running_item, _placement_item(host, name, unit, expect, clock)]
+    return [running_item, _build_item("placement", name, UNKNOWN, "It is down.")]
 
 
 def _build_item(kind: str, name: str, verdict: str, sentence: str, found: str | None = None) -> Item:
@@ -66,16 +66,16 @@ def _build_item(kind: str, name: str, verdict: str, sentence: str, found: str | 
 
 def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
     try:
-        word = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
+        state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
         return _build_item("service", name, UNKNOWN, str(error))
-    if word != "active":
-        sentence = f"{unit} is {word}, so that the server that uses it is down too. {advise_on_unit(unit)}"
-        return _build_item("service", name, WRONG, sentence, word)
+    if state != "active":
+        sentence = f"{unit} is {state}, so that the server that uses it is down too. {advise_on_unit(unit)}"
+        return _build_item("service", name, WRONG, sentence, state)
     if changed:
         sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR_ADVICE}"
-        return _build_item("service", name, WRONG, sentence, word)
-    return _build_item("service", name, OK, f"{unit} is active {role}.", word)
+        return _build_item("service", name, WRONG, sentence, state)
+    return _build_item("service", name, OK, f"{unit} is active {role}.", state)
 
 
 def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any], clock: Any) -> Item:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A request to the running server of an instance, and what its counters say of it.
+"""A test request to the running server of an instance, and the counters of the server about this request.
 
-A server that dropped its draft silently answers as any other does: only the counters tell that nothing was guessed.
+A server that silently dropped its draft answers like any other: only the counters show that it guessed no tokens.
 Source: tools/server/README.md of llama.cpp.
 """
 
@@ -28,37 +28,39 @@ if TYPE_CHECKING:
 
     Numbers = Mapping[str, float]
 
-#: Seconds that the request may take, and those that the counters get after it.
+#: The seconds that the request may take, and the seconds that reading the counters may take afterwards.
 REQUEST_LIMIT = 60.0
 COUNTERS_LIMIT = 5.0
-#: Longer than what an n-gram looks up, because lookup takes no more from a match than lies between it and the end.
+#: The phrase is longer than the n-grams of a lookup, which guesses at most the tokens between a match and the end of
+#: the text.
 PHRASE = (
     "the river runs past seven old mills, under a stone bridge, through green fields and quiet villages, until it "
     "meets the grey sea where ships wait for morning light and a good wind; "
 )
-#: It ends within the phrase, so that whatever the model is, the next token is plain.
+#: The text ends within a repeated phrase, so that any model continues it with the same token.
 REPEATED_TEXT = PHRASE * 4 + PHRASE.partition(" bridge")[0]
 TOKEN_COUNT = 64
 COMPLETION_OPTIONS = {
     "temperature": 0,
     "seed": 1,
     "cache_prompt": False,
-    # The server may have been told by default to punish what repeats itself.
+    # The defaults of the server may penalize repetitions.
     "repeat_penalty": 1.0,
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
     "dry_multiplier": 0.0,
-    # What came before the end of the time counts too.
+    # The tokens that came before the time was over count too.
     "stream": True,
     "timings_per_token": True,
 }
-#: What a server is asked that does not go on with texts, by its task; each text gives one row of the answer.
+#: The requests to a server that does not complete texts, by its task: path, body, and the key of the rows in the
+#: answer, which has a row for each text.
 ROW_COUNT = 16
 ROW_REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "embedding": ("/v1/embeddings", {"input": [PHRASE] * ROW_COUNT}, "data"),
     "rerank": ("/v1/rerank", {"query": PHRASE, "documents": [PHRASE] * ROW_COUNT}, "results"),
 }
-#: Vectors have thousands of numbers, and there are some for each text.
+#: An embedding response is large: thousands of floats for each input text.
 LONGEST_ANSWER = 64 << 20
 DRAFT_COUNTER = "llamacpp:spec_decode_num_drafts_total"
 DRAFTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_draft_tokens_total"
@@ -66,9 +68,9 @@ ACCEPTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_accepted_tokens_total"
 
 
 class Question:
-    """A text to go on with, how many tokens to ask for, and how many seconds these may take.
+    """A text to complete, the number of tokens, and the seconds that the answer may take.
 
-    With ``at_most``, the model may end before it has made all tokens.
+    With ``at_most``, the model may end its answer before it has made all tokens.
     """
 
     __slots__ = ("at_most", "limit", "text", "tokens")
@@ -90,10 +92,11 @@ DEFAULT_QUESTION = Question()
 
 
 class Trial:
-    """What came of the request. None stands for what the server does not tell, and ``reason`` for why no token came.
+    """The result of a test request.
 
-    ``speculative`` is what the server says of its slots: whether it could guess at all. ``others`` is how many requests
-    it had in work before this one.
+    None stands for a value that the server does not report, and ``reason`` says why no token came. ``speculative`` is
+    whether the server reports that its slots can guess tokens. ``other_requests`` is the number of requests that the
+    server had before this one.
     """
 
     def __init__(self) -> None:
@@ -110,7 +113,7 @@ class Trial:
 
     @property
     def has_guessed(self) -> bool | None:
-        """Whether tokens were guessed, None where the server counts nothing of it."""
+        """Whether the server guessed tokens; None where it does not count them."""
         counts = [count for count in (self.drafts, self.drafted) if count is not None]
         return any(counts) if counts else None
 
@@ -128,9 +131,9 @@ def run_trial(
     question: Question = DEFAULT_QUESTION,
     model: str | None = None,
 ) -> Trial:
-    """Ask for some tokens, between two readings of the counters; of another task, for some vectors or comparisons.
+    """Request some tokens between two readings of the counters; for another task, some vectors or comparisons.
 
-    A router is asked for one of its models.
+    ``model`` names a model of a router.
     """
     trial = Trial()
     end = clock.monotonic() + question.limit
@@ -168,7 +171,7 @@ def run_trial(
 def run_trial_with_usage(
     url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow
 ) -> Trial:
-    """Ask a server for some tokens at the API of OpenAI, which tells only how many tokens it has made."""
+    """Request some tokens through the API of OpenAI, whose answer only reports the number of tokens."""
     trial = Trial()
     end = clock.monotonic() + question.limit
     before = _fetch_counters(url, question.limit, key, None)
@@ -204,15 +207,15 @@ def run_trial_with_usage(
 
 
 def with_model(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
-    """Return a request with the model of a router that it is for."""
+    """Return a request with the name of a router's model; without a name, the request itself."""
     return {**body, "model": model} if model else body
 
 
 def _count_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
-    """Take the counters' difference; where they stand still or are not there, what the answer itself says.
+    """Set the guessed tokens from the difference of the counters, or else from the timings of the answer.
 
-    Of a request that was cut off, the server counts only later. Counters of a server that began anew in between tell
-    nothing.
+    The answer counts where the counters are missing or did not change: they include a request that was cut off only
+    later. Counters that went back belong to a restarted server, and say nothing.
     """
     names = (DRAFT_COUNTER, DRAFTED_TOKEN_COUNTER, ACCEPTED_TOKEN_COUNTER)
     if all(name in before and name in after for name in names):
@@ -228,17 +231,17 @@ def _count_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings
 def _request_rows(
     trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
 ) -> None:
-    """Have some texts turned into vectors, or compared with another one. Their tokens are read and none is made."""
+    """Request vectors of some texts, or their comparison with another text. The tokens are read, and none is made."""
     path, body, rows = ROW_REQUESTS[task]
-    begun = clock.monotonic()
+    started_at = clock.monotonic()
     try:
         answer = post_json(url, path, with_model(model, body), end, key, clock)
     except TuningError as error:
         trial.reason = str(error)
         return
-    seconds = clock.monotonic() - begun
-    found = answer.get(rows) if isinstance(answer, dict) else None
-    if not isinstance(found, list) or len(found) != ROW_COUNT:
+    seconds = clock.monotonic() - started_at
+    result_rows = answer.get(rows) if isinstance(answer, dict) else None
+    if not isinstance(result_rows, list) or len(result_rows) != ROW_COUNT:
         trial.reason = f"{path} was asked about {ROW_COUNT} texts, and its answer is not about them."
         return
     trial.is_complete = True
@@ -247,7 +250,7 @@ def _request_rows(
 
 
 def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time) -> Any:
-    """Send a request and return the JSON of its answer, which has to come before ``end`` of the clock."""
+    """Send a request and return the JSON value of its answer. TuningError where the answer is not there at ``end``."""
     connection, base = server_http.make_connection(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
@@ -268,7 +271,7 @@ def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str
 
 
 def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
-    """Return the counters by name, none where the server does not tell them."""
+    """Return the counters by name; none where the server does not report them."""
     status, text = server_http.send_get(url, server_http.path_for_model("/metrics", model), timeout, key)
     return server_http.parse_metrics(text) if status == 200 else {}
 
@@ -276,5 +279,5 @@ def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None
 def _fetch_speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
     status, text = server_http.send_get(url, server_http.path_for_model("/slots", model), timeout, key)
     slots = event_stream.parse_json(text) if status == 200 else None
-    told = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
-    return any(told) if told and None not in told else None
+    values = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    return any(values) if values and None not in values else None

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from .plan import Member
     from .probe import Capabilities
 
-#: Hands the key over as a variable, because all users of the host can see arguments. It is the first line with a text.
+#: Passes the key, the first line of the file that has text, in a variable: all users of the host can see arguments.
 RUN_WITH_KEY = 'VLLM_API_KEY=$(grep -m 1 . "$CREDENTIALS_DIRECTORY/api-key") && export VLLM_API_KEY && exec "$@"'
-#: What it compiles and downloads would otherwise go to a home that it has not. It asks nobody outside.
+#: The folders and switches of vLLM: its user has no home for caches, and it must not contact other hosts.
 STATE_VARIABLES = (
     "HOME=%S/{0} XDG_CACHE_HOME=%S/{0}/cache",
     "VLLM_CACHE_ROOT=%S/{0}/cache/vllm",
@@ -42,7 +42,10 @@ STATE_VARIABLES = (
 
 
 class VllmEngine(Engine):
-    """Instances of vLLM. ``member`` is the place of this host in the group of the instance that it names."""
+    """Instances of vLLM.
+
+    ``member`` is this host's place in the group of the instance that it names; None for a host in no group.
+    """
 
     row = VLLM
     options = VllmOptions
@@ -51,7 +54,7 @@ class VllmEngine(Engine):
         self.member = member
 
     def read_capabilities(self, host: Host, options: VllmOptions) -> Capabilities:
-        """Return what the installation can do, which it is asked behind the walls of its unit."""
+        """Return what the installation can do, which runs in a sandbox with the hardening of the unit."""
         return probe.read_vllm_capabilities(host, options)
 
     def list_model_paths(self, options: VllmOptions) -> list[str]:
@@ -99,7 +102,7 @@ class VllmEngine(Engine):
     def try_start(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
     ) -> list[str]:
-        """Try behind the walls of the unit whether it can read its model."""
+        """Try whether the unit can read its model."""
         files, options = list(service.files), service.options
         require_readable_files(options, files, [], hardening.trial_lines(options, files, probe.VLLM_HARDENING))
         return []
@@ -107,7 +110,7 @@ class VllmEngine(Engine):
     def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
-        """Return the unit of the server, which for a part of a group runs the supervisor of the group."""
+        """Return the unit of the server. On a member of a group, its program is the supervisor of the group."""
         options, member = service.options, self._find_member(service.options)
         command = list(arguments)
         if options.api_key_file:
@@ -124,7 +127,7 @@ class VllmEngine(Engine):
         parts.first_lines = [
             f"StateDirectory={state}",
             *(f"Environment={text.format(state)}" for text in STATE_VARIABLES),
-            # The server itself is told to end; its processes are killed only when they outlive it.
+            # Only the main process gets the signal to end; the other processes are killed when they outlive it.
             "KillMode=mixed",
             "LimitNOFILE=65536",
         ]
@@ -136,7 +139,7 @@ class VllmEngine(Engine):
         return render_unit_files(VLLM, service, parts, programs, keys)
 
     def _find_member(self, options: OptionTable) -> Member | None:
-        """Return the place of this host in the group of an instance; None where it is not in it."""
+        """Return this host's place in the group of an instance; None for a host outside of the group."""
         return self.member if self.member and self.member.instance == options.name else None
 
     def _process_variables(
@@ -147,7 +150,8 @@ class VllmEngine(Engine):
         if member:
             variables.update(VLLM_HOST_IP=member.addresses[member.rank], GLOO_SOCKET_IFNAME=member.interface)
         if not options.compile:
-            # It would still compile the mask of a divided embedding, at the first request, with g++ and openssl.
+            # Without this, vLLM would compile the mask of a divided embedding at the first request, with g++ and
+            # openssl.
             variables["TORCHDYNAMO_DISABLE"] = "1"
         if "--kv-cache-memory-bytes" not in capabilities.flags:
             variables["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, options.kv_cache_bytes >> 30))
@@ -162,18 +166,18 @@ def _group_arguments(options: OptionTable, member: Member) -> list[Any]:
 
 
 def _supervisor_command(options: OptionTable, member: Member) -> list[str]:
-    """Return the words that run a command as a part of its group, which starts and ends with the other parts."""
+    """Return the words that run a command under the supervisor, which starts and ends all parts of a group together."""
     if member.port is None:
         return [HOST_TOOL, "group", "lead", ",".join(options.workers), "--"]
     return [HOST_TOOL, "group", "follow", format_endpoint(member.addresses[member.rank], member.port), "--"]
 
 
 def _allowed_addresses(options: OptionTable, member: Member | None) -> list[str] | None:
-    """Return the addresses that the unit talks to; None for all."""
+    """Return the addresses that the unit may exchange packets with; None for all."""
     if member:
         clients = [*options.clients] if member.port is None else []
         if clients and options.host not in LOOPBACK_BY_WILDCARD:
-            # By its own address the host itself asks whether it serves.
+            # The host checks at its own address whether the server serves.
             clients.append(options.host)
         return list(dict.fromkeys(["localhost", *member.addresses, *clients]))
     return ["localhost"] if options.host in LOOPBACK else None

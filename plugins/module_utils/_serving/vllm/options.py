@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of an instance of vLLM, and what is refused of them on any host."""
+"""The options of an instance of vLLM, and their validation without a host."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..._notation.sizes import parse_bytes
 from ..options.option_table import COMMON_FIELDS, LOOPBACK, Field, OptionTable
 
 TYPE_CHECKING = False
-#: Aliases also stand in the configuration of HAProxy, which splits lines at spaces and quotes.
+#: Aliases are also written to the configuration of HAProxy, which splits lines at blanks and quotes.
 ALIAS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}\Z")
-#: An address or a network, as systemd takes it.
+#: An address or a network, as systemd reads it.
 CLIENT_PATTERN = re.compile(r"[0-9a-fA-F.:]+(?:/[0-9]{1,3})?\Z")
-#: Folders that a service does not see.
+#: Folders that the hardening of units hides.
 HOME_FOLDERS = ("/root/", "/home/", "/run/user/")
 FIELDS = {
     **COMMON_FIELDS,
@@ -32,12 +32,13 @@ FIELDS = {
     "kv_cache": Field("str", "4GiB"),
     "dtype": Field("str", "auto", ("auto", "bfloat16", "float16", "float32")),
     "compile": Field("bool", False),
-    # Other hosts
+    # Options of an instance on several hosts.
     "workers": Field("list", ()),
     "clients": Field("list", ()),
     "group_port": Field("int", 29501, low=1, high=65535),
 }
-#: Arguments and variables that an option of the instance sets, or that would show a secret in the list of processes.
+#: The options of the instance that set these arguments and variables. api_key_file also keeps the key out of the list
+#: of processes.
 OPTION_BY_ARGUMENT = {
     "--model": "model",
     "--host": "host",
@@ -64,12 +65,12 @@ OPTION_BY_ARGUMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "kv_cache",
     "VLLM_API_KEY": "api_key_file",
 }
-#: With several stages vLLM on CPUs ends at the first request, though its health is fine until then.
+#: With several stages of a pipeline, vLLM on CPUs ends at the first request, although its health check succeeds before.
 PIPELINE_ARGUMENTS = ("--pipeline-parallel-size", "-pp")
 
 
 class VllmOptions(OptionTable):
-    """The options of one instance of vLLM, with an attribute for each of ``FIELDS``."""
+    """The options of one instance of vLLM, with an attribute for each entry of ``FIELDS``."""
 
     __slots__ = tuple(FIELDS)
 
@@ -91,11 +92,11 @@ class VllmOptions(OptionTable):
         return parse_bytes(self.kv_cache, "kv_cache")
 
     def validate(self) -> None:
-        """Raise BadRequest for options that exclude each other. The default alias is the name of the folder."""
+        """Raise BadRequest for options that exclude each other. The default alias is the name of the model's folder."""
         super().validate()
         self.model = self.model.rstrip("/")
         if self.model.startswith(HOME_FOLDERS):
-            raise BadRequest(f"model is {self.model}, and services do not see homes: keep it elsewhere.")
+            raise BadRequest(f"model is {self.model}, and services do not see homes: keep the model elsewhere.")
         self.alias = self.alias or basename(self.model)
         if not ALIAS_PATTERN.match(self.alias):
             raise BadRequest(f"alias is '{self.alias}': take letters, digits and ._:/@+- only.")
@@ -113,15 +114,15 @@ class VllmOptions(OptionTable):
 
 
 def _require_closed_group(options: VllmOptions) -> None:
-    """Refuse a group that is open to other hosts: what its processes send each other runs as code."""
-    for word in options.workers:
-        if parse_endpoint(word, "workers")[1] == options.group_port:
+    """Raise BadRequest for a group that is open to other hosts: the data between its processes can run as code."""
+    for address in options.workers:
+        if parse_endpoint(address, "workers")[1] == options.group_port:
             raise BadRequest(f"workers and group_port are both {options.group_port}: take two ports.")
     if options.workers and not CLIENT_PATTERN.match(options.host):
         raise BadRequest(f"host is '{options.host}': with workers, name an address, such as 10.20.0.1.")
-    for word in options.clients:
-        if not CLIENT_PATTERN.match(word):
-            raise BadRequest(f"clients has '{word}': name addresses and networks, such as 10.20.0.9 or fd00::/64.")
+    for address in options.clients:
+        if not CLIENT_PATTERN.match(address):
+            raise BadRequest(f"clients has '{address}': name addresses and networks, such as 10.20.0.9 or fd00::/64.")
     if options.workers and options.host not in LOOPBACK and not options.clients:
         raise BadRequest(
             f"the instance has workers and listens on {options.host}, and its unit lets in nobody but them: name in "

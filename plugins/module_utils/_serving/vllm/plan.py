@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans an instance of vLLM: a process for each NUMA node whose CPUs compute, with its threads and its memory there.
+"""Plans an instance of vLLM: one process for each NUMA node with CPUs that compute, whose threads and memory are on
+that node.
 
-An instance with ``workers`` is divided over several hosts, each of which has as many processes as the others.
-Source: vllm/utils/ompmultiprocessing.py and vllm/v1/worker/cpu_worker.py of vLLM 0.32.
+An instance with ``workers`` is divided over several hosts, each with the same number of processes. Source:
+vllm/utils/ompmultiprocessing.py and vllm/v1/worker/cpu_worker.py of vLLM 0.32.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from .options import VllmOptions
     from .probe import Capabilities
 
-#: Arguments that a server needs, whatever its version, and those that a server needs which is divided over hosts.
+#: The arguments that every server needs, and those that a server on several hosts needs in addition.
 NEEDED_ARGUMENTS = ("--host", "--port", "--served-model-name", "--max-num-seqs", "--tensor-parallel-size")
 GROUP_ARGUMENTS = (
     *("--nnodes", "--node-rank", "--master-addr", "--master-port", "--headless", "--distributed-executor-backend"),
@@ -43,9 +44,9 @@ GROUP_ARGUMENTS = (
 
 
 class Member:
-    """A host in the group of an instance: its rank among the ``addresses``, its interface there, and its own port.
+    """A host in the group of an instance: its rank, the addresses of all ranks, its network interface, and its port.
 
-    ``port`` is the one at which a worker waits for the head, None for the head.
+    ``port`` is where a worker waits for the head; None for the head.
     """
 
     def __init__(
@@ -66,28 +67,32 @@ def plan_vllm(
     before: Sequence[InstancePlan],
     member: Member | None,
 ) -> InstancePlan:
-    """Return the planned instance; BadRequest for what cannot be served here."""
+    """Return the planned instance; BadRequest for an instance that this host cannot serve."""
     _require_arguments(options, capabilities, member)
     if options.compile:
         probe.require_compiler()
-    ranks = _choose_cpus_by_node(options, host)
-    busy = sorted(cpu for cpus in ranks.values() for cpu in cpus)
+    cpus_by_node = _choose_cpus_by_node(options, host)
+    busy = sorted(cpu for cpus in cpus_by_node.values() for cpu in cpus)
     _require_separate_cpus(options, busy, before)
     hosts = 1 + len(options.workers)
     config, files = _read_model(options)
     weights = sum(size for path, (size, changed) in files.items() if path.endswith(".safetensors"))
-    _require_even_heads(options, config, len(ranks), hosts)
-    share = weights // hosts
-    _require_memory(options, list(ranks), share, free)
+    _require_even_heads(options, config, len(cpus_by_node), hosts)
+    weights_of_host = weights // hosts
+    _require_memory(options, list(cpus_by_node), weights_of_host, free)
     http = choose_http_cpus(host, busy)
-    placement = Placement(busy, [*busy, *http], list(ranks), "local", "")
+    placement = Placement(busy, [*busy, *http], list(cpus_by_node), "local", "")
     placement.http_cpus = http
     expect = placement.placement_expectations({})
     expect["busy_cpus"] = format_cpulist(busy)
-    wants = {"ranks": [format_cpulist(cpus) for cpus in ranks.values()], "hosts": hosts, "threads": len(busy)}
-    need = MemoryNeed(share, options.kv_cache_bytes * len(ranks), 0)
+    parameters = {
+        "ranks": [format_cpulist(cpus) for cpus in cpus_by_node.values()],
+        "hosts": hosts,
+        "threads": len(busy),
+    }
+    need = MemoryNeed(weights_of_host, options.kv_cache_bytes * len(cpus_by_node), 0)
     remarks = _list_remarks(options, capabilities, http, member)
-    service = InstancePlan(options, placement, need, wants, None, [], [], expect, remarks)
+    service = InstancePlan(options, placement, need, parameters, None, [], [], expect, remarks)
     service.files = files
     service.details = {
         "alias": options.alias,
@@ -95,10 +100,10 @@ def plan_vllm(
         "slots": options.slots,
         "hosts": hosts,
         "context": options.context or parse_whole(config.get("max_position_embeddings")) or 2048,
-        # What has to be the same on all hosts of a group.
+        # Properties that must be equal on all hosts of a group.
         "build": {
             "vLLM": capabilities.name,
-            "the number of its processes": len(ranks),
+            "the number of its processes": len(cpus_by_node),
             "the config.json of the model": f"sha256:{_compute_digest(config)}",
             "the weights of the model": f"{weights} bytes",
         },
@@ -107,7 +112,7 @@ def plan_vllm(
 
 
 def _require_arguments(options: VllmOptions, capabilities: Capabilities, member: Member | None) -> None:
-    """Raise BadRequest where this vLLM lacks an argument that the instance needs, or that its inventory names."""
+    """Raise BadRequest where this vLLM lacks an argument that the instance needs or that extra_arguments names."""
     if lacking := [flag for flag in NEEDED_ARGUMENTS if flag not in capabilities.flags]:
         raise BadRequest(f"epyc_vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
     lacking = [flag for flag in GROUP_ARGUMENTS if flag not in capabilities.flags]
@@ -119,14 +124,14 @@ def _require_arguments(options: VllmOptions, capabilities: Capabilities, member:
 
 
 def _choose_cpus_by_node(options: VllmOptions, host: Host) -> dict[int, list[int]]:
-    """Return by NUMA node the CPUs of the process that computes there: the first CPU of each core."""
+    """Return the CPUs of each process by NUMA node: the first CPU of each core."""
     cpus = cpu_assignment.first_cpu_of_each_core(host.topology, cpu_assignment.choose_compute_cpus(options, host))
     by_node = {node.id: sorted(set(node.cpus) & set(cpus)) for node in host.topology.nodes}
     return {node: found for node, found in sorted(by_node.items()) if found}
 
 
 def _require_separate_cpus(options: VllmOptions, busy: Sequence[int], before: Sequence[InstancePlan]) -> None:
-    """Refuse CPUs on which another instance of vLLM computes: the threads of none of them ever rest."""
+    """Raise BadRequest for CPUs on which another instance of vLLM computes: its threads are never idle."""
     for other in before:
         if shared := set(busy) & set(other.placement.busy_cpus):
             raise BadRequest(
@@ -136,7 +141,7 @@ def _require_separate_cpus(options: VllmOptions, busy: Sequence[int], before: Se
 
 
 def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[int]]]:
-    """Return the config.json of the model, and by path the size and the time of the last change of its files."""
+    """Return the config.json of the model, and the size and time of the last change of its files by path."""
     folder = options.model
     try:
         with open(open_file(f"{folder}/config.json"), encoding="utf-8") as file:
@@ -150,11 +155,11 @@ def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[in
         ) from None
     names = [name for name in sorted(os.listdir(folder)) if name == "config.json" or name.endswith(".safetensors")]
     status = {f"{folder}/{name}": os.stat(f"{folder}/{name}") for name in names}
-    return config, {path: [one.st_size, one.st_mtime_ns] for path, one in status.items()}
+    return config, {path: [file.st_size, file.st_mtime_ns] for path, file in status.items()}
 
 
 def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
-    """Refuse a number of processes that does not divide the attention heads of the model."""
+    """Raise BadRequest for a number of processes that does not divide the attention heads of the model."""
     heads = parse_whole(config.get("num_attention_heads"))
     part = config.get("text_config")
     if heads is None and isinstance(part, dict):
@@ -163,13 +168,15 @@ def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: 
         of_hosts = f" of each of {hosts} hosts" if hosts > 1 else ""
         raise BadRequest(
             f"its CPUs are on {nodes} nodes{of_hosts}, so that {nodes * hosts} processes would divide {heads} "
-            f"attention heads of {options.alias}, which does not come out even. Name cpus on fewer nodes, such as "
+            f"attention heads of {options.alias}, which leaves a remainder. Name cpus on fewer nodes, such as "
             "node0."
         )
 
 
 def _require_memory(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
-    """Refuse what no node can hold: each process has a share of the weights and a KV cache of its own."""
+    """Raise BadRequest for a node with too little memory for its share of the weights and the KV cache of its
+    process.
+    """
     for node in nodes:
         available = free.available.get(node, 0)
         if weights // len(nodes) + options.kv_cache_bytes > available:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an installation of vLLM is and can do, which it is asked behind the walls of its unit.
+"""Finds out what an installation of vLLM is and can do, in a sandbox with the hardening of its unit.
 
-To list its arguments it loads all of PyTorch, so that the list is remembered for each version until the next boot.
+To list its arguments, vLLM loads all of PyTorch, so the list of each version is stored until the next boot.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ..._io.command import CommandResult
     from .options import VllmOptions
 
-#: How long the import of PyTorch may take on a busy host.
+#: The seconds that the import of PyTorch may take on a busy host.
 PROBE_TIMEOUT = 600
-#: Lists of arguments by version.
+#: The folder of the stored lists of arguments, one for each version.
 ARGUMENT_LISTS = "/run/sovereign-epyc/vllm-arguments"
 FLAG_PATTERN = re.compile(r"--[a-z][a-z0-9-]+")
-#: The hardening of llama-server, except that PyTorch makes code while it runs, that its processes talk through sockets,
-#: and that each process sets its own memory policy.
+#: The hardening of llama-server with three exceptions: PyTorch writes code at run time, its processes use sockets, and
+#: each process sets its own memory policy.
 VLLM_HARDENING = (
     *(
         line
@@ -45,27 +45,28 @@ VLLM_HARDENING = (
     "SystemCallFilter=@system-service",
     "SystemCallFilter=~@privileged",
 )
-#: Prints what an installation is without loading it. The command of some packages does not find its own version.
+#: Prints the properties of an installation without loading it. The command of some packages does not find its own
+#: version.
 DESCRIBE_PROGRAM = """
 import ctypes, importlib.metadata, importlib.util, json, sys
 
 if importlib.util.find_spec("vllm") is None:
     sys.exit("there is no package vllm in " + sys.prefix)
-packages = [one for one in importlib.metadata.distributions() if "vllm" in one.metadata["Name"]]
+packages = [package for package in importlib.metadata.distributions() if "vllm" in package.metadata["Name"]]
 try:
     numa = bool(ctypes.CDLL("libnuma.so.1"))
 except OSError:
     numa = False
 print(json.dumps({
     "numa": numa,
-    "versions": {one.metadata["Name"]: one.version for one in packages},
+    "versions": {package.metadata["Name"]: package.version for package in packages},
     "files": [str(one.locate_file(file)) for one in packages for file in one.files or () if file.name == "METADATA"]
              or [str(one._path) for one in packages],
 }))
 """
-#: Serves without the command vllm, which the package of a third party lacks.
+#: Serves without the command vllm, which some packages of third parties lack.
 SERVER_MODULE = "vllm.entrypoints.openai.api_server"
-#: The same as the command vllm for a host of a group; the module serves on a single host only.
+#: The same as the command vllm, for a host of a group; the module above serves on a single host only.
 GROUP_PROGRAM = """
 if __name__ == "__main__":
     from vllm.entrypoints.cli.serve import ServeSubcommand
@@ -81,28 +82,31 @@ if __name__ == "__main__":
 
 
 class Capabilities:
-    """``name`` is the installed version, ``flags`` are its arguments, ``files`` tell it from another version.
+    """What an installation of vLLM can do.
 
-    ``serve`` and ``serve_group`` are the words that start it on one host and on a host of a group, up to the model.
+    ``name`` is the installed version, ``flags`` are its arguments, and ``files`` change with the version. ``serve`` and
+    ``serve_group`` are the words before the model that start it on one host and on a host of a group.
     """
 
-    def __init__(self, name: str, flags: frozenset[str], files: dict[str, list[int]], folder: str, whole: bool) -> None:
+    def __init__(
+        self, name: str, flags: frozenset[str], files: dict[str, list[int]], folder: str, has_command: bool
+    ) -> None:
         self.name = name
         self.flags = flags
         self.files = files
         python = f"{folder}/bin/python"
         command = [f"{folder}/bin/vllm", "serve"]
-        self.serve = command if whole else [python, "-m", SERVER_MODULE, "--model"]
-        self.serve_group = command if whole else [python, "-c", GROUP_PROGRAM, "--model"]
+        self.serve = command if has_command else [python, "-m", SERVER_MODULE, "--model"]
+        self.serve_group = command if has_command else [python, "-c", GROUP_PROGRAM, "--model"]
 
 
 def read_vllm_capabilities(host: Host, options: VllmOptions) -> Capabilities:
     """Return what the installation of an instance can do; BadRequest where no service could run it."""
     folder, python = options.folder, options.binary
-    real = realpath(python)
-    if real.startswith(HOME_FOLDERS):
+    real_path = realpath(python)
+    if real_path.startswith(HOME_FOLDERS):
         raise BadRequest(
-            f"vLLM in {folder} runs with {real}, and services do not see the homes of users: make the environment "
+            f"vLLM in {folder} runs with {real_path}, and services do not see the homes of users: make the environment "
             "elsewhere, with a Python that is elsewhere."
         )
     if not os.path.exists(python):
@@ -112,29 +116,29 @@ def read_vllm_capabilities(host: Host, options: VllmOptions) -> Capabilities:
         raise BadRequest(f"{python} runs no vLLM: {_last_output_line(described)}. {_installation_advice()}")
     facts = json.loads(described.out)
     if not facts["numa"]:
-        # Without the library vLLM prints a warning, and never serves.
+        # Without this library vLLM prints a warning, and never serves.
         raise BadRequest("This host has no libnuma.so.1, by which vLLM places its memory: install libnuma1.")
     name = "-".join(f"{package}-{version}" for package, version in sorted(facts["versions"].items())) or "vllm"
-    whole = "vllm" in facts["versions"]
-    text = _read_argument_list(host, options, name, whole)
+    has_command = "vllm" in facts["versions"]
+    text = _read_argument_list(host, options, name, has_command)
     status = {path: os.stat(path) for path in facts["files"] if os.path.exists(path)}
-    files = {path: [one.st_size, one.st_mtime_ns] for path, one in status.items()}
-    return Capabilities(name, frozenset(FLAG_PATTERN.findall(text)), files, folder, whole)
+    files = {path: [file.st_size, file.st_mtime_ns] for path, file in status.items()}
+    return Capabilities(name, frozenset(FLAG_PATTERN.findall(text)), files, folder, has_command)
 
 
 def require_compiler() -> None:
-    """Raise BadRequest where an instance cannot compile its model."""
+    """Raise BadRequest where no compiler for the model is installed."""
     if not shutil.which("g++"):
         raise BadRequest("compile needs g++ on this host: install it, or leave compile out.")
 
 
-def _read_argument_list(host: Host, options: VllmOptions, name: str, whole: bool) -> str:
+def _read_argument_list(host: Host, options: VllmOptions, name: str, has_command: bool) -> str:
     """Return the text in which this version lists its arguments."""
     path = f"{ARGUMENT_LISTS}/{name}.txt"
     text = textfile.read_text(path)
     if text is None:
         python, folder = options.binary, options.folder
-        words = [f"{folder}/bin/vllm", "serve"] if whole else [python, "-m", SERVER_MODULE]
+        words = [f"{folder}/bin/vllm", "serve"] if has_command else [python, "-m", SERVER_MODULE]
         listed = _run_in_sandbox(options, [*words, "--help=all"])
         if listed.code:
             raise BadRequest(f"{name} does not list its arguments: {_last_output_line(listed)}.")

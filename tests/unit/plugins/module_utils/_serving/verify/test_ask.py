@@ -82,7 +82,7 @@ def test_the_question_is_put_into_the_template_of_the_model(here: Instances) -> 
         ({}, True, "ok", "45 of them right"),
         ({"accepted": 0}, True, "wrong", "it guessed 60 tokens, none of them right"),
         ({**NOTHING, "speculative": True}, True, "wrong", "it guessed nothing, and something was to be"),
-        ({**NOTHING, "speculative": True}, False, "ok", "found nothing in this text that is said twice"),
+        ({**NOTHING, "speculative": True}, False, "ok", "found nothing in this text that is repeated"),
         ({**NOTHING, "speculative": False}, True, "wrong", "does not speculate"),
         ({**NOTHING, "tokens": 0, "reason": "busy."}, True, "unknown", "Not known: busy."),
     ],

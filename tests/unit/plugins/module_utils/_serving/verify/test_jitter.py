@@ -65,7 +65,10 @@ def test_each_is_judged_only_where_something_keeps_it_away(tmp_path: Path) -> No
 def test_cpus_that_are_not_isolated_are_told_and_not_judged(tmp_path: Path) -> None:
     for isolated in ("", "4"):
         verdict, sentence = item(tmp_path, isolated=isolated, devices=900.0, waited=0.5)
-        assert verdict == "unasked" and "a thread waited for 50.0% of the time. Nothing keeps others off" in sentence
+        assert (
+            verdict == "unasked"
+            and "a thread waited for 50.0% of the time. Nothing keeps other programs off" in sentence
+        )
 
 
 def test_a_partition_keeps_tasks_away_and_nothing_else(tmp_path: Path) -> None:

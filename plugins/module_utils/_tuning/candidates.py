@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans an instance with other options, as the planner does, in a drop-in of its own unit.
+"""Plans candidates of a tuning: an instance with other options, in a drop-in of its unit.
 
-So a candidate that the planner refuses is refused here, and the role epyc_llama plans the best candidate exactly as it
-was measured.
+The planner of instances plans each candidate. So an impossible candidate is refused, and the role epyc_llama plans the
+best candidate exactly as it was measured.
 
 Source: systemd.unit(5) (drop-ins; an empty value resets earlier ones).
 """
@@ -38,54 +38,54 @@ if TYPE_CHECKING:
     from .._serving.llama_cpp.capabilities import Capabilities
     from .._serving.plan.instance_plan import InstancePlan
 
-#: Settings of a unit that an empty value does not reset, and the value that does.
+#: Settings of a unit that no empty value resets -> the value that resets the setting.
 RESET_VALUES = {"NUMAPolicy": "default"}
 
 
 class Candidates:
-    """Plans an instance with other options. ``service`` is its plan with its own options, ``own`` its variant."""
+    """Plans the candidates of an instance; ``service`` and ``default`` are plan and variant with its own options."""
 
     def __init__(self, host: Host, raw: Mapping[str, Any], target: MeasuredInstance) -> None:
-        """Plan the instance with its own options, by names of llama_server; BadRequest where it runs otherwise."""
-        there = read_installed_units(host.fs.root).get(target.name, "")
+        """Plan the instance with its own options, ``raw``; BadRequest where it runs with other options."""
+        unit_text = read_installed_units(host.fs.root).get(target.name, "")
         self._host = host
         self._engine = LlamaEngine()
         self._raw = {
-            "binary": _program_of_unit(there),
+            "binary": _program_of_unit(unit_text),
             **{key: value for key, value in raw.items() if value is not None},
         }
         self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
-        self.own = InstanceVariant(None, target.arguments)
+        self.default = InstanceVariant(None, target.arguments)
         self.service, self._files = self._plan_with_options({})
         self._server: Capabilities = probe.probe_capabilities(
             self.service.options.binary, trial_lines(self.service.options, [])
         )
         self._known = {self._files[self._path]: "the default"}
-        said = server_arguments.build_arguments(self.service.parameters, self._server)
-        #: What stands before the arguments of the process: its program, of a script that of the interpreter too.
-        self._before = target.arguments[: -len(said)]
-        if needs_restart(there, self._files[self._path]) or [*self._before, *said] != target.arguments:
+        planned = server_arguments.build_arguments(self.service.parameters, self._server)
+        #: The words before the planned arguments: the program, and for a script also its interpreter.
+        self._command = target.arguments[: -len(planned)]
+        if needs_restart(unit_text, self._files[self._path]) or [*self._command, *planned] != target.arguments:
             raise BadRequest(
                 f"{target.name} does not run as its options say, so that nothing that is found out would hold for it. "
                 "Run site.yml first."
             )
 
-    def variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
-        """Return the variant with these options; BadRequest where it cannot be planned, or equals another."""
+    def build_variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
+        """Return the variant of a candidate; BadRequest where it cannot be planned, or equals another candidate."""
         service, files = self._plan_with_options(options)
         text = files.pop(self._path)
         if files != {path: unit_text for path, unit_text in self._files.items() if path != self._path}:
             raise BadRequest("The process that drafts would be another one, which is not tried.")
-        same = self._known.setdefault(text, name)
-        if same != name:
-            raise BadRequest(f"It is the same as {same}.")
+        equal_candidate = self._known.setdefault(text, name)
+        if equal_candidate != name:
+            raise BadRequest(f"It is the same as {equal_candidate}.")
         return InstanceVariant(
             render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=parse_unit_plan(text)
         )
 
     def _plan_with_options(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
-        """Return the plan with these options, and the texts of its units by path."""
-        # Options of the kinds of speculation that the candidate does not use are left out.
+        """Return the plan with these options instead of its own, and the texts of its units by path."""
+        # Options of a kind of speculation that the candidate does not use would be refused.
         idle = (
             options_without_effect(speculation_kinds.parse_speculation(options["speculation"]))
             if "speculation" in options
@@ -96,11 +96,11 @@ class Candidates:
         return next((knob.service, dict(knob.files)) for knob in knobs if isinstance(knob, Instance) and knob.service)
 
     def _server_arguments(self, service: InstancePlan) -> list[str]:
-        return [*self._before, *server_arguments.build_arguments(service.parameters, self._server)]
+        return [*self._command, *server_arguments.build_arguments(service.parameters, self._server)]
 
 
 def render_drop_in(before: str, after: str) -> str | None:
-    """Return the drop-in that makes a unit with one text run as one with another; None where they are equal."""
+    """Return a drop-in that makes a unit with the text ``before`` run like ``after``; None where both run alike."""
     old, new = _service_settings(before), _service_settings(after)
     lines: list[str] = []
     for key in dict.fromkeys([*old, *new]):
@@ -115,10 +115,10 @@ def _program_of_unit(text: str) -> str:
 
 
 def _service_settings(text: str) -> dict[str, list[str]]:
-    """Return the lines of the [Service] section, by the name of the setting."""
-    found: dict[str, list[str]] = {}
+    """Return the lines of the section [Service] by name of the setting."""
+    settings: dict[str, list[str]] = {}
     part = text.partition(PLAN_MARK)[0].partition("[Service]\n")[2].partition("\n[")[0]
     for line in part.splitlines():
         if "=" in line and not line.startswith("#"):
-            found.setdefault(line.partition("=")[0], []).append(line)
-    return found
+            settings.setdefault(line.partition("=")[0], []).append(line)
+    return settings

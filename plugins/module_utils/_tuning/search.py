@@ -2,12 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Searches the fastest combination of options by prediction, halving and a race; it knows only levels, and no server.
+"""Searches the fastest combination of options; the caller measures, and the search sees only levels of candidates.
 
-Each option is first tried alone, and the level of a combination is predicted as if the effects of its values added up.
-The dozen best combinations, and then the neighbours of the best, are halved round by round, because some options do
-depend on each other: with fewer threads shorter drafts are right. The last few race, each paired with the best. A
-candidate that is proven to be worse is dropped, and of two that are proven to be about equal, the simpler one stays.
+- Sweep: each value is tried alone. The gain of a combination is predicted as the sum of the gains of its values.
+- Halving: of the dozen combinations with the best predictions, the slower half is dropped again and again. Then the
+  same is done with the neighbours of the best candidate, because some options depend on each other: with fewer threads
+  shorter drafts are better.
+- Race: the last few candidates are compared with the best one. A candidate that is proven to be slower is dropped. Of
+  two candidates that are proven to be about equal, the simpler one stays.
 
 Source: Birattari et al., "F-Race and iterated F-Race"; Jamieson and Talwalkar, "Non-stochastic best arm identification"
 (successive halving).
@@ -23,23 +25,23 @@ from .._bench.statistics.confidence_interval import confidence_interval, mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
-    #: The options that differ from the default, with their values, in the order of the space; empty for the default.
+    #: A combination: options that differ from the default with their values, in the order of the space.
     Candidate = tuple[tuple[str, Any], ...]
-    #: Takes a phase and candidates, and returns the natural logarithm of the speed of each; without candidates that
-    #: cannot run, and None if there is no time for another round.
+    #: Takes a phase and candidates, and returns the level (log of the speed) of each candidate that can run, or None if
+    #: the time is over.
     Measure = Callable[[str, Sequence[Candidate]], "dict[Candidate, float] | None"]
 
 DEFAULT: Candidate = ()
-#: Number of rounds that try each value alone, and number of combinations that are halved.
+#: The number of rounds of the sweep, and the number of combinations at the begin of the halving.
 SWEEPS, MAX_COMBINATIONS = 2, 12
-#: Number of candidates in the race, the largest number of its rounds, and the number of rounds before any is dropped.
+#: The number of candidates in the race, the largest number of its rounds, and the rounds before a candidate is dropped.
 RACERS, MAX_RACE_ROUNDS, MIN_RACE_ROUNDS = 3, 24, 4
-#: How often the neighbours of the best candidate are tried, as long as another one becomes the best.
+#: How often the neighbours of the best candidate are tried, as long as a neighbour becomes the best.
 CLIMBS = 2
-#: Candidates that are proven to differ by less than this share are about equal.
+#: Candidates are about equal where they are proven to differ by less than this log ratio.
 TIE_ZONE = math.log1p(0.02)
 ALPHA = 0.05
 
@@ -49,19 +51,19 @@ class OutOfTime(Exception):
 
 
 class Search:
-    """A search over ``space``: the values of each option from the smallest to the largest, with the default."""
+    """A search over ``space``, which has the values of each option from the smallest to the largest."""
 
     def __init__(self, space: Mapping[str, Sequence[Any]], default: Mapping[str, Any], measure: Measure) -> None:
         self.space = {option: list(values) for option, values in space.items()}
         self.default = dict(default)
         self._measure = measure
-        #: Option and value -> the mean of the log ratios of this value alone to the default.
+        #: Option and value -> the mean gain (log ratio to the default) of this value alone.
         self.single_gains: dict[tuple[str, Any], float] = {}
         self._best = DEFAULT
         self._rejected: set[Candidate] = set()
 
     def run(self) -> Candidate:
-        """Return the best candidate, which may be the default; where the time ends, the best one so far."""
+        """Return the best candidate, which may be the default; if the time ends, the best candidate so far."""
         try:
             self._try_single_values()
             left = self._halve_candidates(self._best_combinations())
@@ -78,17 +80,17 @@ class Search:
         return self._best
 
     def predict_gain(self, candidate: Candidate) -> float:
-        """Return the predicted log ratio to the default, as if the effects of the values added up."""
+        """Return the predicted gain (log ratio to the default): the sum of the gains of all values."""
         return math.fsum(self.single_gains.get(pair, 0.0) for pair in candidate)
 
     def _measure_gains(self, phase: str, candidates: Collection[Candidate]) -> dict[Candidate, float]:
-        """Measure one round; return the log ratios to the default, and drop candidates that cannot run."""
-        asked = [DEFAULT, *(candidate for candidate in candidates if candidate != DEFAULT)]
-        levels = self._measure(phase, asked)
+        """Measure one round; return the gains over the default, and reject candidates that cannot run."""
+        with_default = [DEFAULT, *(candidate for candidate in candidates if candidate != DEFAULT)]
+        levels = self._measure(phase, with_default)
         if levels is None:
             raise OutOfTime
-        self._rejected |= set(asked) - set(levels)
-        return {one: level - levels[DEFAULT] for one, level in levels.items()}
+        self._rejected |= set(with_default) - set(levels)
+        return {candidate: level - levels[DEFAULT] for candidate, level in levels.items()}
 
     def _try_single_values(self) -> None:
         singles: list[Candidate] = [
@@ -99,89 +101,85 @@ class Search:
         ]
         rows: list[dict[Candidate, float]] = []
         for dummy in range(SWEEPS):
-            rows.append(
-                self._measure_gains(
-                    schedule.SWEEP, [candidate for candidate in singles if candidate not in self._rejected]
-                )
-            )
+            rows.append(self._measure_gains(schedule.SWEEP, singles))
+            singles = self._without_rejected(singles)
             for candidate in singles:
-                if candidate not in self._rejected:
-                    self.single_gains[candidate[0]] = mean([row[candidate] for row in rows])
-            self._best = max(
-                [DEFAULT, *(candidate for candidate in singles if candidate not in self._rejected)],
-                key=self.predict_gain,
-            )
+                self.single_gains[candidate[0]] = mean([row[candidate] for row in rows])
+            self._best = max([DEFAULT, *singles], key=self.predict_gain)
+
+    def _without_rejected(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        return [candidate for candidate in candidates if candidate not in self._rejected]
 
     def _best_combinations(self) -> list[Candidate]:
-        """Return the best combinations by prediction, of values that seem to gain, with the default."""
+        """Return the combinations with the best predictions, only of values with a gain; the default is one of them."""
         lists = []
         for option in self.space:
             gains = [pair for pair, gain in self.single_gains.items() if pair[0] == option and gain > 0]
             lists.append([None, *sorted(gains, key=lambda pair: -self.single_gains[pair])[:MAX_COMBINATIONS]])
-        found = [DEFAULT]
+        best = [DEFAULT]
         for pairs in lists:
-            # The best dozen of all combinations consists of the best dozens of parts, because effects add up.
-            grown = [(*one, *([pair] if pair else [])) for one, pair in itertools.product(found, pairs)]
-            found = sorted(grown, key=lambda one: (-self.predict_gain(one), self.complexity(one)))[:MAX_COMBINATIONS]
-        return [candidate for candidate in found if candidate not in self._rejected]
+            # Predicted gains add up, so a combination that is not among the best cannot become one by another option.
+            extended = [(*candidate, *([pair] if pair else [])) for candidate, pair in itertools.product(best, pairs)]
+            best = sorted(extended, key=lambda candidate: (-self.predict_gain(candidate), self.complexity(candidate)))
+            best = best[:MAX_COMBINATIONS]
+        return self._without_rejected(best)
 
     def _neighbours_of_best(self) -> list[Candidate]:
-        """Return the candidates that are one step from the best in one option."""
+        """Return the candidates that differ from the best in one option by one step."""
         values = {**self.default, **dict(self._best)}
-        found = []
+        neighbours = []
         for option, all_values in self.space.items():
             at = all_values.index(values[option])
             for near in all_values[max(0, at - 1) : at + 2]:
-                found.append(self.make_candidate({**values, option: near}))
-        return [one for one in dict.fromkeys(found) if one not in self._rejected and one != self._best]
+                neighbours.append(self.make_candidate({**values, option: near}))
+        return [candidate for candidate in self._without_rejected(dict.fromkeys(neighbours)) if candidate != self._best]
 
     def make_candidate(self, values: Mapping[str, Any]) -> Candidate:
-        """Return these values of all options as a candidate."""
+        """Return the candidate with these values of all options."""
         return tuple((option, values[option]) for option in self.space if values[option] != self.default[option])
 
     def complexity(self, candidate: Candidate) -> tuple[int, list[int]]:
-        """Return the sort key of ties: the number of changed options, then how large their values are."""
+        """Return the complexity by which ties are sorted: the number of changed options, then the places of values."""
         values = {**self.default, **dict(candidate)}
         return len(candidate), [all_values.index(values[option]) for option, all_values in self.space.items()]
 
     def _halve_candidates(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Keep the better half by the mean of all rounds after one round, after two more, and so on."""
-        live = [candidate for candidate in candidates if candidate not in self._rejected]
+        """Return the last few candidates; half of them are dropped after one round, after two more, and so on."""
+        live = self._without_rejected(candidates)
         rows: list[dict[Candidate, float]] = []
         for more in itertools.count(1):
             if len(live) <= RACERS:
                 break
             for dummy in range(more):
                 rows.append(self._measure_gains(schedule.HALVING, live))
-                live = [candidate for candidate in live if candidate not in self._rejected]
+                live = self._without_rejected(live)
             live = self._sorted_by_mean(live, rows)[: max(RACERS, (len(live) + 1) // 2)]
             self._best = live[0] if live else DEFAULT
         return live
 
     def _sorted_by_mean(self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]) -> list[Candidate]:
-        return sorted(live, key=lambda one: (-mean([row[one] for row in rows]), self.complexity(one)))
+        return sorted(live, key=lambda candidate: (-mean([row[candidate] for row in rows]), self.complexity(candidate)))
 
     def _race_candidates(self, candidates: Sequence[Candidate]) -> None:
-        """Race until one candidate is left; the default takes part, and wins against one that is about equal."""
+        """Measure candidates and the default until one candidate is left, the best one."""
         live = list(dict.fromkeys([DEFAULT, *candidates]))
         rows: list[dict[Candidate, float]] = []
         while len(live) > 1 and len(rows) < MAX_RACE_ROUNDS:
             rows.append(self._measure_gains(schedule.RACE, live))
-            live = self._sorted_by_mean([candidate for candidate in live if candidate not in self._rejected], rows)
-            self._best = live[0]
+            live = self._sorted_by_mean(self._without_rejected(live), rows)
             if len(rows) >= MIN_RACE_ROUNDS:
                 live = self._possibly_best(live, rows)
-                self._best = live[0]
+            self._best = live[0]
 
     def _possibly_best(self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]) -> list[Candidate]:
-        """Return the candidates that may still be the best, the best one first."""
+        """Return the candidates that may still be the best, the present best one first."""
         best, *others = live
         alpha = ALPHA / max(1, len(others))
-        kept = []
+        undecided = []
         for other in others:
-            found = confidence_interval([row[best] - row[other] for row in rows], alpha)
-            if found is None or not (found.low > 0 or (found.low >= -TIE_ZONE and found.high <= TIE_ZONE)):
-                kept.append(other)
-            elif found.low <= 0 and self.complexity(other) < self.complexity(best):
+            lead = confidence_interval([row[best] - row[other] for row in rows], alpha)
+            if lead is None or not (lead.low > 0 or (lead.low >= -TIE_ZONE and lead.high <= TIE_ZONE)):
+                undecided.append(other)
+            elif lead.low <= 0 and self.complexity(other) < self.complexity(best):
                 best = other
-        return [best, *kept]
+        return [best, *undecided]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of an instance that may be tried, each with its values from the smallest to the largest.
+"""The search space of a tuning: options of an instance, each with its values to try from the smallest to the largest.
 
-Options that decide on the model, its answers, its clients or its limits are never tried. Which values make sense
-depends on host and instance; the planner refuses combinations that are not possible.
+Options for the model, its answers, its clients or its limits are never tried. The values depend on host and instance;
+the planner refuses impossible combinations.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from .._host.host import Host
     from .._serving.plan.instance_plan import InstancePlan
 
-#: Shares of the cores to try as numbers of threads; memory is often saturated before all cores read it.
+#: Numbers of threads to try, as shares of the cores: some of the cores often read as fast as all cores.
 CORE_SHARES = (0.25, 0.5, 0.625, 0.75, 0.875, 1.0)
 DRAFT_MAX, DRAFT_P_MIN = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16), (0.0, 0.25, 0.5, 0.75, 0.9)
 NGRAM_LOOKUP, NGRAM_MAX = (3, 4, 6, 8, 12), (2, 4, 6, 8, 12, 16, 24, 32)
 UBATCH = (128, 256, 512, 1024, 2048)
 #: The default of llama-server.
-USUAL_UBATCH = 512
+DEFAULT_UBATCH = 512
 POLICIES = ("local", *(policy for policy in MEMORY_POLICIES if policy != "local"))
 
 
 class SearchSpace:
-    """The values to try of each option (``values``), and the present value of each (``default``)."""
+    """Options by name: ``values`` has the values to try, and ``default`` the present value."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
         self.default: dict[str, Any] = {}
 
     def add_option(self, option: str, default: Any, tried: Iterable[Any]) -> None:
-        """Add an option, if there is any other value to try than its present one."""
+        """Add an option that has another value to try than its present value."""
         values = list(tried)
         if default not in values:
             values = sorted([*values, default])
@@ -49,36 +49,36 @@ class SearchSpace:
             self.default[option] = default
 
     def limit_to(self, options: Sequence[str]) -> None:
-        """Keep only these options; BadRequest for one that cannot be tried."""
+        """Remove all options but these; BadRequest for an option that cannot be tried."""
         for option in options:
             if option not in self.values:
-                there = ", ".join(self.values) or "none"
-                raise BadRequest(f"options: {option} cannot be tried for this instance; here are {there}.")
+                known = ", ".join(self.values) or "none"
+                raise BadRequest(f"options: {option} cannot be tried for this instance; here are {known}.")
         self.values = {option: values for option, values in self.values.items() if option in options}
         self.default = {option: self.default[option] for option in self.values}
 
 
 def build_search_space(service: InstancePlan, host: Host) -> SearchSpace:
-    """Return the options and values that may be tried for a planned instance."""
-    options, wants, found = service.options, service.parameters, SearchSpace()
+    """Return the search space of a planned instance."""
+    options, parameters, space = service.options, service.parameters, SearchSpace()
     cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
     for option in ("threads", "threads_batch"):
-        found.add_option(option, wants[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES}))
+        space.add_option(option, parameters[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES}))
     if options.can_speculate or not options.speculation:
         kind = options.drafting_kind or ("draft" if options.draft_model else "")
         with_draft = (kind, f"ngram,{kind}") if kind else ()
-        found.add_option("speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft))
-    if wants.get("draft_max"):
-        found.add_option("draft_max", wants["draft_max"], DRAFT_MAX)
-        found.add_option("draft_p_min", wants["draft_p_min"], DRAFT_P_MIN)
-    if "ngram_max" in wants:
-        found.add_option("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
-        found.add_option("ngram_max", options.ngram_max, NGRAM_MAX)
+        space.add_option("speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft))
+    if parameters.get("draft_max"):
+        space.add_option("draft_max", parameters["draft_max"], DRAFT_MAX)
+        space.add_option("draft_p_min", parameters["draft_p_min"], DRAFT_P_MIN)
+    if "ngram_max" in parameters:
+        space.add_option("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
+        space.add_option("ngram_max", options.ngram_max, NGRAM_MAX)
     most = options.batch or UBATCH[-1]
-    found.add_option("ubatch", options.ubatch or min(USUAL_UBATCH, most), [size for size in UBATCH if size <= most])
+    space.add_option("ubatch", options.ubatch or min(DEFAULT_UBATCH, most), [size for size in UBATCH if size <= most])
     if len(host.topology.nodes) > 1:
         several = len(service.placement.nodes) > 1
-        found.add_option("memory", service.placement.policy, POLICIES if several else ("local", "bind"))
+        space.add_option("memory", service.placement.policy, POLICIES if several else ("local", "bind"))
     if options.hugepages != "hugetlbfs" and not options.lock:
-        found.add_option("hugepages", options.hugepages, ("none", "thp", "pool"))
-    return found
+        space.add_option("hugepages", options.hugepages, ("none", "thp", "pool"))
+    return space

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A tuning of one instance: candidates are planned and measured, and the best one has to beat the default.
+"""Runs a tuning: plans and measures candidates of one instance, and compares the best candidate with the default.
 
-However it ends, the instance runs as its unit says afterwards. The result is only in the document of the run.
+At the end of the run the instance has its own options again, even after an error. The result is only in the run
+document.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from .._bench import progress
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
 from .._bench.run import Run
-from .._bench.statistics.confidence_interval import mean
 from .._bench.target.measured_instance import find_instance
-from .._bench.verdicts.tuning_result import TuningResult
+from .._bench.verdicts.tuning_result import TuningResult, mean_default_rate
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .candidates import Candidates
@@ -44,13 +44,14 @@ if TYPE_CHECKING:
 
 
 class TuningRequest:
-    """Options of a tuning beside those of a benchmark: the instance, and ``only`` some options to try.
+    """Options of a tuning beside those of every measurement: ``instance`` has the options of the instance.
 
-    ``intent`` is what the instance was planned with, None for the stored intent of the host.
+    ``only`` are the names of options to try, None for all. ``intent`` is the intent of the plan of the instance, None
+    for the stored intent of the host.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
-        """Read options by name; BadRequest for an invalid one."""
+        """Read options by name; BadRequest for an invalid option."""
         self.instance: dict[str, Any] = dict(raw["instance"])
         name = self.instance.get("name")
         if name is not None and not isinstance(name, str):
@@ -61,55 +62,55 @@ class TuningRequest:
 
 
 def run_tuning(
-    host: Host, asked: MeasuringRequest, wanted: TuningRequest, tell: Callable[[str], None], clock: Any = time
+    host: Host, request: MeasuringRequest, options: TuningRequest, report_step: Callable[[str], None], clock: Any = time
 ) -> tuple[str, dict[str, Any]]:
-    """Find the best options; return the path of the document, and the document.
+    """Find the best options; return the path of the run document, and the document.
 
-    ``tell`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
-    completed: then the instance runs as before, and the samples until then are in the file.
+    ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
+    completed: then the instance runs as before, and the file has the samples until then.
     """
     with progress.exclusive_run():
-        target, candidates, found = _prepare_tuning(host, asked, wanted, clock)
-        arms = schedule.build_tuning_arms(found.default)
-        run = Run(host, target, asked, arms, wanted.seed, budget_s=60 * wanted.minutes)
+        target, candidates, space = _prepare_tuning(host, request, options, clock)
+        arms = schedule.build_tuning_arms(space.default)
+        run = Run(host, target, request, arms, options.seed, budget_s=60 * options.minutes)
         variants: dict[str, InstanceVariant] = {}
         return conduct_run(
             run,
-            asked,
-            wanted.minutes,
-            lambda arm: variants.get(arm["name"], candidates.own),
-            lambda runner: _TuningRounds(runner, candidates, found, variants).run_rounds(),
-            tell,
+            request,
+            options.minutes,
+            lambda arm: variants.get(arm["name"], candidates.default),
+            lambda runner: _TuningRounds(runner, candidates, space, variants).run(),
+            report_step,
             clock,
         )
 
 
-def describe_tuning(host: Host, asked: MeasuringRequest, wanted: TuningRequest) -> tuple[str, str]:
+def describe_tuning(host: Host, request: MeasuringRequest, options: TuningRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be tried; raises as run_tuning."""
-    target, dummy, found = _prepare_tuning(host, asked, wanted, time)
+    target, dummy, space = _prepare_tuning(host, request, options, time)
     tried = "; ".join(
-        f"{option} {', '.join(str(value) for value in values)} (it is {found.default[option]})"
-        for option, values in found.values.items()
+        f"{option} {', '.join(str(value) for value in values)} (it is {space.default[option]})"
+        for option, values in space.values.items()
     )
     return target.name, f"{target.name} would be started anew again and again, with other options: {tried}."
 
 
 def _prepare_tuning(
-    host: Host, asked: MeasuringRequest, wanted: TuningRequest, clock: Any
+    host: Host, request: MeasuringRequest, options: TuningRequest, clock: Any
 ) -> tuple[MeasuredInstance, Candidates, SearchSpace]:
-    target = find_instance(host, wanted.instance.get("name"), asked.answer_timeout, clock)
-    planner = host if wanted.intent is None else Host(host.fs, wanted.intent)
-    candidates = Candidates(planner, wanted.instance, target)
-    found = build_search_space(candidates.service, planner)
-    if wanted.only is not None:
-        found.limit_to(wanted.only)
-    if not found.values:
+    target = find_instance(host, options.instance.get("name"), request.answer_timeout, clock)
+    planner = host if options.intent is None else Host(host.fs, options.intent)
+    candidates = Candidates(planner, options.instance, target)
+    space = build_search_space(candidates.service, planner)
+    if options.only is not None:
+        space.limit_to(options.only)
+    if not space.values:
         raise BadRequest(f"{target.name} has no option that may be tried.")
-    return target, candidates, found
+    return target, candidates, space
 
 
 class _TuningRounds:
-    """The rounds of one tuning: those of the search, then those that confirm its result."""
+    """The rounds of a tuning: first the search, then the confirmation of the best candidate."""
 
     def __init__(
         self, runner: RoundRunner, candidates: Candidates, space: SearchSpace, variants: dict[str, InstanceVariant]
@@ -118,17 +119,17 @@ class _TuningRounds:
         self.candidates = candidates
         self.variants = variants
         self.search = Search(space.values, space.default, self.measure_levels)
-        #: Candidate -> the name of its arm, an empty text for a rejected one.
+        #: Candidate -> the name of its arm.
         self.names: dict[Candidate, str] = {DEFAULT: schedule.DEFAULT}
 
-    def run_rounds(self) -> None:
-        """Search the best candidate, and confirm it."""
+    def run(self) -> None:
+        """Measure all rounds."""
         best = self.search.run()
         if best != DEFAULT:
             self._confirm_best(self.names[best])
 
     def measure_levels(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
-        """Measure until a round counts; return the level of each candidate, None where the time is over."""
+        """Measure candidates until a round counts; return the level of each one that runs, None if the time is over."""
         for candidate in candidates:
             if candidate not in self.names:
                 self._add_candidate_arm(candidate, phase)
@@ -136,42 +137,28 @@ class _TuningRounds:
             if self.runner.time_share_spent() > SEARCH_TIME_SHARE:
                 return None
             names = {candidate: self.names[candidate] for candidate in candidates}
-            there = {
-                candidate: name
-                for candidate, name in names.items()
-                if name and name not in self.runner.plan["rejected"]
-            }
-            one = self._measure_round(phase, list(there.values()))
-            if not one.discard_reason:
-                return {candidate: one.levels[name][measured_rounds.WHOLE_REQUEST] for candidate, name in there.items()}
-        raise TuningError(
-            f"{MAX_DISCARDED_IN_A_ROW} rounds in a row do not count; the last one: {one.discard_reason.rstrip('.')}."
-        )
+            running = {candidate: name for candidate, name in names.items() if name not in self.runner.plan["rejected"]}
+            measured = self._measure_round(phase, list(running.values()))
+            if not measured.discard_reason:
+                key = measured_rounds.WHOLE_REQUEST
+                return {candidate: measured.levels[name][key] for candidate, name in running.items()}
+        reason = measured.discard_reason.rstrip(".")
+        raise TuningError(f"{MAX_DISCARDED_IN_A_ROW} rounds in a row do not count; the last one: {reason}.")
 
     def _add_candidate_arm(self, candidate: Candidate, phase: str) -> None:
-        """Add the arm of a candidate with its predicted rate, or reject the candidate."""
+        """Add the arm of a candidate with its predicted rate; reject a candidate that cannot be planned."""
         plan = self.runner.plan
         arm = schedule.build_candidate_arm(len(plan["arms"]) - 1, dict(candidate))
         plan["arms"].append(arm)
         name = self.names[candidate] = arm["name"]
         try:
-            self.variants[name] = self.candidates.variant(arm["options"], name)
+            self.variants[name] = self.candidates.build_variant(arm["options"], name)
         except BadRequest as error:
             self.runner.reject(name, format_error_line(error))
             return
         if phase != schedule.SWEEP:
-            plan["predicted"][name] = self._default_rate() * math.exp(self.search.predict_gain(candidate))
-
-    def _default_rate(self) -> float:
-        """Return the tokens per second of the default in the sweep, the basis of predictions."""
-        those = [
-            measured
-            for measured in measured_rounds.rounds_of_document(self.runner.run.document)
-            if measured.phase == schedule.SWEEP and not measured.discard_reason
-        ]
-        return 1000 * math.exp(
-            mean([measured.levels[schedule.DEFAULT][measured_rounds.WHOLE_REQUEST] for measured in those])
-        )
+            rate = mean_default_rate(measured_rounds.rounds_of_document(self.runner.run.document)) or 0.0
+            plan["predicted"][name] = rate * math.exp(self.search.predict_gain(candidate))
 
     def _measure_round(self, phase: str, names: Sequence[str]) -> measured_rounds.Round:
         self.runner.measure_round(schedule.RESTART, phase, names)
@@ -179,16 +166,14 @@ class _TuningRounds:
         return measured_rounds.rounds_of_document(self.runner.run.document)[-1]
 
     def _confirm_best(self, best: str) -> None:
-        """Compare the best candidate with the default and its twin in new rounds, until it is decided."""
-        good = tried = 0
-        while tried < 2 * MAX_RACE_ROUNDS and self.runner.time_share_spent() < 1:
-            good += not self._measure_round(
-                schedule.CONFIRMATION, [schedule.DEFAULT, schedule.AGAIN, best]
-            ).discard_reason
-            tried += 1
-            if (
-                good >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_decided
-            ) or good >= MAX_RACE_ROUNDS:
+        """Compare the best candidate with the default and its twin in new rounds, until the gain has a verdict."""
+        counting = 0
+        for tries in range(1, 2 * MAX_RACE_ROUNDS + 1):
+            if self.runner.time_share_spent() >= 1:
                 return
-            if tried >= MAX_DISCARDED_IN_A_ROW and not good:
+            measured = self._measure_round(schedule.CONFIRMATION, [schedule.DEFAULT, schedule.AGAIN, best])
+            counting += not measured.discard_reason
+            if counting >= MAX_RACE_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
+                return
+            if counting >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_decided:
                 return

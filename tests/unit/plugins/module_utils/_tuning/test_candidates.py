@@ -106,7 +106,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Planned
 
 
 def test_a_candidate_is_what_the_planner_makes_of_its_options(planned: Planned) -> None:
-    one = planned.candidates().variant({"threads": 4}, "candidate 1")
+    one = planned.candidates().build_variant({"threads": 4}, "candidate 1")
     assert one.drop_in is not None and "ExecStart=4" in one.drop_in
     assert one.arguments == [*planned.words, "--threads", "4"]
     assert one.plan is not None and one.plan["name"] == "chat"
@@ -130,29 +130,29 @@ def test_what_a_kind_of_speculation_has_goes_with_it(planned: Planned) -> None:
         ("suffix", {"suffix_corpus"}),
         ("ngram,draft", {"draft_model", "draft_max"}),
     ):
-        candidates.variant({"threads": 4, "speculation": kinds}, "candidate 1")
+        candidates.build_variant({"threads": 4, "speculation": kinds}, "candidate 1")
         assert planned.given["speculation"] == kinds and planned.given["ngram_max"] == 9
         assert set(planned.given) & {"draft_model", "draft_max", "suffix_corpus"} == left, kinds
 
 
 def test_what_the_planner_refuses_is_refused(planned: Planned) -> None:
     with pytest.raises(BadRequest, match="there are 8 cores"):
-        planned.candidates().variant({"threads": 9}, "candidate 1")
+        planned.candidates().build_variant({"threads": 9}, "candidate 1")
 
 
 def test_the_same_unit_is_not_tried_twice(planned: Planned) -> None:
     candidates = planned.candidates()
-    candidates.variant({"threads": 4}, "candidate 1")
+    candidates.build_variant({"threads": 4}, "candidate 1")
     with pytest.raises(BadRequest, match="the same as candidate 1"):
-        candidates.variant({"threads": 4, "threads_batch": 8}, "candidate 2")
+        candidates.build_variant({"threads": 4, "threads_batch": 8}, "candidate 2")
     with pytest.raises(BadRequest, match="the same as the default"):
-        candidates.variant({"threads": 7}, "candidate 3")
+        candidates.build_variant({"threads": 7}, "candidate 3")
 
 
 def test_another_process_that_drafts_is_not_tried(planned: Planned) -> None:
     planned.draft = "a"
     with pytest.raises(BadRequest, match="process that drafts"):
-        planned.candidates().variant({"threads": 4}, "candidate 1")
+        planned.candidates().build_variant({"threads": 4}, "candidate 1")
 
 
 def test_an_instance_that_runs_otherwise_is_refused(planned: Planned) -> None:

@@ -38,9 +38,9 @@ class Planner:
 
     def __init__(self, host: object, raw: Mapping[str, Any], target: Any) -> None:
         assert raw == RAW
-        self.service = self.own = InstanceVariant(None, [])
+        self.service = self.default = InstanceVariant(None, [])
 
-    def variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
+    def build_variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
         if set(self.refused) & set(options.values()):
             raise BadRequest("threads is 16, and there are 8 cores.")
         return InstanceVariant("[Service]", [])

@@ -10,18 +10,19 @@ module: epyc_host_tool
 short_description: Install the host tool of this collection, the command sovereign-epyc, with its services
 version_added: 0.1.0
 description:
-  - Installs the files that the modules work with, and the command C(sovereign-epyc), so that a host can check, apply
-    and restore its settings on its own.
-  - Enables the service C(sovereign-epyc.service), which makes every stored setting again at a boot. It is not started
-    now, because the modules make the settings themselves.
-  - Enables and starts the service C(sovereign-epyc-watch.service), which sends interrupts that come later where a
-    stored request of M(sovereign.epyc.irq_affinity) wants them. It is restarted when the host tool or its unit changed.
-  - With O(textfile), also enables and starts the timer C(sovereign-epyc-check.timer), which has the host check itself.
-  - With O(agent_bind), also enables and starts the socket C(sovereign-epyc-agent.socket). Where a gateway asks there,
-    systemd starts C(sovereign-epyc-agent.service), which says in one line how much an instance of C(llama-server) can
-    take. It ends when nobody asks any more. Without it, such units are removed.
-  - All or nothing. When systemd refuses a unit, or does not have it enabled and active afterwards, the module fails
-    with its words, and what was there before is there again.
+  - Installs the host tool, which is the command C(sovereign-epyc) and the library of the modules, so that a host can
+    check, apply and restore its settings without a controller.
+  - Enables the service C(sovereign-epyc.service), which makes every stored setting again at a boot. The service is not
+    started now, because the modules make the settings themselves.
+  - Enables and starts the service C(sovereign-epyc-watch.service), which moves new interrupts to the CPUs of a stored
+    request of M(sovereign.epyc.irq_affinity). It is restarted when the host tool or its unit changes.
+  - With O(textfile), also enables and starts the timer C(sovereign-epyc-check.timer), which checks the settings of the
+    host regularly.
+  - With O(agent_bind), also enables and starts the socket C(sovereign-epyc-agent.socket). When a gateway connects,
+    systemd starts C(sovereign-epyc-agent.service), which answers with the share of requests that an instance can take,
+    and ends some time after the last connection. Without O(agent_bind), these units are removed.
+  - The installation is all or nothing. If systemd refuses a unit, or the unit is not enabled and active afterwards, the
+    module restores the former files and units, and fails with systemd's message.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -29,51 +30,51 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - Whether the host tool and its services should be on the host. Newer or older ones are replaced.
-      - V(absent) stops the services, removes them, the host tool and O(textfile), and leaves the settings as they are.
+      - Whether the host tool and its services should be on the host. Other versions are replaced.
+      - V(absent) stops and removes the services, the host tool and O(textfile), and does not change the settings.
     type: str
     choices: [present, absent]
     default: present
   instances_leave:
     description:
-      - With O(state=absent), whether instances of M(sovereign.epyc.llama_server) and
-        M(sovereign.epyc.llama_rpc_worker) are removed beforehand, so that their units, which call the command at every
-        start, are no reason to refuse. For looks in check mode, where they are still there.
+      - With O(state=absent) in check mode, whether the real run removes the instances of M(sovereign.epyc.llama_server)
+        and M(sovereign.epyc.llama_rpc_worker) before. Otherwise the removal is refused, because the units of instances
+        call the command at every start.
     type: bool
     default: false
   textfile:
     description:
       - A file in the folder of the textfile collector of node_exporter, as a whole path with a name that ends with
-        C(.prom). A timer has the host check itself and write its metrics there, which needs no controller.
-      - Empty leaves a timer that is there alone; O(state=absent) removes it.
+        C(.prom). A timer then runs the check of the host and writes its metrics there, without a controller.
+      - An empty text does not change an existing timer; O(state=absent) removes it.
     type: str
     default: ""
   interval:
-    description: How long the timer waits between two checks, in the notation of systemd.
+    description: The time between two checks of the timer, in the notation of systemd.
     type: str
     default: 15min
   agent_bind:
     description:
-      - Where gateways ask for the agent, as an address and a port, such as V(10.0.0.11:8407). V(*) stands for every
+      - The address and port at which gateways reach the agent, such as V(10.0.0.11:8407). V(*) stands for every
         address.
     type: str
     default: ""
   agent_allow:
     description:
-      - Addresses and networks of gateways that may ask. The packets of others are dropped. Required, unless
+      - Addresses and networks of the gateways. Packets of all other addresses are dropped. Required, unless
         O(agent_bind) is on the loopback.
     type: list
     elements: str
     default: []
   agent_untuned:
     description:
-      - The share of requests for this host while its own check, in O(textfile), has found a setting that is not in
-        force, as V(50%); V(out) for none at all. Settings that only wait for a reboot, or that only the next boot would
+      - The share of requests for this host after its check, in O(textfile), found a setting that is not in force, such
+        as V(50%); V(out) is no request at all. Settings that only wait for a reboot, or that only the next boot would
         lose, do not count.
     type: str
     default: 50%
   agent_unknown:
-    description: The same while that check is old, could not be made, or cannot be read.
+    description: As O(agent_untuned), after a check that is old, that failed, or that cannot be read.
     type: str
     default: 100%
 notes:
@@ -84,12 +85,12 @@ EXAMPLES = r"""
 - name: Install the host tool and its services
   sovereign.epyc.epyc_host_tool:
 
-- name: Have the host check itself every hour, too
+- name: Check the settings of the host every hour, too
   sovereign.epyc.epyc_host_tool:
     textfile: /var/lib/prometheus/node-exporter/sovereign-epyc.prom
     interval: 1h
 
-- name: Have gateways learn of a planned stop, and of a check that found drift
+- name: Inform gateways of a planned stop, and of a check that found drift
   sovereign.epyc.epyc_host_tool:
     textfile: /var/lib/prometheus/node-exporter/sovereign-epyc.prom
     agent_bind: 10.0.0.11:8407
@@ -103,9 +104,9 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed, by address. The value of a file is a digest, with its mode and owner where those are not as
-      configured.
-    - The value of C(UNIT/enabled) and C(UNIT/active) is systemd's word, such as V(disabled) or V(failed), or null where
+    - The settings that differed, by address. The value of a file is a digest, followed by mode and owner if these
+      differ from the wanted ones.
+    - The value of C(UNIT/enabled) and C(UNIT/active) is systemd's word, such as V(disabled) or V(failed), or null if
       there is no such unit.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
@@ -138,15 +139,15 @@ AGENT = "agent_"
 
 
 def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
-    """Return the host tool and the agent, which comes after it and goes before it."""
+    """Return the host tool and the agent as knobs; the agent is installed after the host tool and removed before it."""
     present, textfile, interval = params["state"] == "present", params["textfile"], params["interval"]
-    engine = HostTool(present, textfile, interval, host.fs.root, params["instances_leave"])
+    host_tool = HostTool(present, textfile, interval, host.fs.root, params["instances_leave"])
     if not present or not params["agent_bind"]:
         agent = AgentUnits(root=host.fs.root)
-        return [engine, agent] if present else [agent, engine]
-    asked = {key[len(AGENT) :]: value for key, value in params.items() if key.startswith(AGENT)}
+        return [host_tool, agent] if present else [agent, host_tool]
+    options = {key[len(AGENT) :]: value for key, value in params.items() if key.startswith(AGENT)}
     cpus = plan_housekeeping_cpus(host, ledger.store, params["intent"])
-    return [engine, AgentUnits(asked, textfile, parse_time_span(interval) / 1e6, cpus, host.fs.root)]
+    return [host_tool, AgentUnits(options, textfile, parse_time_span(interval) / 1e6, cpus, host.fs.root)]
 
 
 def main() -> None:

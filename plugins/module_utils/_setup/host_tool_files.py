@@ -135,5 +135,5 @@ def _file_texts() -> dict[str, str]:
         (f"{PACKAGE}/{path}", text) for path, text in module_sources.list_module_sources(root.__path__, NOT_INSTALLED)
     )
     if f"{PACKAGE}/_cli.py" not in texts:
-        raise RuntimeError("the archive of the module lacks the engine")
+        raise RuntimeError("the archive of the module lacks the host tool")
     return texts

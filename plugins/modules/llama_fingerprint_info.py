@@ -30,7 +30,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look whether what was tuned still holds
+- name: Compare a tuned instance with the state of the host in which it was measured
   sovereign.epyc.llama_fingerprint_info:
     instance: chat
     expect: {kernel: 6.12.48+deb13-amd64, engine_build: b11434}

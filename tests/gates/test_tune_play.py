@@ -226,7 +226,11 @@ def test_a_second_run_changes_nothing_and_the_roles_read_it(
     assert second.changed_results.keys() == {"Try other options"} and controller.files() == before
     served = {one["host"]: one["options"] for one in second.results if one["task"] == "Run the instances"}
     assert served == {"kept": [[8, 16], [8, None], [None, None]], "agree2": [[4, 16]]}
-    warned = [one for one in second.results if one["task"] == "Warn where it was measured on something else"]
+    warned = [
+        one
+        for one in second.results
+        if one["task"] == "Warn where the state of the host differs from the measured state"
+    ]
     told = {one["host"]: {item["item"]["item"]: item["msg"] for item in one["results"]} for one in warned}
     assert told == {name: {"chat": ["The kernel is another."]} for name in ("kept", "agree2")}
 

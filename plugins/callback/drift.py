@@ -332,6 +332,6 @@ def _short_module_name(task: Any) -> str:
 
 
 def _split_task_name(task: Any) -> tuple[str, str]:
-    """Return the short name of the role of a task ("" without a role) and the name of the task."""
+    """Return the role of a task without its prefix, "" for a task of no role, and the name of the task."""
     role, colon, name = task.get_name().partition(" : ")
-    return (role.rpartition(".")[2], name) if colon else ("", role)
+    return (role.rpartition(".")[2].removeprefix("epyc_"), name) if colon else ("", role)

@@ -30,7 +30,7 @@ TILES = (
 #: Resolves when the first look is drawn, or has failed.
 DRAWN = """
 new Promise(done => {
-  const asked = () => document.querySelector('.headline').innerText !== 'Prometheus is asked.'
+  const asked = () => document.querySelector('.headline').innerText !== 'Waiting for Prometheus.'
     ? done() : setTimeout(asked, 20);
   asked();
 })
@@ -94,9 +94,9 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
     page = show_page(browser, tmp_path, prometheus.url)
     prometheus.shutdown()
     prometheus.server_close()
-    page.evaluate("look()")
+    page.evaluate("poll()")
     said = page.evaluate(HEADLINE)
-    assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "What is shown is of " in said
+    assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "The page shows values of " in said
     assert page.evaluate("document.querySelector('main').className") == "stale" and len(page.evaluate(ROWS)) == 1
 
 
@@ -132,7 +132,7 @@ def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheu
     assert page.evaluate(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
     assert page.evaluate("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
     prometheus.hour = ["NaN", "x"]
-    page.evaluate("look()")
+    page.evaluate("poll()")
     assert page.evaluate("document.querySelectorAll('polyline').length") == 0 and page.errors == []
 
 

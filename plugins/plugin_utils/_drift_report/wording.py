@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
@@ -33,6 +34,9 @@ CHECK_WORDS = {**STATE_WORDS, "drift": "would change", CLEAN: "would not change"
 #: Layers of the report that site.yml does not have, so that an inventory cannot leave them out.
 NOT_CONFIGURABLE = (RUN, OTHER)
 __all__ = ["STATUS_WORDS", "format_title"]
+#: The roles of the collection. A finding has the name of such a role without the prefix epyc_, and of other roles in
+#: full.
+ROLES = Path(__file__).parents[3] / "roles"
 #: Words for a layer without a status on a host.
 NO_STATUS_WORDS = {"": "not asked for", NOT_CHECKED: "not looked at"}
 
@@ -105,7 +109,9 @@ def format_verdicts(finding: Document) -> str:
 def format_finding_origin(finding: Document) -> str:
     """Return the role and the variables that request a setting; else the name of the stored request."""
     if finding["role"]:
-        return ", ".join([f"role {finding['role']}", *finding["variables"]])
+        name = f"epyc_{finding['role']}"
+        role = name if (ROLES / name).is_dir() else finding["role"]
+        return ", ".join([f"role {role}", *finding["variables"]])
     return f"request {finding['request']}" if finding["request"] else ""
 
 

@@ -51,68 +51,68 @@ svg { width: 7rem; height: 1.3rem; } polyline { fill: none; stroke: currentColor
 SCRIPT = """
 const { base, queries } = JSON.parse(document.querySelector('main').dataset.asks);
 const form = document.querySelector('form'), body = document.querySelector('tbody');
-const say = (selector, text) => { document.querySelector(selector).textContent = text; };
+const show = (selector, text) => { document.querySelector(selector).textContent = text; };
 const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
 const percent = value => value === undefined ? '' : `${tidy(100 * value, 0)} %`;
 const tidy = (value, digits) => value === undefined ? '' : value.toFixed(digits);
 
-// Prometheus answered, but not with the result of a query; the message says with what.
+// Prometheus answered with something else than the result of a query; the message describes the answer.
 class WrongAnswer extends Error {}
 
 function parse(text) {
   try { return JSON.parse(text); } catch { return null; }
 }
 
-function isSeries(one, field) {
-  const labels = one?.metric, samples = field === 'value' ? [one?.value] : one?.values;
+function isSeries(series, field) {
+  const labels = series?.metric, samples = field === 'value' ? [series?.value] : series?.values;
   return labels instanceof Object && Object.values(labels).every(label => typeof label === 'string')
     && Array.isArray(samples) && samples.every(Array.isArray);
 }
 
-async function ask(path, words, field) {
+async function query(path, parameters, field) {
   const signal = AbortSignal.timeout(10000);
-  const answer = await fetch(`${base}/api/v1/${path}?${new URLSearchParams(words)}`, { signal });
+  const answer = await fetch(`${base}/api/v1/${path}?${new URLSearchParams(parameters)}`, { signal });
   if (!answer.ok) throw new WrongAnswer(`answered ${answer.status}`);
   const result = parse(await answer.text())?.data?.result;
-  if (!Array.isArray(result) || !result.every(one => isSeries(one, field)))
+  if (!Array.isArray(result) || !result.every(series => isSeries(series, field)))
     throw new WrongAnswer('answered something that is no result of a query');
   return result;
 }
 
-function gathered(answers) {
+function collectRows(answers) {
   const rows = new Map();
-  for (const one of answers.up) {
-    const { host = '', service = '', model = '' } = one.metric;
-    rows.set(`${host}/${service}`, { host, service, model, up: one.value[1] === '1' });
+  for (const series of answers.up) {
+    const { host = '', service = '', model = '' } = series.metric;
+    rows.set(`${host}/${service}`, { host, service, model, up: series.value[1] === '1' });
   }
   for (const name of Object.keys(queries)) {
-    for (const one of name === 'up' ? [] : answers[name]) {
-      const { host = '', service } = one.metric;
-      const value = Number(one.value[1]);
+    for (const series of name === 'up' ? [] : answers[name]) {
+      const { host = '', service } = series.metric;
+      const value = Number(series.value[1]);
       // Prometheus returns NaN for a ratio whose denominator is 0.
       if (!Number.isFinite(value)) continue;
-      const mine = service ? [rows.get(`${host}/${service}`)] : [...rows.values()].filter(row => row.host === host);
-      for (const row of mine) if (row) row[name] = value;
+      const targets = service ? [rows.get(`${host}/${service}`)] : [...rows.values()].filter(row => row.host === host);
+      for (const row of targets) if (row) row[name] = value;
     }
   }
   return [...rows.values()].sort((a, b) => a.up - b.up || (b.drift || 0) - (a.drift || 0)
     || a.host.localeCompare(b.host, undefined, { numeric: true }) || a.service.localeCompare(b.service));
 }
 
-function line(values) {
+function drawLine(values) {
   const finite = values.filter(Number.isFinite);
   if (!finite.length) return '';
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  const drawn = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
+  const polyline = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
   const most = Math.max(...finite, 1e-9), step = 100 / Math.max(values.length - 1, 1);
   svg.setAttribute('viewBox', '0 0 100 20');
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
   svg.setAttribute('aria-label', `up to ${most.toFixed(1)}`);
   const places = values.map((value, at) => [at * step, 19 - 18 * value / most]).filter(([, y]) => Number.isFinite(y));
-  const points = places.map(place => place.map(one => one.toFixed(1)).join());
-  drawn.setAttribute('points', points.join(' '));
-  svg.append(drawn);
+  const points = places.map(place => place.map(coordinate => coordinate.toFixed(1)).join());
+  polyline.setAttribute('points', points.join(' '));
+  svg.append(polyline);
   return svg;
 }
 
@@ -143,56 +143,57 @@ function filter() {
   const name = form.host.value.trim().toLowerCase();
   let shown = 0;
   for (const row of body.rows) { row.hidden = !row.dataset.name.includes(name); shown += !row.hidden; }
-  say('form output', `${shown} of ${count(body.rows.length, 'instance')}`);
+  show('form output', `${shown} of ${count(body.rows.length, 'instance')}`);
 }
 
-function sum(rows, answers) {
-  const of = name => rows.reduce((total, row) => total + (row[name] || 0), 0);
+function showTotals(rows, answers) {
+  const total = name => rows.reduce((sum, row) => sum + (row[name] || 0), 0);
   const queue = Number(answers.queue[0]?.value[1]) || 0;
   const down = rows.filter(row => !row.up).length;
   const untuned = new Set(rows.filter(row => row.drift).map(row => row.host)).size;
   const hosts = new Set(rows.map(row => row.host)).size;
-  say('#tokens', tidy(of('tokens'), 1));
-  say('#busy', tidy(of('busy'), 0));
-  say('#queue', tidy(queue, 0));
-  say('#down', down);
-  say('#untuned', untuned);
+  show('#tokens', tidy(total('tokens'), 1));
+  show('#busy', tidy(total('busy'), 0));
+  show('#queue', tidy(queue, 0));
+  show('#down', down);
+  show('#untuned', untuned);
   const wrong = [down && `${count(down, 'instance')} down`, untuned && `${count(untuned, 'host')} not as tuned`]
     .filter(Boolean);
-  say('.headline', rows.length
+  show('.headline', rows.length
     ? `${count(rows.length, 'instance')} on ${count(hosts, 'host')}: ${wrong.join(', ') || 'all is well'}.`
     : 'Prometheus knows no instance: run monitoring.yml, and have it read the files that it writes.');
   document.querySelector('.headline').className = `headline ${wrong.length || !rows.length ? 'drift' : 'ok'}`;
 }
 
 let last = '';
-async function look() {
+async function poll() {
   try {
     const names = Object.keys(queries), now = Date.now() / 1000;
-    const found = await Promise.all(names.map(name => ask('query', { query: queries[name] }, 'value')));
-    const answers = Object.fromEntries(names.map((name, at) => [name, found[at]]));
-    const words = { query: queries.tokens, start: now - 3600, end: now, step: 60 };
-    const range = await ask('query_range', words, 'values');
-    const drawn = one => line(one.values.map(value => Number(value[1])));
-    const hours = new Map(range.map(one => [`${one.metric.host ?? ''}/${one.metric.service ?? ''}`, drawn(one)]));
-    const rows = gathered(answers);
-    sum(rows, answers);
+    const results = await Promise.all(names.map(name => query('query', { query: queries[name] }, 'value')));
+    const answers = Object.fromEntries(names.map((name, at) => [name, results[at]]));
+    const period = { query: queries.tokens, start: now - 3600, end: now, step: 60 };
+    const range = await query('query_range', period, 'values');
+    const drawSeries = series => drawLine(series.values.map(value => Number(value[1])));
+    const key = labels => `${labels.host ?? ''}/${labels.service ?? ''}`;
+    const hours = new Map(range.map(series => [key(series.metric), drawSeries(series)]));
+    const rows = collectRows(answers);
+    showTotals(rows, answers);
     draw(rows, hours);
     last = new Date().toLocaleTimeString();
-    say('time', last);
+    show('time', last);
     document.querySelector('main').classList.remove('stale');
   } catch (error) {
-    const since = last ? ` What is shown is of ${last}.` : '';
+    const since = last ? ` The page shows values of ${last}.` : '';
     const what = error instanceof WrongAnswer ? error.message : `does not answer: ${error.message}`;
-    say('.headline', `Prometheus at ${base} ${what}.${since}`);
+    show('.headline', `Prometheus at ${base} ${what}.${since}`);
     document.querySelector('.headline').className = 'headline drift';
     document.querySelector('main').classList.add('stale');
   }
-  setTimeout(look, 15000);
+  setTimeout(poll, 15000);
 }
 form.addEventListener('input', filter);
 form.addEventListener('submit', event => event.preventDefault());
-look();
+poll();
 """
 TILES = {
     "tokens": "tokens per second",
@@ -215,8 +216,8 @@ def render_serving_page(prometheus: str) -> str:
 
 def _render_body(base: str) -> Iterator[Html]:
     yield element("h1", "What the fleet serves")
-    yield element("p", "Prometheus is asked.", class_="headline", role="status")
-    yield element("p", f"{base}, ", element("time"), ". It is asked again every 15 seconds.", class_="faint")
+    yield element("p", "Waiting for Prometheus.", class_="headline", role="status")
+    yield element("p", f"{base}, ", element("time"), ". The page asks Prometheus every 15 seconds.", class_="faint")
     tiles = [element("div", element("strong", id=name), text) for name, text in TILES.items()]
     search = element("input", name="host", type="search", autocomplete="off")
     head = element("tr", *(element("th", name, scope="col") for name in COLUMNS))

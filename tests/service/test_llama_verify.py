@@ -110,7 +110,7 @@ def test_a_server_that_guesses_nothing_though_it_shall_is_wrong(service_host):
     )
     items, dummy = verify_instances(service_host)
     assert verdicts_by_name(items) == {**RIGHT, "speculation/chat": "wrong"}, items
-    assert items["speculation/chat"]["sentence"].startswith("It answers, but does not speculate, and shall (ngram-")
+    assert items["speculation/chat"]["sentence"].startswith("It answers, but does not speculate as planned (ngram-")
     code, asked = ask_instance(service_host)
     assert code == 2 and asked["complaints"] == [f"speculation of chat: {items['speculation/chat']['sentence']}"]
     repaired = run_verify_playbook(service_host, then_verify=True)

@@ -45,7 +45,7 @@ USAGE = """usage: sovereign-epyc llama COMMAND
   home PROCESS --cpus LIST
             move the threads of a server that do not compute to these CPUs
   watch URL --unit UNIT --timeout SECONDS [--key-file FILE]
-            kill a server when it has not answered for so long, again and again until this is stopped
+            kill a server whenever it has not answered for SECONDS, until this command is stopped
   reach WORKERS --timeout SECONDS
             wait until all RPC workers of a list, as ADDRESS:PORT,ADDRESS:PORT, accept connections
 """
@@ -211,14 +211,8 @@ def _parse_timeout(options: Options) -> float:
 
 
 TIMEOUT, KEY_FILE, NODES, POLICY, REPLACE = "--timeout", "--key-file", "--nodes", "--policy", "--replace"
-CPUS, CREDENTIAL, THREADS, UNIT, MODELS, ENGINE = (
-    "--cpus",
-    "--credential",
-    "--threads",
-    "--unit",
-    "--models",
-    "--engine",
-)
+CPUS, CREDENTIAL, THREADS = "--cpus", "--credential", "--threads"
+UNIT, MODELS, ENGINE = "--unit", "--models", "--engine"
 #: The hooks by name: positional arguments, required options, other options, and the function.
 COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[[Options], str]]] = {
     "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _wait_for_server),

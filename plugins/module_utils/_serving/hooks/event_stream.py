@@ -28,8 +28,7 @@ LONGEST_LINE = 1 << 20
 def stream_events(
     url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time, path: str = "/completion"
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield the events of an answer, one for each token, until the time ``end`` of the clock or the end of the
-    connection.
+    """Yield the events of a streamed answer, one for each token, until ``end`` of the clock or the end of the answer.
 
     ``path`` is the path of the API below the URL. TuningError for an answer with an error, and for one that breaks off.
     """

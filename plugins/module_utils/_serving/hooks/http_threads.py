@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def list_unpinned_threads(fs: KernelFS, pid: int) -> list[int]:
-    """Return the threads that share their CPUs with others, without the main thread, which computes."""
+    """Return the threads without a CPU of their own, except the main thread, which computes."""
     allowed = {}
     for name in fs.list_names(f"/proc/{pid}/task"):
         with suppress(Absent):

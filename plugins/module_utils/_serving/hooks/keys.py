@@ -54,9 +54,10 @@ def read_keys(path: str) -> list[str]:
 
 
 def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
-    """Return a key that a running server has loaded, from the credential that its process sees; None without one.
+    """Return a key that a running server has loaded, from the credential of one of its processes; None without a
+    credential.
 
-    systemd hides a credential from the commands that it runs for the unit later, even from those of root, so the file
+    systemd hides a credential from the commands that it runs for the unit later, even from those of root. So the file
     is read through the root folder of the server's own process.
     """
     for process in processes:

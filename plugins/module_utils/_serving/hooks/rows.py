@@ -64,9 +64,9 @@ class ReadProgress:
 def read_rows_onto_nodes(fs: KernelFS, path: str, threads: int, nodes: int, report: Callable[[str], None]) -> str:
     """Read a model onto the nodes of its threads and return a sentence on the result.
 
-    A model that is in place stays. Where a node has too little memory for its rows, all pages stay too: a server that
-    reads across nodes is better than no server, and its check reports the misplacement. TuningError for a file that
-    cannot be read.
+    A model that is in place is not read. Where a node has too little memory for its rows, no page is moved: a server
+    that reads across nodes is better than no server, and the check of the instance reports the misplacement.
+    TuningError for a file that cannot be read.
     """
     parts = read_file_headers(path)
     before = measure_locality(parts, threads, nodes)

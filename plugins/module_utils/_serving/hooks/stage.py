@@ -47,8 +47,8 @@ LOCK_TIMEOUT = 3600.0
 class FileCopy:
     """One file of a model, and its copy.
 
-    The source is opened once, and the copy gets the owner and the mode of the opened file: the owner of the folder
-    could replace the file by a link to another file at any moment, which root would then read.
+    The source is opened once, and the copy gets the owner and the mode of the opened file. Otherwise the owner of the
+    folder could replace the file by a link to another file at any moment, and root would read that file.
     """
 
     def __init__(self, source: str, descriptor: int, folder: OpenFolder, page: int) -> None:
@@ -71,10 +71,8 @@ class FileCopy:
     def is_staged(self) -> bool:
         """Return whether such a file is a copy of the present source."""
         status = self.existing_status()
-        return status is not None and (status.st_size, status.st_mtime_ns) == (
-            self.size,
-            self.source_status.st_mtime_ns,
-        )
+        wanted = (self.size, self.source_status.st_mtime_ns)
+        return status is not None and (status.st_size, status.st_mtime_ns) == wanted
 
 
 def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE, replace: bool = False) -> str:
@@ -210,7 +208,7 @@ def _stage_file(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
 
 @contextmanager
 def _create_temporary_file(copy: FileCopy) -> Iterator[int]:
-    """Open the copy under its temporary name; after an error it is removed, which frees its pages."""
+    """Open the copy under its temporary name; after an error, remove the copy, which frees its pages."""
     try:
         fd = copy.folder.create_file(copy.temporary_name)
     except OSError as error:
@@ -254,8 +252,9 @@ def _read_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
 
 
 def _require_wanted_nodes(copy: FileCopy, policy: Policy, pages_by_node: dict[int, int]) -> None:
-    """Raise NotApplied for a copy on wrong nodes: the kernel silently takes a page of another node when one has none
-    free.
+    """Raise NotApplied for a copy on wrong nodes.
+
+    When a node has no free page, the kernel silently takes a page of another node.
     """
     kind, nodes = policy
     if kind is None or not pages_by_node:

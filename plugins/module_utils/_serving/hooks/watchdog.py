@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kills a server that has stopped to compute without ending, so that its unit restarts it.
+"""Kills a server that has stopped to compute without ending, so that systemd restarts the unit.
 
-``/health`` is answered by threads of their own, even when the others hang. ``/metrics`` goes through the loop that
-computes, which answers between two batches: the limit must be longer than the longest batch of a prompt. Source:
-tools/server/server-context.cpp of llama.cpp, build 11434.
+``/health`` is answered by other threads than those that compute, even when the latter hang. ``/metrics`` goes through
+the loop that computes, which answers between two batches: the limit must be longer than the longest batch of a prompt.
+Source: tools/server/server-context.cpp of llama.cpp, build 11434.
 """
 
 from __future__ import annotations

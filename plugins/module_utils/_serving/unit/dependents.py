@@ -28,9 +28,9 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
     """
     undone = [layer for layer in LAYERS if layer in layers]
     pools = [
-        one
-        for one in undone
-        if one in POOL_ADDRESS_PREFIXES and any(name.startswith(POOL_ADDRESS_PREFIXES[one]) for name in originals)
+        layer
+        for layer in undone
+        if layer in POOL_ADDRESS_PREFIXES and _has_prefix(originals, POOL_ADDRESS_PREFIXES[layer])
     ]
     remarks = []
     for instance in list_installed(root):
@@ -53,12 +53,12 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
     return [*remarks, again] if remarks else []
 
 
-def _has_prefix(originals: Collection[str], beginning: str) -> bool:
-    return any(name.startswith(beginning) for name in originals)
+def _has_prefix(addresses: Collection[str], prefix: str) -> bool:
+    return any(address.startswith(prefix) for address in addresses)
 
 
 def _list_expectations(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the planned placement of a server, and of its draft in a process of its own."""
+    """Yield the planned placement of a server, and that of its draft process where there is one."""
     for process in (plan, plan.get("rpc") or {}):
         expected = process.get("expect")
         if isinstance(expected, dict):

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from ..._io.store import Store
 
 WRITTEN, PLANNED = "as it was written", "as they were planned"
-CHANGED_BY_HAND = "somebody has changed it since, and it runs otherwise than planned from its next start on"
-DROP_INS_ADDED = "somebody has added them, and the unit runs otherwise than planned"
-FILE_REMOVED = "it is gone, and what starts it or drafts for it is still there"
-NOT_INSTALLED = "the inventory asks for this instance, and it is not on this host"
-NO_DIGEST = "it was written by an earlier version of the collection, which wrote no digest of it"
-CHANGING_STATE = "it is being started or stopped; look again"
+CHANGED_BY_HAND = "the unit file was edited since, so the unit will not run as planned after its next start"
+DROP_INS_ADDED = "somebody has added drop-ins, so the unit does not run as planned"
+FILE_REMOVED = "the unit file is missing, although the link that starts the unit or the unit of its draft still exists"
+NOT_INSTALLED = "the inventory wants this instance, which is not on this host"
+NO_DIGEST = "an earlier version of the collection wrote the unit file, without a digest"
+CHANGING_STATE = "the unit is being started or stopped; check again"
 
 
 def check_host(
@@ -149,9 +149,7 @@ def _judge_drop_ins(unit: str, root: str) -> Verdict:
 def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Verdict:
     plan = parse_unit_plan(text) if replaced is None else {}
     if plan is None:
-        return unknown_verdict(
-            "", f"llama:{unit}/loaded", f"it carries no plan, or a part of one. {repair_message(unit)}"
-        )
+        return unknown_verdict("", f"llama:{unit}/loaded", f"the unit carries no complete plan. {repair_message(unit)}")
     replaced = list_replaced_files(plan) if replaced is None else replaced
     reason = "replaced or removed since it was planned; it may still run with the old ones"
     return _build_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)

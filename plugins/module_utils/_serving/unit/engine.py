@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..options.option_table import OptionTable
     from ..plan.instance_plan import InstancePlan
 
-    #: Bytes by node, and huge pages by node and size in kB, that one process holds.
+    #: The memory of one process: bytes by node, and huge pages by node and page size in kB.
     HeldMemory = tuple[dict[int, int], dict[tuple[int, int], int]]
 
 
@@ -34,7 +34,7 @@ class Engine:
     """
 
     row: EngineRow
-    #: The class of the options of its instances.
+    #: The class with the options of an instance of this engine.
     options: type[OptionTable]
 
     def read_capabilities(self, host: Host, options: Any) -> Any:
@@ -59,7 +59,9 @@ class Engine:
         raise NotImplementedError
 
     def is_served_here(self, service: InstancePlan) -> bool:
-        """Return whether this host gets the unit of a planned instance; otherwise only its memory is reserved."""
+        """Return whether this host gets the unit of a planned instance. Elsewhere, only memory is reserved for the
+        instance.
+        """
         return True
 
     def build_arguments(self, service: InstancePlan, capabilities: Any) -> list[str]:

@@ -39,9 +39,7 @@ def user_lines(options: OptionTable) -> list[str]:
 
 
 def network_lines(host: str, peers: Iterable[str] = ()) -> list[str]:
-    """Return the lines that limit a program at a loopback address to the loopback and ``others``; none for other
-    addresses.
-    """
+    """Return the lines for a program at ``host``: at a loopback address, it reaches only the loopback and ``peers``."""
     return allowed_address_lines(["localhost", *peers]) if host in LOOPBACK else []
 
 

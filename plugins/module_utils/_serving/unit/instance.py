@@ -73,7 +73,7 @@ class UnitFiles(Knob):
 
 
 class Instance(ManagedUnits, UnitFiles):
-    """The units of an instance: one for the server, and one for a draft in a process of its own."""
+    """The knob of the units of an instance: one unit for the server, and one for a draft in a process of its own."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Instance(ManagedUnits, UnitFiles):
         self.require_new_units_serve = require_new_units_serve
         self.names = row.unit_names(name)
         self.main_unit = self.names[0]
-        #: The state folders that systemd makes for its units; they are removed with the instance.
+        #: The state folders of systemd for these units; they are removed with the instance.
         self.folders = row.state_folders(name)
         self.watchdog = watchdog_unit(name)
         self.started_by = {self.main_unit: BOOT_TARGET}
@@ -120,7 +120,7 @@ class Instance(ManagedUnits, UnitFiles):
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write, remove, stop and start units, and remove the staged copies that no unit needs any more."""
         path = f"{UNIT_FOLDER}/{self.main_unit}"
-        # A restored previous version needs no proof: it has served before.
+        # A restored previous version needs no trial, because it has served before.
         if self.require_new_units_serve and any(
             change.address == f"{PREFIX}:{path}" and change.after == self.files[path] for change in changes
         ):
@@ -133,14 +133,15 @@ class Instance(ManagedUnits, UnitFiles):
         for change in changes:
             if change.address == f"{PREFIX}:{path}":
                 for folder in set(_list_staging_folders(change.before)) - set(_list_staging_folders(change.after)):
-                    # The text may have been edited, and root removes the folder: it must have the name of the unit.
+                    # Somebody may have edited the text, and root removes the folder. So the folder must have the name
+                    # of the unit.
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
                 for folder in self.folders if change.after is None else ():
                     _remove_folder(textfile.path_in_tree(self.root, folder))
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
-        """Return the units that need a restart after these changes, those that others need first."""
+        """Return the units that need a restart after these changes; a draft comes before its server."""
         changed = [
             change.address
             for change in files

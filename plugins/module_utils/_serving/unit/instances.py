@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 class Purge:
-    """Which installed instances are removed when they are not requested: those of one host, and parts of groups."""
+    """Which installed instances are removed when they are not requested.
+
+    ``single_host`` is for instances on one host, and ``groups`` for parts of instances on several hosts.
+    """
 
     def __init__(self, single_host: bool = False, groups: bool = False) -> None:
         self.single_host = single_host
@@ -104,7 +107,9 @@ def _require_names_unused_by_other_engines(engine: Engine, instances: Sequence[O
 def _make_planner(
     engine: Engine, host: Host, requests: Sequence[Mapping[str, Any]], purge: Purge, root: str, refusals: Refusals
 ) -> Planner:
-    """Return the planner. Refusals are raised first, because they say more than that systemd does not answer."""
+    """Return the planner. Where systemd does not answer, errors in the requests are raised first, because they say
+    more.
+    """
     try:
         return Planner(engine, host, requests, purge, root)
     except TuningError:
@@ -128,7 +133,9 @@ def _parse_instances(
 def _read_capabilities(
     engine: Engine, host: Host, instances: Sequence[OptionTable], pending: Pending, refusals: Refusals
 ) -> dict[str, Any]:
-    """Return the capabilities of each server by its path; None for a refused one, and nothing for a pending one."""
+    """Return the capabilities of each server by path: None for a server that was refused; pending servers are
+    left out.
+    """
     servers: dict[str, Any] = {}
     for options in instances:
         if options.binary in servers or pending.is_binary_pending(options):
@@ -140,7 +147,9 @@ def _read_capabilities(
 
 
 class Planner:
-    """Plans one instance after the other, next to those that it has planned before and those that stay on the host."""
+    """Plans one instance after the other, next to the instances that were planned before and those that stay
+    installed.
+    """
 
     def __init__(
         self, engine: Engine, host: Host, requests: Sequence[Mapping[str, Any]], purge: Purge, root: str
@@ -168,8 +177,8 @@ class Planner:
         return [(parse_unit_plan(self._installed.get(other, "")) or {}).get("url", "") for other in ending]
 
     def plan_knob(self, options: OptionTable, request: Mapping[str, Any], capabilities: Any) -> Instance | None:
-        """Return the knob of an instance; None where another host gets its unit. BadRequest where it cannot be
-        installed.
+        """Return the knob of an instance; None where only other hosts get its unit. BadRequest for an impossible
+        instance.
         """
         engine, start_proof = self.engine, None
         held = _list_released_memory(self._held, self._running)
@@ -202,49 +211,31 @@ class Planner:
     def _prepare_start_first(
         self, request: Mapping[str, Any], service: InstancePlan, capabilities: Any, text_before: str | None
     ) -> Callable[[], None] | None:
-        """Return the function that starts the new version next to the running one; None where there is no room for
-        both.
+        """Return a function that starts the new version next to the running one.
+
+        None, and a remark, where the host has no room for both.
         """
         temporary_name = start_first.temporary_name(service.name)
         if temporary_name in [*self._names, *self._installed]:
             raise BadRequest(f"update_order start_first needs the name {temporary_name} for a while.")
         released = _list_released_memory(self._held, [*self.removed_names, *(other.name for other in self.services)])
-        running_plan = parse_unit_plan(text_before or "")
-        return _make_start_proof(
-            self.engine, self.host, request, service, capabilities, released, self.services, running_plan
-        )
+        plan = parse_unit_plan(text_before or "")
+        engine = self.engine
+        try:
+            temporary = start_first.plan_temporary_instance(
+                engine, self.host, request, capabilities, released, self.services, plan
+            )
+        except BadRequest as error:
+            service.remarks.append(f"update_order: the running instance is stopped first, for want of room. {error}")
+            return None
+        arguments = engine.build_arguments(temporary, capabilities)
+        files = engine.render_units(temporary, arguments, *_read_loaded_files(engine, temporary, capabilities))
+        return partial(start_first.require_units_serve, files)
 
 
 def _list_released_memory(held: Mapping[str, list[HeldMemory]], names: Sequence[str]) -> list[HeldMemory]:
     """Return the memory of the running instances with these names, which end before the new one starts."""
     return [memory for name in held if name in names for memory in held[name]]
-
-
-def _make_start_proof(
-    engine: Engine,
-    host: Host,
-    request: Mapping[str, Any],
-    service: InstancePlan,
-    capabilities: Any,
-    released: Sequence[HeldMemory],
-    before: Sequence[InstancePlan],
-    running_plan: Mapping[str, Any] | None,
-) -> Callable[[], None] | None:
-    """Return the function that starts the new version next to the running one; None, and a remark, without room for
-    both.
-    """
-    try:
-        temporary = start_first.plan_temporary_instance(
-            engine, host, request, capabilities, released, before, running_plan
-        )
-    except BadRequest as error:
-        service.remarks.append(f"update_order: the running instance is stopped first, for want of room. {error}")
-        return None
-    arguments = engine.build_arguments(temporary, capabilities)
-    return partial(
-        start_first.require_units_serve,
-        engine.render_units(temporary, arguments, *_read_loaded_files(engine, temporary, capabilities)),
-    )
 
 
 def _read_loaded_files(

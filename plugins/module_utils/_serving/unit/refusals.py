@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The seconds that opening the files may take, which may be on a network.
 READ_TIMEOUT = 60
-#: What to do about a path, by what a user cannot do with it.
+#: Advice for a path, by the missing access: a folder that cannot be entered, or a file that cannot be read or seen.
 ACCESS_ADVICE = {
     "entered": "Change its mode, as with 'chmod o+x', or name a user with the option user.",
     "read": "Change its mode, as with 'chmod o+r', or name a user with the option user.",
@@ -79,9 +79,10 @@ def require_distinct_names_and_ports(options: Sequence[OptionTable]) -> None:
 
 
 def require_matching_file_placement(first: FilePlacement, second: FilePlacement) -> None:
-    """Raise BadRequest where two instances map a file and want its pages on different nodes.
+    """Raise BadRequest where two instances map the same file and want its pages on different nodes.
 
-    The page cache has only one copy of a page, on the node where it was first read, and a mapped page does not move.
+    The page cache has only one copy of a page, on the node where the page was first read, and a mapped page does not
+    move.
     """
     places = [(expect["nodes"], expect["interleaved"], expect.get("rows")) for dummy, expect, more in (first, second)]
     if places[0] == places[1]:
@@ -149,7 +150,8 @@ def require_readable_files(
 
 
 def read_keys_change_time(options: OptionTable, knows_comments: bool, server: str) -> int | None:
-    """Return when the file of API keys changed, in ns; None without a file. BadRequest where it protects nothing.
+    """Return when the file of API keys changed, in ns; None without a file. BadRequest for a file that protects
+    nothing.
 
     ``knows_comments`` says whether the server ignores lines that begin with #, and ``server`` is its name in the
     message.

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans an instance on a host that it shares with others: those that end before, those that start earlier, and those
-that stay.
+"""Plans an instance on a host with other instances: which of them end before it starts, and which need memory next to
+it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plan_with_others(
     before: Sequence[InstancePlan],
     staying: Sequence[Mapping[str, Any]] = (),
 ) -> InstancePlan:
-    """Plan an instance in the memory that the host has left, and refuse what does not go together with the others.
+    """Plan an instance in the memory that the host has left, and refuse conflicts with the other instances.
 
     ``held`` is memory that is free when the instance starts, ``before`` are instances that this run has planned
     already, and ``staying`` are the plans of installed instances that this run does not change.
@@ -84,7 +84,7 @@ def read_free_memory_with_others(
 
 
 def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
-    """Return those of these instances of an engine that run."""
+    """Return the names of the running instances among these."""
     properties = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
     return [name for name in names if properties.get(row.unit_name(name), {}).get("ActiveState") == "active"]
 
@@ -124,7 +124,7 @@ def _release_shared_weights(free: FreeMemory, models: Sequence[Model], before: S
 
 
 def _reserve_memory_of(free: FreeMemory, service: InstancePlan) -> None:
-    """Count what an instance needs that starts before this one as taken, evenly on its nodes."""
+    """Count the memory of an instance that starts earlier as taken, evenly on its nodes."""
     nodes, need, page_kb = service.placement.nodes, service.need, free.default_kb
     memory, huge_bytes = need.total, 0
     if service.rpc:

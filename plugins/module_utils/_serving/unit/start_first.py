@@ -99,10 +99,10 @@ def require_units_serve(files: Mapping[str, str]) -> None:
 def _count_replaced_pages_as_held(
     model_files: Sequence[str], running_plan: Mapping[str, Any] | None
 ) -> list[HeldMemory]:
-    """Return as held memory what the running instance maps and the new one does not.
+    """Return as held memory the files that the running instance maps and the new version does not map.
 
-    The kernel calls such pages available, although the running instance still needs them: their sizes are negative
-    here.
+    The kernel counts such pages as available, although the running instance still needs them. So their sizes are
+    negative.
     """
     nodes = parse_cpulist(running_plan["expect"]["nodes"]) if running_plan else ()
     new_files = [part for path in model_files for part in list_gguf_parts(path)]

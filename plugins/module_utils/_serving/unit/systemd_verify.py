@@ -28,7 +28,7 @@ LINE_MESSAGE = re.compile(r":(\d+): (.*)")
 
 
 def require_valid_units(files: Mapping[str, str]) -> None:
-    """Raise BadRequest with the messages of systemd when it has some about the units of an instance."""
+    """Raise BadRequest with the messages of systemd about the units of an instance, where it has messages."""
     with tempfile.TemporaryDirectory(prefix="sovereign-epyc-") as folder:
         paths = {os.path.join(folder, os.path.basename(path)): text for path, text in files.items()}
         for path, text in paths.items():
@@ -44,8 +44,8 @@ def require_valid_units(files: Mapping[str, str]) -> None:
 
 
 def _message_about_unit(output_line: str, paths: Mapping[str, str]) -> str:
-    """Return the message in a line of output that is about one of these units, with the line of the unit; "" for
-    others.
+    """Return the message in a line of output about one of these units, with the line of the unit; "" for
+    other lines.
     """
     for path, text in paths.items():
         name = os.path.basename(path)

@@ -43,7 +43,7 @@ class UnitParts:
         self.program = program
         self.arguments = arguments
         self.title = title
-        #: False for a part of a group of hosts that answers no requests; another host answers them.
+        #: False for a part of an instance on several hosts whose requests another host answers.
         self.answers_requests = True
         #: Units that are started before this one.
         self.needed_units: Sequence[str] = ()
@@ -221,10 +221,10 @@ def placement_lines(placement: Placement) -> list[str]:
 def render_plan_section(
     row: EngineRow, service: InstancePlan, url: str, programs: Mapping[str, list[int]], keys_changed_at: int | None
 ) -> str:
-    """Return the end of the text of a unit: one line of JSON, with which the running instance is compared later.
+    """Return the last section of a unit: one line of JSON, with which the running instance is compared later.
 
-    The size and time of the program, of the models and of the keys are in it: a file that is replaced under its name
-    changes the unit, and the server is restarted.
+    The section has size and time of the program, of the models and of the keys. So a file that is replaced under its
+    name changes the unit, and the server is restarted.
     """
     rpc = service.rpc
     plan = {

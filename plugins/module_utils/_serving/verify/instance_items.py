@@ -21,6 +21,7 @@ from ..hooks import keys, server_http
 from ..unit.installed import list_installed, list_replaced_files, repair_message
 from . import jitter, silent_unit_items
 from . import trial as trials
+from .silent_unit_items import build_item, judge_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,12 +55,8 @@ def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str
             items += items_of_instance
         else:
             sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
-            items.append(_build_item("service", name, UNKNOWN, sentence))
+            items.append(build_item("service", name, UNKNOWN, sentence))
     return [*items, *silent_unit_items.list_worker_items(host, clock)], facts
-
-
-def _build_item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
-    return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
 def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
@@ -78,8 +75,8 @@ def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[It
             items += items_of_model
         else:
             state = states.get(model, "unknown")
-            sentence = f"The model is {state}, and is read when somebody asks for it. It was not asked."
-            items.append(_build_item("speed", label, WRONG if state == "failed" else NOT_CONFIGURED, sentence, state))
+            sentence = f"The model is {state}, and is read when somebody asks for it. No request was sent."
+            items.append(build_item("speed", label, WRONG if state == "failed" else NOT_CONFIGURED, sentence, state))
     return items, facts
 
 
@@ -136,20 +133,20 @@ def build_serving_item(name: str, plan: Plan) -> Item:
         state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
         status, text = server_http.send_get(plan["url"], "/health", server_http.HEALTH_TIMEOUT)
     except TuningError as error:
-        return _build_item("service", name, UNKNOWN, str(error))
+        return build_item("service", name, UNKNOWN, str(error))
     if state == "activating" or (state == "active" and status == 503):
-        return _build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", state)
+        return build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", state)
     if state != "active":
-        return _build_item("service", name, WRONG, f"{unit} is {state}. {advise_on_unit(unit)}", state)
+        return build_item("service", name, WRONG, f"{unit} is {state}. {advise_on_unit(unit)}", state)
     if status != 200:
         answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"
         sentence = f"{unit} is active, and {answer}. 'journalctl -u {unit}' says what it does."
-        return _build_item("service", name, WRONG, sentence, state)
-    return _build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", state)
+        return build_item("service", name, WRONG, sentence, state)
+    return build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", state)
 
 
 def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
-    """Return the item on a server, as wrong when a file of its plan was replaced since."""
+    """Return the item on a server; the verdict becomes wrong when a file of the plan was replaced since."""
     replaced = list_replaced_files(plan) if item.verdict == OK else []
     if not replaced:
         return item
@@ -157,11 +154,11 @@ def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
         f"{replaced[0]} was replaced or removed since {plan['unit']} was planned, which may still run with the old one."
     )
     sentence += f" {repair_message(plan['unit'])}"
-    return _build_item("service", name, WRONG, sentence, item.found)
+    return build_item("service", name, WRONG, sentence, item.found)
 
 
 def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
-    """Return the item on a server, as wrong when none of its processes has the model in memory.
+    """Return the item on a server; the verdict becomes wrong when none of its processes has the model in memory.
 
     The model is either mapped, or read into memory of at least half the size of the largest file.
     """
@@ -173,7 +170,7 @@ def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, An
     if is_mapped or 2 * held_bytes >= max((size for size, dummy in plan["files"].values()), default=0):
         return item
     sentence = f"{plan['unit']} answers, and has no model in memory: what runs there is not the server of the plan."
-    return _build_item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
+    return build_item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
 
 
 def _run_trial(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
@@ -194,41 +191,45 @@ def _failed_trial(reason: str) -> Trial:
 
 
 def build_speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
-    """Judge whether the server guesses tokens before it computes them, where this was planned."""
+    """Return the item on whether the server guesses tokens before it computes them, where this was planned."""
     kinds = ", ".join(plan["speculation"])
     if not kinds:
-        sentence = ENGINES[plan["engine"]].cannot.get("speculation", "It was not told to speculate.")
-        return _build_item("speculation", name, NOT_CONFIGURED, sentence)
+        sentence = ENGINES[plan["engine"]].cannot.get("speculation", "Speculation is not configured.")
+        return build_item("speculation", name, NOT_CONFIGURED, sentence)
     if trial.has_guessed:
         drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
         share = f"{100 * (trial.acceptance or 0):.0f} %"
         sentence = (
             f"{trial.drafted} tokens were guessed{drafts} ({kinds}), and {trial.accepted} of them right ({share})."
         )
-        return _build_item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
+        return build_item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
     if trial.speculative is False or (trial.has_guessed is False and trial.speculative is None and trial.tokens):
-        return _build_item(
+        return build_item(
             "speculation",
             name,
             WRONG,
-            f"It answers, but does not speculate, and shall ({kinds}): its unit was changed by hand, or it dropped the "
+            f"It answers, but does not speculate as planned ({kinds}): its unit was changed by hand, or it dropped the "
             f"draft silently. {repair_message(plan['unit'])} If it stays so, 'journalctl -u {plan['unit']}' says why.",
         )
     if not trial.tokens:
-        return _build_item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
-    reason = "it counts nothing of it" if trial.has_guessed is None else "it says that it can, and guessed nothing"
-    sentence = f"Not known: {reason} in the answer to a text that repeats itself. Look at timings.draft_n of others."
-    return _build_item("speculation", name, UNKNOWN, sentence)
+        return build_item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
+    reason = (
+        "the server counts no guesses" if trial.has_guessed is None else "the server can guess, and guessed nothing"
+    )
+    sentence = (
+        f"Not known: {reason} in the answer to a text that repeats itself. Look at timings.draft_n of other answers."
+    )
+    return build_item("speculation", name, UNKNOWN, sentence)
 
 
 def build_speed_item(name: str, trial: Trial, question: Question = trials.DEFAULT_QUESTION) -> Item:
     """Return the item with the measured speed, which no limit judges."""
     if not trial.tokens or trial.rate is None:
-        return _build_item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
+        return build_item("speed", name, UNKNOWN, f"Not known: {trial.reason or 'a single token came.'}")
     cut_off = "" if trial.is_complete else f", cut off after {question.limit:.0f} s"
     kind_of_text = " of a text that repeats itself" if question is trials.DEFAULT_QUESTION else ""
     sentence = f"{trial.rate:.1f} tokens per second, with {trial.tokens}{kind_of_text}{cut_off}."
-    return _build_item("speed", name, OK, sentence, f"{trial.rate:.1f}")
+    return build_item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 
 def _start_watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> ServiceWatch | str:
@@ -252,15 +253,8 @@ def _finish_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] 
 def build_placement_item(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
     """Sum up the proof of where a unit runs; ``proof`` is a sentence where there is none."""
     if isinstance(proof, str):
-        return _build_item("placement", name, UNKNOWN, f"Not known: {proof}")
-    verdicts = proof["verdicts"]
-    unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
-    wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
-    verdicts_to_show = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in SUMMARY_VERDICTS]
-    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in verdicts_to_show))
-    if wrong:
-        return _build_item("placement", name, WRONG, f"{sentence} {repair_message(unit)}")
-    return _build_item("placement", name, UNKNOWN if unknown else OK, sentence)
+        return build_item("placement", name, UNKNOWN, f"Not known: {proof}")
+    return judge_placement(name, proof["verdicts"], SUMMARY_VERDICTS, repair_message(unit))
 
 
 def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:

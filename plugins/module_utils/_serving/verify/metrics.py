@@ -70,7 +70,7 @@ def read_metric_samples(host: Host, clock: Any = time) -> dict[str, list[Sample]
             _add_thread_samples(samples_by_name, host, name, plan, processes)
             _add_memory_samples(samples_by_name, host, name, plan, processes)
         except TuningError:
-            continue  # The instance does not run, which its missing own metrics show.
+            continue  # The instance does not run; Prometheus sees this by the missing metrics of its server.
         for kind, by_cpu in interrupt_counts.items():
             total = sum(by_cpu.get(cpu, 0) for cpu in parse_cpulist(plan["expect"]["busy_cpus"]))
             samples_by_name[INTERRUPTS].append(({"service": name, "kind": kind}, total))
@@ -83,8 +83,8 @@ def read_metric_samples(host: Host, clock: Any = time) -> dict[str, list[Sample]
 def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
     """Return the seconds from a request to the first token of an idle instance; None where this cannot be measured.
 
-    That is so for a busy instance, one that does not answer, one for another task than completion, and a router, whose
-    models have different times.
+    The time of a busy instance, of one that does not answer, of one for another task than completion, and of a router,
+    whose models differ, cannot be measured.
     """
     if plan["task"] != "completion" or plan["models"] or plan["engine"] != LLAMA.key:
         return None

@@ -20,7 +20,7 @@ from ..unit import installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ..._host.host import Host
@@ -36,9 +36,8 @@ def list_worker_items(host: Host, clock: Any) -> list[Item]:
     if not is_there:
         return []
     if plan is None:
-        return [
-            _build_item("service", WORKER_NAME, UNKNOWN, f"{UNIT} carries no plan, or a part of one. {REPAIR_ADVICE}")
-        ]
+        sentence = f"{UNIT} carries no plan, or a part of one. {REPAIR_ADVICE}"
+        return [build_item("service", WORKER_NAME, UNKNOWN, sentence)]
     changed = installed.list_changed_files(plan["programs"])
     return _list_unit_items(host, WORKER_NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
 
@@ -53,29 +52,41 @@ def list_part_items(host: Host, instance: InstalledUnit, plan: Mapping[str, Any]
 def _list_unit_items(
     host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed: list[str], clock: Any
 ) -> list[Item]:
-    """Return whether a unit runs with its planned files, and whether it is where it was planned."""
+    """Return an item on whether a unit runs with its planned files, and an item on its CPUs and memory."""
     running_item = _running_item(name, unit, role, changed)
     if running_item.found == "active":
         return [running_item, _placement_item(host, name, unit, expect, clock)]
-    return [running_item, _build_item("placement", name, UNKNOWN, "It is down.")]
+    return [running_item, build_item("placement", name, UNKNOWN, "It is down.")]
 
 
-def _build_item(kind: str, name: str, verdict: str, sentence: str, found: str | None = None) -> Item:
-    return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=found)
+def build_item(kind: str, name: str, verdict: str, sentence: str, found: object = None) -> Item:
+    """Return the item of this kind on an instance, a model of it, or a worker."""
+    return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
+
+
+def judge_placement(name: str, verdicts: Sequence[Mapping[str, Any]], shown: Sequence[str], advice: str) -> Item:
+    """Return the item on where a unit runs; where all is right, with the sentences of the verdicts ``shown``."""
+    wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
+    unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
+    reported = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in shown]
+    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in reported))
+    if wrong:
+        return build_item("placement", name, WRONG, f"{sentence} {advice}")
+    return build_item("placement", name, UNKNOWN if unknown else OK, sentence)
 
 
 def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
     try:
         state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
-        return _build_item("service", name, UNKNOWN, str(error))
+        return build_item("service", name, UNKNOWN, str(error))
     if state != "active":
-        sentence = f"{unit} is {state}, so that the server that uses it is down too. {advise_on_unit(unit)}"
-        return _build_item("service", name, WRONG, sentence, state)
+        sentence = f"{unit} is {state}, so that the server that uses this unit is down too. {advise_on_unit(unit)}"
+        return build_item("service", name, WRONG, sentence, state)
     if changed:
         sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR_ADVICE}"
-        return _build_item("service", name, WRONG, sentence, state)
-    return _build_item("service", name, OK, f"{unit} is active {role}.", state)
+        return build_item("service", name, WRONG, sentence, state)
+    return build_item("service", name, OK, f"{unit} is active {role}.", state)
 
 
 def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any], clock: Any) -> Item:
@@ -83,11 +94,6 @@ def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any],
         options = {"service": unit, "cpus": expect["cpus"], "nodes": expect["nodes"]}
         proof: Any = ServiceWatch(host, options, clock).sample_now()
     except TuningError as error:
-        return _build_item("placement", name, UNKNOWN, f"Not known: {error}")
+        return build_item("placement", name, UNKNOWN, f"Not known: {error}")
     verdicts = proof["verdicts"]
-    wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
-    unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
-    sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in wrong or unknown or verdicts))
-    if wrong:
-        return _build_item("placement", name, WRONG, f"{sentence} {REPAIR_ADVICE}")
-    return _build_item("placement", name, UNKNOWN if unknown else OK, sentence)
+    return judge_placement(name, verdicts, [verdict["name"] for verdict in verdicts], REPAIR_ADVICE)

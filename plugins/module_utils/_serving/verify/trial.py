@@ -145,10 +145,9 @@ def run_trial(
     trial.other_requests = round(sum(before.get(name, 0) for name in LLAMA.active_request_metrics))
     timings: Numbers = {}
     first = last = 0.0
+    body = with_model(model, question.to_completion_request())
     try:
-        for event in event_stream.stream_events(
-            url, with_model(model, question.to_completion_request()), end, key, clock
-        ):
+        for event in event_stream.stream_events(url, body, end, key, clock):
             last = clock.monotonic()
             first = first or last
             timings = event_stream.select_numbers(event.get("timings")) or timings
@@ -263,11 +262,10 @@ def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str
         raise TuningError(f"{path} broke off ({error or type(error).__name__}).") from None
     finally:
         connection.close()
+    answer = event_stream.parse_json(text)
     if response.status != 200:
-        raise TuningError(
-            f"{path} answers {response.status}{event_stream.server_error_message(event_stream.parse_json(text))}."
-        )
-    return event_stream.parse_json(text)
+        raise TuningError(f"{path} answers {response.status}{event_stream.server_error_message(answer)}.")
+    return answer
 
 
 def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One life of an instance, the same for every engine: start, wait, drain, check, update, failed update, drift, undo.
+"""One life of an instance, the same for every engine: start, wait, drain, update, failed update, drift, check,
+benchmark, roll behind a gateway, and removal.
 
 Servers and systemd are stand-ins; tests/service has the real ones.
 """
@@ -16,7 +17,14 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import fetch_answer
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.vllm_instance import (
+    find_instance_of_any_engine,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
+from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import GatewayMember
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import HOST_TOOL, INSTANCE_HEAD, UNIT_FOLDER
@@ -34,7 +42,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.insta
     parse_unit_plan,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.engine import VllmEngine
-from ansible_collections.sovereign.epyc.tests.unit.fakes import ggufs, hosts, llama_servers
+from ansible_collections.sovereign.epyc.tests.unit.fakes import completions, ggufs, hosts, llama_servers
+from ansible_collections.sovereign.epyc.tests.unit.fakes.haproxies import FakeHaproxy, FakeServer
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import Instances, trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import instances as serving_instances
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
@@ -91,8 +100,16 @@ def vllm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, dict[st
     return engine, {"folder": "/opt/vllm", "model": str(Machine(folder, monkeypatch).model)}
 
 
-#: How an instance of each engine is asked for.
+#: The engine, and a request for an instance, by the key of the engine.
 CASES = {"llama": llama, "vllm": vllm}
+#: The streamed answer of five tokens, as the server of each engine sends it.
+ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "llama": completions.events(5),
+    "vllm": [
+        *({"choices": [{"text": f"{number} "}], "usage": None} for number in range(5)),
+        {"choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": 5}},
+    ],
+}
 
 
 @pytest.fixture(params=list(ENGINES))
@@ -208,6 +225,62 @@ def test_the_checklist_proves_it(key: str, tmp_path: Path, monkeypatch: pytest.M
             "speed/chat": "ok",
         }
         assert facts["chat"]["tokens_per_second"] == 12.5
+
+
+@pytest.mark.parametrize("key", ENGINES)
+def test_the_benchmark_measures_it(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark finds the instance by its plan, and times an answer at the API of its engine."""
+    row = ENGINES[key]
+    completion = completions.Completions(ANSWERS[key])
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if request.path == row.completions:
+            completion(request)
+        else:
+            say(request, 200, b'{"status":"ok"}')
+
+    with serving_instances(tmp_path, monkeypatch) as here, serving(answer) as http:
+        here.url = http.url
+        unit = row.unit_name("chat")
+        here.states = {unit: "active"}
+        here.runs(unit)
+        here.service.tree.put("/proc/100/cmdline", "server")
+        here.planned(unit, engine=key, speculation=[], details={"alias": "m", "hosts": 1, "slots": 2})
+        instance = find_instance_of_any_engine(Host(here.service.tree.fs), "chat")
+        result = fetch_answer(instance.server, Prompt("prose", "Once", 5))
+    assert (instance.name, instance.units, instance.cpus) == ("chat", [unit], (4, 5))
+    assert (result.generated_tokens, result.text) == (5, "0 1 2 3 4 ") and result.ttft_ms > 0
+
+
+def test_it_is_rolled_behind_a_gateway(life: Life, tmp_path: Path) -> None:
+    """The host leaves the gateway when its last request has ended, is updated, and takes requests again."""
+    life.converge(life.asked)
+    life.systemd.asked()
+    server = FakeServer(working=1)
+    haproxy = FakeHaproxy(tmp_path, {"model_chat/h1:a": server, "model_chat/h2:a": FakeServer()})
+
+    class RequestEnds:
+        """A clock, in whose first pause the last request ends."""
+
+        def monotonic(self) -> float:
+            return 0.0
+
+        def sleep(self, seconds: float) -> None:
+            assert not life.systemd.asked(), "nothing is restarted while the host has a request"
+            server.working = 0
+
+    member = GatewayMember(
+        Haproxy(haproxy.socket, haproxy.master), str(tmp_path / "servers.state"), "h1", RequestEnds()
+    )
+    try:
+        left = member.move_to_state("maint", 10, False, False)
+        assert left["out"] and left["in_work"] == {"before": 1, "after": 0}
+        life.converge({**life.asked, "slots": 4})
+        assert f"try-restart {life.unit}" in life.systemd.asked()
+        returned = member.move_to_state("ready", 0, False, False)
+        assert returned["changed"] and not returned["out"] and server.admin == 0
+    finally:
+        haproxy.close()
 
 
 def test_a_part_that_answers_nobody_is_judged_by_its_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

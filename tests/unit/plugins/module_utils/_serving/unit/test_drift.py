@@ -93,7 +93,7 @@ def test_one_of_an_earlier_version_is_not_known(systemd: Systemd) -> None:
     systemd.reload()
     one = only(systemd)
     assert (one.what, one.status) == ("unit of instance chat", "unknown")
-    assert one.reason.startswith("it was written by an earlier version of the collection")
+    assert one.reason.startswith("an earlier version of the collection wrote")
 
 
 def test_drop_ins(systemd: Systemd) -> None:

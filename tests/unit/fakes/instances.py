@@ -133,7 +133,7 @@ def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     here = Instances(root)
     patch.setattr(instance_items, "read_unit_properties", here.show)
     patch.setattr(trials, "run_trial", here.run)
-    patch.setattr(trials, "run_trial_with_usage", here.run_with_usage)
+    patch.setattr(trials, "run_usage_trial", here.run_with_usage)
     with serving(lambda request: say(request, *here.health)) as server:
         here.url = server.url
         yield here

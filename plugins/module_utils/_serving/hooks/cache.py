@@ -57,9 +57,7 @@ class CacheSample:
 
 
 def evict_misplaced_file(path: str, policy: str, nodes: Sequence[int]) -> str:
-    """Evict a file from the page cache when its pages lie on wrong nodes for a policy; return a sentence on
-    the result.
-    """
+    """Evict a file whose cached pages lie on wrong nodes for a policy; return a sentence on the result."""
     wanted_policy = f"{policy} on nodes {format_cpulist(nodes)}"
     cached = sample_page_cache(path)
     if not cached.cached_pages:

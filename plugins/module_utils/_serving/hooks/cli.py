@@ -69,9 +69,7 @@ def run_hook_command(arguments: Sequence[str]) -> int:
 def _parse_arguments(
     words: Sequence[str], names: Sequence[str], required: Sequence[str], optional: Sequence[str]
 ) -> Options | None:
-    """Return positional arguments and options by name; None for a usage error. Every option but --replace takes a
-    value.
-    """
+    """Return arguments and options by name; None for a usage error. All options but --replace take a value."""
     options: Options = {}
     remaining = list(words)
     positional_names = list(names)

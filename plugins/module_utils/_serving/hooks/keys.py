@@ -54,11 +54,10 @@ def read_keys(path: str) -> list[str]:
 
 
 def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
-    """Return a key that a running server has loaded, from the credential of one of its processes; None without a
-    credential.
+    """Return a key that a running server has loaded; None where it was started without keys.
 
-    systemd hides a credential from the commands that it runs for the unit later, even from those of root. So the file
-    is read through the root folder of the server's own process.
+    systemd hides the credential of a unit from the commands that it runs for this unit later, even from those of root.
+    So the file is read through the root folder of the server's own process.
     """
     for process in processes:
         credential = f"/proc/{process}/root{path}"
@@ -68,10 +67,7 @@ def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
 
 
 def read_key_of_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
-    """Return a key that a unit has loaded, which may have been replaced in the file since; None without a file of keys.
-
-    TuningError for a file that cannot be read.
-    """
+    """Return a key that a unit has loaded; None where its instance has no file of keys. TuningError for a bad file."""
     if not file:
         return None
     try:

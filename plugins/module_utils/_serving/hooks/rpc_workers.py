@@ -24,9 +24,7 @@ ATTEMPT_SECONDS = 5.0
 
 
 def wait_for_workers(workers: str, timeout: float, clock: Any = time) -> str:
-    """Wait until all workers of a list accept connections, and return a sentence with the time; TuningError after the
-    timeout.
-    """
+    """Wait until all workers of a list accept connections, and return a sentence; TuningError after the timeout."""
     # Imported here because most commands of the engine open no connection.
     import socket
 

@@ -90,10 +90,9 @@ def wait_until_idle(
     models: Sequence[str | None] = (None,),
     row: EngineRow = LLAMA,
 ) -> str:
-    """Wait until a server has no request in progress and return a sentence with the time. A server that has ended is
-    idle.
+    """Wait until a server, or each of a router's ``models``, has no request; return a sentence with the time.
 
-    A router is idle when all its ``models`` are. TuningError after the timeout.
+    A server that has ended is idle. TuningError after the timeout.
     """
     started_at = clock.monotonic()
     busy_reason = "it has not answered"
@@ -103,7 +102,7 @@ def wait_until_idle(
             raise TuningError(
                 f"{url} is not idle after {timeout:g} s: {busy_reason}. Stopping it now cuts these requests off."
             )
-        counts = [_fetch_request_count(url, model, seconds_left, key, row) for model in models]
+        counts = [_count_requests(url, model, seconds_left, key, row) for model in models]
         if all(count == 0 for count, dummy in counts):
             reason = counts[0][1]
             if reason:
@@ -113,7 +112,7 @@ def wait_until_idle(
         clock.sleep(PAUSE_SECONDS)
 
 
-def _fetch_request_count(
+def _count_requests(
     url: str, model: str | None, timeout: float, key: str | None, row: EngineRow
 ) -> tuple[int | None, str]:
     """Return the number of requests in progress and a sentence on the answer; None for an unknown number."""
@@ -202,9 +201,7 @@ def authorization_headers(key: str | None) -> dict[str, str]:
 
 
 def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key: str | None) -> str:
-    """Return a sentence on the first model of a router that is not loaded; "" where all are. TuningError for a failed
-    model.
-    """
+    """Return a sentence on the first model that is not loaded; "" without one. TuningError for a failed model."""
     states = fetch_model_states(url, timeout, key)
     for model in models:
         if states.get(model) == "failed":

@@ -224,9 +224,7 @@ def _create_temporary_file(copy: FileCopy) -> Iterator[int]:
 
 
 def _copy_contents(copy: FileCopy, memory: mmap.mmap) -> None:
-    """Read the source into the mapping, and evict the source from the page cache, which would hold the same
-    data twice.
-    """
+    """Read the source into the mapping, and evict its pages from the page cache, which needs the same memory."""
     offset = 0
     with memoryview(memory) as view:
         while offset < copy.source_status.st_size:
@@ -252,9 +250,8 @@ def _read_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
 
 
 def _require_wanted_nodes(copy: FileCopy, policy: Policy, pages_by_node: dict[int, int]) -> None:
-    """Raise NotApplied for a copy on wrong nodes.
-
-    When a node has no free page, the kernel silently takes a page of another node.
+    """Raise NotApplied for a copy on wrong nodes: the kernel silently takes a page of another node for a
+    missing one.
     """
     kind, nodes = policy
     if kind is None or not pages_by_node:

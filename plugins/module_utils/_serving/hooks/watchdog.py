@@ -36,9 +36,7 @@ def watch_server(
     report: Callable[[str], None],
     clock: Any = time,
 ) -> NoReturn:
-    """Send requests until systemd stops this process together with the unit, and kill a server that stays silent for
-    ``limit`` s.
-    """
+    """Send requests until systemd ends this process with the unit; kill a server that is silent for ``limit`` s."""
     answered_at = clock.monotonic()
     while True:
         seconds_left = limit - (clock.monotonic() - answered_at)

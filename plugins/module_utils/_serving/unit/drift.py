@@ -69,10 +69,7 @@ def check_host(
 
 
 def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
-    """Return the verdicts on the units of all instances, of their drafts and of an RPC worker.
-
-    An instance of ``instances`` that is not installed has one verdict, which says so.
-    """
+    """Return the verdicts on the units of all instances, of an RPC worker, and of ``instances`` that are missing."""
     units = {}
     for instance in list_installed_or_enabled(root):
         units[instance.unit] = instance.text
@@ -107,11 +104,7 @@ def _judge_unit(
     replaced_programs: list[str] | None,
     root: str,
 ) -> list[Verdict]:
-    """Return the verdicts on a unit.
-
-    ``unknown_reason`` says why systemd reports nothing, and ``replaced_programs`` are the replaced programs of an RPC
-    worker.
-    """
+    """Return the verdicts on a unit; ``replaced_programs`` are those of an RPC worker, None for an instance."""
     if not text:
         return [_build_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
     verdicts = [_judge_file(unit, text), _judge_drop_ins(unit, root)]

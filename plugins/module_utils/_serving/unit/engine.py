@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """An engine, such as llama.cpp or vLLM.
-
-    ``capabilities`` are what ``read_capabilities`` returns; only the methods of the same engine look into them.
-    """
+    """An engine. Only its own methods look into the ``capabilities`` that its ``read_capabilities`` returns."""
 
     row: EngineRow
     #: The class with the options of an instance of this engine.
@@ -59,9 +56,7 @@ class Engine:
         raise NotImplementedError
 
     def is_served_here(self, service: InstancePlan) -> bool:
-        """Return whether this host gets the unit of a planned instance. Elsewhere, only memory is reserved for the
-        instance.
-        """
+        """Return whether this host gets the unit of an instance; elsewhere, only its memory is reserved."""
         return True
 
     def build_arguments(self, service: InstancePlan, capabilities: Any) -> list[str]:
@@ -74,10 +69,7 @@ class Engine:
         return dict(files)
 
     def read_keys_change_time(self, options: Any, capabilities: Any) -> int | None:
-        """Return when the file of API keys changed, in ns; None without a file.
-
-        BadRequest for a file that protects nothing.
-        """
+        """Return when the API keys changed, in ns; None without keys. BadRequest for an empty file."""
         return read_keys_change_time(options, False, self.row.title)
 
     def render_units(

@@ -39,10 +39,7 @@ WORKER_PLAN_KEYS = frozenset(("address", "expect", "programs"))
 
 
 class InstalledUnit:
-    """The unit of an installed instance.
-
-    ``text`` is "" where its unit is missing, and only the unit of its draft or the link of the boot target is left.
-    """
+    """The unit of an installed instance; ``text`` is "" where only a draft or the link of the boot target is left."""
 
     __slots__ = ("name", "row", "text")
 
@@ -120,9 +117,9 @@ def has_changed(path: str, recorded_size: int | None, recorded_time: int) -> boo
 
 
 def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
-    """Return the text of the unit of each installed instance of an engine by the name of the instance.
+    """Return the texts of the units of an engine by instance, without units of other programs.
 
-    The text is "" where only the unit of a draft is left. Units that the collection has not written are left out.
+    The text is "" where only the unit of a draft is left.
     """
     texts: dict[str, str] = {}
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
@@ -169,10 +166,7 @@ def _parse_instance_name(unit: str, row: EngineRow) -> str:
 
 
 def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
-    """Return name and plan of an instance; without a name, of the only instance on the host.
-
-    BadRequest where there is no such instance, or the name could mean two.
-    """
+    """Return name and plan of an instance; without a name, of the only one. BadRequest for an unclear name."""
     installed = list_installed(root)
     name = require_instance_name(name, [instance.name for instance in installed])
     (instance,) = [instance for instance in installed if instance.name == name]
@@ -183,10 +177,7 @@ def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, A
 
 
 def require_instance_name(name: str | None, known: Sequence[str]) -> str:
-    """Return the name of an instance on this host; without a name, that of the only one.
-
-    BadRequest where there is no such instance, or the name could mean two.
-    """
+    """Return the name of an instance on this host; without a name, of the only one. BadRequest for an unclear name."""
     listed = ", ".join(known) or "none"
     if name is None and len(known) == 1:
         (name,) = known

@@ -32,10 +32,7 @@ if TYPE_CHECKING:
 
 
 class Purge:
-    """Which installed instances are removed when they are not requested.
-
-    ``single_host`` is for instances on one host, and ``groups`` for parts of instances on several hosts.
-    """
+    """Which instances that are not requested are removed: those on a single host, and parts of groups of hosts."""
 
     def __init__(self, single_host: bool = False, groups: bool = False) -> None:
         self.single_host = single_host
@@ -69,9 +66,8 @@ def build_knobs(
     if parsed_requests and not host.fs.read_only:
         require_host_tool(root)
     planner = None if pending.systemd else _make_planner(engine, host, requests, purge, root, refusals)
-    knobs: list[Knob] = (
-        [Instance(name, {}, root=root, row=engine.row) for name in planner.removed_names] if planner else []
-    )
+    removed_names = planner.removed_names if planner else []
+    knobs: list[Knob] = [Instance(name, {}, root=root, row=engine.row) for name in removed_names]
     for options, request in parsed_requests:
         capabilities = servers.get(options.binary)
         with refusals.collect_error(options.name):
@@ -107,9 +103,7 @@ def _require_names_unused_by_other_engines(engine: Engine, instances: Sequence[O
 def _make_planner(
     engine: Engine, host: Host, requests: Sequence[Mapping[str, Any]], purge: Purge, root: str, refusals: Refusals
 ) -> Planner:
-    """Return the planner. Where systemd does not answer, errors in the requests are raised first, because they say
-    more.
-    """
+    """Return the planner. Errors in the requests are raised before the error of a systemd that does not answer."""
     try:
         return Planner(engine, host, requests, purge, root)
     except TuningError:
@@ -133,9 +127,7 @@ def _parse_instances(
 def _read_capabilities(
     engine: Engine, host: Host, instances: Sequence[OptionTable], pending: Pending, refusals: Refusals
 ) -> dict[str, Any]:
-    """Return the capabilities of each server by path: None for a server that was refused; pending servers are
-    left out.
-    """
+    """Return the capabilities of each server by path: None for a refused server, nothing for a pending one."""
     servers: dict[str, Any] = {}
     for options in instances:
         if options.binary in servers or pending.is_binary_pending(options):
@@ -147,9 +139,7 @@ def _read_capabilities(
 
 
 class Planner:
-    """Plans one instance after the other, next to the instances that were planned before and those that stay
-    installed.
-    """
+    """Plans one instance after the other, next to those planned before and those that stay installed."""
 
     def __init__(
         self, engine: Engine, host: Host, requests: Sequence[Mapping[str, Any]], purge: Purge, root: str
@@ -169,17 +159,12 @@ class Planner:
         self._held = {name: list(list_held_memory(host, name, engine.row)) for name in self._running}
 
     def ending_urls(self, name: str) -> list[str]:
-        """Return the URLs of the running instances that end before this one starts; "" for an unknown URL.
-
-        These are the previous version of the instance, and all instances that are removed.
-        """
+        """Return the URLs of removed instances, and of the running version of this one; "" for an unknown URL."""
         ending = [other for other in self._running if other in self.removed_names or other == name]
         return [(parse_unit_plan(self._installed.get(other, "")) or {}).get("url", "") for other in ending]
 
     def plan_knob(self, options: OptionTable, request: Mapping[str, Any], capabilities: Any) -> Instance | None:
-        """Return the knob of an instance; None where only other hosts get its unit. BadRequest for an impossible
-        instance.
-        """
+        """Return the knob of an instance; None without a unit on this host. BadRequest for an impossible instance."""
         engine, start_proof = self.engine, None
         held = _list_released_memory(self._held, self._running)
         service = plan_with_others(engine, self.host, options, capabilities, held, self.services, self._staying)
@@ -189,7 +174,7 @@ class Planner:
         text_before = self._installed.get(options.name)
         service.rate = start_limits.parse_read_rate(text_before)
         arguments = engine.build_arguments(service, capabilities)
-        loaded_files = _read_loaded_files(engine, service, capabilities)
+        loaded_files = _loaded_files(engine, service, capabilities)
         files = engine.render_units(service, arguments, *loaded_files)
         text_after = files[f"{UNIT_FOLDER}/{service.unit}"]
         if options.unit_settings and text_before != text_after:
@@ -211,25 +196,20 @@ class Planner:
     def _prepare_start_first(
         self, request: Mapping[str, Any], service: InstancePlan, capabilities: Any, text_before: str | None
     ) -> Callable[[], None] | None:
-        """Return a function that starts the new version next to the running one.
-
-        None, and a remark, where the host has no room for both.
-        """
+        """Return a function that starts the new version next to the running one; None without room for both."""
         temporary_name = start_first.temporary_name(service.name)
         if temporary_name in [*self._names, *self._installed]:
             raise BadRequest(f"update_order start_first needs the name {temporary_name} for a while.")
         released = _list_released_memory(self._held, [*self.removed_names, *(other.name for other in self.services)])
-        plan = parse_unit_plan(text_before or "")
-        engine = self.engine
+        plan, engine, host = parse_unit_plan(text_before or ""), self.engine, self.host
+        plan_temporary = start_first.plan_temporary_instance
         try:
-            temporary = start_first.plan_temporary_instance(
-                engine, self.host, request, capabilities, released, self.services, plan
-            )
+            temporary = plan_temporary(engine, host, request, capabilities, released, self.services, plan)
         except BadRequest as error:
             service.remarks.append(f"update_order: the running instance is stopped first, for want of room. {error}")
             return None
         arguments = engine.build_arguments(temporary, capabilities)
-        files = engine.render_units(temporary, arguments, *_read_loaded_files(engine, temporary, capabilities))
+        files = engine.render_units(temporary, arguments, *_loaded_files(engine, temporary, capabilities))
         return partial(start_first.require_units_serve, files)
 
 
@@ -238,8 +218,6 @@ def _list_released_memory(held: Mapping[str, list[HeldMemory]], names: Sequence[
     return [memory for name in held if name in names for memory in held[name]]
 
 
-def _read_loaded_files(
-    engine: Engine, service: InstancePlan, capabilities: Any
-) -> tuple[dict[str, list[int]], int | None]:
+def _loaded_files(engine: Engine, service: InstancePlan, capabilities: Any) -> tuple[dict[str, list[int]], int | None]:
     """Return the files of the program and the time when the keys changed, both of which the unit carries."""
     return engine.list_program_files(service, capabilities), engine.read_keys_change_time(service.options, capabilities)

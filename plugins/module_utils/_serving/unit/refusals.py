@@ -150,11 +150,9 @@ def require_readable_files(
 
 
 def read_keys_change_time(options: OptionTable, knows_comments: bool, server: str) -> int | None:
-    """Return when the file of API keys changed, in ns; None without a file. BadRequest for a file that protects
-    nothing.
+    """Return when the file of API keys changed, in ns; None without a file. BadRequest for one that protects nothing.
 
-    ``knows_comments`` says whether the server ignores lines that begin with #, and ``server`` is its name in the
-    message.
+    ``knows_comments`` says whether ``server``, as the message names it, ignores lines that begin with #.
     """
     path = options.api_key_file
     if not path:

@@ -70,9 +70,7 @@ def read_free_memory_with_others(
     held: Sequence[HeldMemory],
     before: Sequence[InstancePlan],
 ) -> FreeMemory:
-    """Return the memory that is free for an instance: ``held`` is counted as free, and the needs of ``before`` as
-    taken.
-    """
+    """Return the memory that is free for an instance when ``held`` is released and ``before`` have started."""
     free = free_memory.read_free_memory(host, options, models)
     for memory, pages in held:
         free.add_free(memory, pages)

@@ -53,25 +53,19 @@ def plan_temporary_instance(
     before: Sequence[InstancePlan],
     running_plan: Mapping[str, Any] | None,
 ) -> InstancePlan:
-    """Plan the new version of an instance next to the running one, whose plan is ``running_plan``.
-
-    BadRequest where the host has no room for both.
-    """
+    """Plan the new version next to the running one with its ``running_plan``; BadRequest without room for both."""
     temporary_request = dict(
         request, name=temporary_name(request["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None
     )
     if request.get("rpc_port"):
         temporary_request["rpc_port"] = find_free_port()
     options = engine.options.parse(temporary_request)
-    replaced_pages = _count_replaced_pages_as_held(engine.list_model_paths(options), running_plan)
+    replaced_pages = _held_by_replaced_files(engine.list_model_paths(options), running_plan)
     return plan_with_others(engine, host, options, capabilities, [*held, *replaced_pages], before)
 
 
 def require_units_serve(files: Mapping[str, str]) -> None:
-    """Start the units in ``files`` (text by path), of which the first needs the others, and remove them again.
-
-    TuningError says why the new instance does not serve. The running instance is not touched.
-    """
+    """Start these units (text by path) until the first serves, and remove them; TuningError where it does not."""
     texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
     units = [os.path.basename(path) for path in texts]
     folder = f"{RUNTIME_UNIT_FOLDER}/{units[0]}.d"
@@ -96,13 +90,10 @@ def require_units_serve(files: Mapping[str, str]) -> None:
         command.run_command(["systemctl", "daemon-reload"])
 
 
-def _count_replaced_pages_as_held(
-    model_files: Sequence[str], running_plan: Mapping[str, Any] | None
-) -> list[HeldMemory]:
-    """Return as held memory the files that the running instance maps and the new version does not map.
+def _held_by_replaced_files(model_files: Sequence[str], running_plan: Mapping[str, Any] | None) -> list[HeldMemory]:
+    """Return as held, with negative sizes, the files that only the running version maps.
 
-    The kernel counts such pages as available, although the running instance still needs them. So their sizes are
-    negative.
+    The kernel counts their pages as available.
     """
     nodes = parse_cpulist(running_plan["expect"]["nodes"]) if running_plan else ()
     new_files = [part for path in model_files for part in list_gguf_parts(path)]

@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 LEAST_SECONDS = 300
 READ_RATES = (50_000_000, 20_000_000, 10_000_000, 5_000_000, 2_000_000, 1_000_000)
 #: systemd gives each step this much more time than the hook that waits, so that the message of the hook comes first.
-MARGIN_SECONDS = 30
+MARGIN = 30
 
 
 def compute_start_timeout(service: InstancePlan) -> int:
     """Return how long the server may take until it serves: the option, or an estimate from the size of its files."""
-    return int(
-        service.options.start_timeout or LEAST_SECONDS + _sum_file_bytes(service) // (service.rate or READ_RATES[0])
-    )
+    return int(service.options.start_timeout or LEAST_SECONDS + _file_bytes(service) // (service.rate or READ_RATES[0]))
 
 
 def choose_read_rate(speed: float | None) -> int:
@@ -43,27 +41,23 @@ def parse_read_rate(text: str | None) -> int:
     return int((parse_unit_plan(text or "") or {}).get("rate") or READ_RATES[0])
 
 
-def _sum_file_bytes(service: InstancePlan) -> int:
+def _file_bytes(service: InstancePlan) -> int:
     return sum(size for size, dummy in service.files.values())
 
 
-def compute_longest_start_cycle(service: InstancePlan) -> int:
+def compute_longest_cycle(service: InstancePlan) -> int:
     """Return the longest time from one failing start to the next."""
     options = service.options
     # Copying a model to huge pages, or reading rows onto their nodes, is a step before the start. Only a check of the
     # page cache takes no more than seconds.
     reads = 2 if service.staged or service.placement.policy == "rows" else 1
     stop = options.drain_timeout + options.stop_timeout
-    return int(
-        reads * (compute_start_timeout(service) + MARGIN_SECONDS) + MARGIN_SECONDS + stop + options.restart_seconds
-    )
+    return int(reads * (compute_start_timeout(service) + MARGIN) + MARGIN + stop + options.restart_seconds)
 
 
 def compute_start_limit_interval(service: InstancePlan) -> int:
     """Return the interval in which systemd counts starts."""
-    return int(
-        service.options.restart_limit_seconds or service.options.restart_limit * compute_longest_start_cycle(service)
-    )
+    return int(service.options.restart_limit_seconds or service.options.restart_limit * compute_longest_cycle(service))
 
 
 def list_start_remarks(service: InstancePlan) -> list[str]:
@@ -80,7 +74,7 @@ def list_start_remarks(service: InstancePlan) -> list[str]:
             "restart_limit_seconds has no effect with rpc_workers: such a server is started until it serves.",
         ]
     interval = compute_start_limit_interval(service)
-    needed = service.options.restart_limit * compute_longest_start_cycle(service)
+    needed = service.options.restart_limit * compute_longest_cycle(service)
     if interval >= needed:
         return slow
     limit = service.options.restart_limit

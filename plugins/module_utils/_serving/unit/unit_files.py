@@ -122,7 +122,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *parts.stop_lines,
         # TimeoutStartSec holds for each step of a start, so the slowest step decides. TimeoutStopSec holds for draining
         # too.
-        f"TimeoutStartSec={start_timeout + start_limits.MARGIN_SECONDS}",
+        f"TimeoutStartSec={start_timeout + start_limits.MARGIN}",
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *restart_lines(options, parts.restart_policy),
         *LOG_LIMITS,
@@ -171,8 +171,8 @@ def hook_arguments(*words: object) -> list[str]:
 def _watchdog_lines(service: InstancePlan) -> list[str]:
     """Return the line that starts the watchdog, which kills a server that hangs, in a transient unit.
 
-    The transient unit ends with the unit of the server. ``--no-block`` is needed: the transient unit starts after the
-    unit of the server, which itself waits for this command.
+    That unit ends with the unit of the server, and starts after it: ``--no-block``, because the latter waits for this
+    command.
     """
     options, cpus = service.options, service.placement.http_cpus
     if options.watchdog is None:

@@ -67,7 +67,7 @@ def ask_instance(
     model = model or next(iter(plan["models"]), None)
     try:
         key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
-        text = _fetch_prompt_in_template(plan["url"], prompt, limit, key, clock, model)
+        text = _fetch_chat_prompt(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
         # The items below report a server that does not serve, and a key that cannot be read.
         text = prompt
@@ -86,9 +86,7 @@ def ask_instance(
     return Answer(plan["unit"], trial.text, items, {**facts, "tokens": trial.tokens})
 
 
-def _fetch_prompt_in_template(
-    url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None
-) -> str:
+def _fetch_chat_prompt(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:
     """Return the prompt in the chat template of the model, as its server applies the template."""
     body = trials.with_model(model, {"messages": [{"role": "user", "content": prompt}]})
     answer = trials.post_json(url, "/apply-template", body, clock.monotonic() + limit, key, clock)

@@ -60,9 +60,9 @@ def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str
 
 
 def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
-    """Send a request to each loaded model of a router; loading another model might push a loaded one out of memory.
+    """Send a request to each loaded model of a router; return items, and the measured values by model.
 
-    Returns the items on the instance and its models, and the measured values by model.
+    Another model is not loaded for this, which might push a loaded one out of memory.
     """
     items = [with_replaced_files(build_serving_item(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
@@ -97,9 +97,7 @@ def check_instance(
     question: Question = trials.DEFAULT_QUESTION,
     model: str | None = None,
 ) -> tuple[list[Item], Facts, Trial]:
-    """Send a request to an instance, or to a model of a router; return the items, the measured values, and
-    the trial.
-    """
+    """Send a request to an instance or a model of a router; return the items, the measured values, and the trial."""
     label = f"{name}/{model}" if model else name
     units = {name: (plan["unit"], plan["expect"])}
     if plan["rpc"]:
@@ -158,10 +156,7 @@ def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
 
 
 def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
-    """Return the item on a server; the verdict becomes wrong when none of its processes has the model in memory.
-
-    The model is either mapped, or read into memory of at least half the size of the largest file.
-    """
+    """Return the item of a server, as wrong when none of its processes maps the model or has memory for half of it."""
     rows = [] if isinstance(proof, str) else proof["memory"]
     if item.verdict != OK or not rows or any(row["weights"] is None or row["hugepages"] is None for row in rows):
         return item
@@ -178,7 +173,7 @@ def _run_trial(host: Host, name: str, plan: Plan, clock: Any, question: Question
         key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
         row = ENGINES[plan["engine"]]
         if row is not LLAMA:
-            return trials.run_trial_with_usage(plan["url"], key, clock, question, plan["details"]["alias"], row)
+            return trials.run_usage_trial(plan["url"], key, clock, question, plan["details"]["alias"], row)
         return trials.run_trial(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
         return _failed_trial(str(error))

@@ -29,9 +29,7 @@ ISOLATED, TICKLESS = "/sys/devices/system/cpu/isolated", "/sys/devices/system/cp
 
 
 def build_jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[str, Any] | str) -> Item:
-    """Return the item on an instance that computes on these CPUs; ``proof`` is a sentence where nothing was
-    measured.
-    """
+    """Return the item on an instance that computes on these CPUs; a ``proof`` of text says why there is none."""
     key, title = f"jitter/{name}", f"jitter of {name}"
     cpus = set(parse_cpulist(busy_cpus))
     isolated, tickless, partition = (

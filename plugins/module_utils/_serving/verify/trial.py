@@ -68,10 +68,7 @@ ACCEPTED_TOKEN_COUNTER = "llamacpp:spec_decode_num_accepted_tokens_total"
 
 
 class Question:
-    """A text to complete, the number of tokens, and the seconds that the answer may take.
-
-    With ``at_most``, the model may end its answer before it has made all tokens.
-    """
+    """A text to complete, the number of tokens, and the seconds for them; ``at_most`` lets the model end earlier."""
 
     __slots__ = ("at_most", "limit", "text", "tokens")
 
@@ -131,14 +128,11 @@ def run_trial(
     question: Question = DEFAULT_QUESTION,
     model: str | None = None,
 ) -> Trial:
-    """Request some tokens between two readings of the counters; for another task, some vectors or comparisons.
-
-    ``model`` names a model of a router.
-    """
+    """Request tokens between two readings of the counters; for other tasks, vectors or comparisons of texts."""
     trial = Trial()
     end = clock.monotonic() + question.limit
     if task in ROW_REQUESTS:
-        _request_rows(trial, url, end, key, clock, task, model)
+        _fetch_rows(trial, url, end, key, clock, task, model)
         return trial
     before = _fetch_counters(url, question.limit, key, model)
     trial.speculative = _fetch_speculative(url, end - clock.monotonic(), key, model)
@@ -167,9 +161,7 @@ def run_trial(
     return trial
 
 
-def run_trial_with_usage(
-    url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow
-) -> Trial:
+def run_usage_trial(url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow) -> Trial:
     """Request some tokens through the API of OpenAI, whose answer only reports the number of tokens."""
     trial = Trial()
     end = clock.monotonic() + question.limit
@@ -227,9 +219,7 @@ def _count_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings
         trial.accepted = round(timings.get("draft_n_accepted", 0))
 
 
-def _request_rows(
-    trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
-) -> None:
+def _fetch_rows(trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None) -> None:
     """Request vectors of some texts, or their comparison with another text. The tokens are read, and none is made."""
     path, body, rows = ROW_REQUESTS[task]
     started_at = clock.monotonic()

@@ -42,10 +42,7 @@ STATE_VARIABLES = (
 
 
 class VllmEngine(Engine):
-    """Instances of vLLM.
-
-    ``member`` is this host's place in the group of the instance that it names; None for a host in no group.
-    """
+    """Instances of vLLM; ``member`` is this host's place in a group of hosts, and names the instance of the group."""
 
     row = VLLM
     options = VllmOptions

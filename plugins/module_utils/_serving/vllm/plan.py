@@ -44,10 +44,7 @@ GROUP_ARGUMENTS = (
 
 
 class Member:
-    """A host in the group of an instance: its rank, the addresses of all ranks, its network interface, and its port.
-
-    ``port`` is where a worker waits for the head; None for the head.
-    """
+    """A host in the group of an instance; ``port`` is where a worker waits for the head, None for the head."""
 
     def __init__(
         self, instance: str, rank: int, addresses: Sequence[str], interface: str, port: int | None = None
@@ -174,9 +171,7 @@ def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: 
 
 
 def _require_memory(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
-    """Raise BadRequest for a node with too little memory for its share of the weights and the KV cache of its
-    process.
-    """
+    """Raise BadRequest for a node with too little memory for the weights and the KV cache of its process."""
     for node in nodes:
         available = free.available.get(node, 0)
         if weights // len(nodes) + options.kv_cache_bytes > available:

@@ -101,7 +101,6 @@ def _shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int,
 def _read_pages_onto_nodes(
     path: str, runs_by_node: Sequence[Sequence[tuple[int, int]]], report: Callable[[str], None]
 ) -> None:
-    """Read the pages of each node in a thread of its own."""
     with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs_by_node)) as pool:
         # Without this advice the kernel reads ahead, and puts the following pages on the same node.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)

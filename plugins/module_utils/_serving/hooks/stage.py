@@ -130,7 +130,6 @@ def _make_folder(folder: str) -> None:
 
 
 def _open_source(path: str, stack: ExitStack) -> int:
-    """Return a descriptor of a file of the model, which is closed with the stack."""
     try:
         descriptor = open_file(path)
     except OSError as error:

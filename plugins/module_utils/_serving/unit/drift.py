@@ -97,26 +97,21 @@ def _read_unit_states(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[st
 
 
 def _judge_unit(
-    unit: str,
-    text: str,
-    properties: Mapping[str, str],
-    unknown_reason: str,
-    replaced_programs: list[str] | None,
-    root: str,
+    unit: str, text: str, properties: Mapping[str, str], unknown: str, replaced: list[str] | None, root: str
 ) -> list[Verdict]:
-    """Return the verdicts on a unit; ``replaced_programs`` are those of an RPC worker, None for an instance."""
+    """Return the verdicts on a unit; ``replaced`` are those of an RPC worker, None for an instance."""
     if not text:
         return [_build_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
     verdicts = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
         verdicts += [
-            _judge_loaded_files(unit, text, replaced_programs),
-            _judge_state(unit, "enabled", properties.get("UnitFileState", ""), unknown_reason),
+            _judge_loaded_files(unit, text, replaced),
+            _judge_state(unit, "enabled", properties.get("UnitFileState", ""), unknown),
         ]
     state = properties.get("ActiveState", "")
     needs_reload = state == "active" and properties.get("NeedDaemonReload") == "yes"
-    return [*verdicts, _judge_state(unit, "active", OLD if needs_reload else state, unknown_reason)]
+    return [*verdicts, _judge_state(unit, "active", OLD if needs_reload else state, unknown)]
 
 
 def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:

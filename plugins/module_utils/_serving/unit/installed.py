@@ -50,7 +50,6 @@ class InstalledUnit:
 
     @property
     def unit(self) -> str:
-        """The name of the unit."""
         return self.row.unit_name(self.name)
 
     @property
@@ -135,7 +134,6 @@ def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, s
 
 
 def list_installed(root: str = "/") -> list[InstalledUnit]:
-    """Return the installed instances of all engines."""
     return [
         InstalledUnit(row, name, text)
         for row in ENGINES.values()

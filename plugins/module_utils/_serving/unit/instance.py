@@ -55,7 +55,6 @@ class UnitFiles(Knob):
         return {address: self._read_unit_text(address[len(PREFIX) + 1 :]) for address in addresses}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Write and remove unit files."""
         for change in changes:
             path = textfile.path_in_tree(self.root, change.address[len(PREFIX) + 1 :])
             # The target of a link is never written: the link of a masked unit leads to a device.
@@ -151,7 +150,6 @@ class Instance(ManagedUnits, UnitFiles):
         return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
 
     def list_remarks(self) -> list[str]:
-        """Return the remarks of the plan."""
         return list(self.service.remarks) if self.service else []
 
 
@@ -194,11 +192,9 @@ class PlanReport(Knob):
         self.services = services
 
     def wanted_settings(self) -> Settings:
-        """Return nothing."""
         return {}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return nothing."""
         return {}
 
     def module_facts(self) -> dict[str, object]:

@@ -137,7 +137,6 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
 
 
 def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
-    """Return the line with the command that waits until the server serves."""
     words = hook_arguments(
         "await", server_url(service.options), "--timeout", seconds, *_engine_arguments(row), *parts.await_arguments
     )
@@ -145,7 +144,6 @@ def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, second
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
-    """Return the line with the command that waits until the server has no request in progress."""
     options = service.options
     words = hook_arguments("drain", server_url(options), "--timeout", options.drain_timeout, *_engine_arguments(row))
     line = format_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *credential_arguments(service)])

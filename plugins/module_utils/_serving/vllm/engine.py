@@ -51,11 +51,9 @@ class VllmEngine(Engine):
         self.member = member
 
     def read_capabilities(self, host: Host, options: VllmOptions) -> Capabilities:
-        """Return what the installation can do, which runs in a sandbox with the hardening of the unit."""
         return probe.read_vllm_capabilities(host, options)
 
     def list_model_paths(self, options: VllmOptions) -> list[str]:
-        """Return the folder of the model."""
         return [options.model]
 
     def plan_instance(
@@ -66,7 +64,6 @@ class VllmEngine(Engine):
         held: Sequence[HeldMemory],
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
-        """Return the planned instance, with the variables of its processes."""
         free = read_free_memory_with_others(host, options, [], held, before)
         member = self._find_member(options)
         service = plan.plan_vllm(options, host, capabilities, free, before, member)
@@ -74,11 +71,9 @@ class VllmEngine(Engine):
         return service
 
     def is_served_here(self, service: InstancePlan) -> bool:
-        """Return False for an instance with workers on a host that is no member of its group."""
         return not service.options.workers or self._find_member(service.options) is not None
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
-        """Return the words of the whole command: the program, the model and its arguments."""
         options, member = service.options, self._find_member(service.options)
         ranks = len(service.parameters["ranks"]) * service.parameters["hosts"]
         words = ["--served-model-name", options.alias]
@@ -99,7 +94,6 @@ class VllmEngine(Engine):
     def try_start(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
     ) -> list[str]:
-        """Try whether the unit can read its model."""
         files, options = list(service.files), service.options
         require_readable_files(options, files, [], hardening.trial_lines(options, files, probe.VLLM_HARDENING))
         return []

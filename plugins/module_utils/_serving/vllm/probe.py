@@ -127,7 +127,6 @@ def read_vllm_capabilities(host: Host, options: VllmOptions) -> Capabilities:
 
 
 def require_compiler() -> None:
-    """Raise BadRequest where no compiler for the model is installed."""
     if not shutil.which("g++"):
         raise BadRequest("compile needs g++ on this host: install it, or leave compile out.")
 

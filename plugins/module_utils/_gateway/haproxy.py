@@ -4,12 +4,14 @@
 
 """HAProxy through its sockets: its servers, their states and loads, and commands that set states.
 
-After a reload the old worker process runs until its last request has ended, so it gets the same commands.
+After a reload, the old worker process runs until its last request has ended, so both workers get the commands.
 
 Source: management.txt of HAProxy, "show servers state", "show stat", "set server"; "show proc" of the master's socket.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 from .._errors import Absent, TuningError
 from .._io import unix_socket
@@ -25,9 +27,7 @@ COUNTERS = "show stat -1 4 -1"
 
 
 class Server:
-    """A server of a backend; ``fields`` are those of "show servers state"."""
-
-    __slots__ = ("admin", "backend", "fields", "name")
+    """A server of a backend, from the fields of "show servers state"."""
 
     def __init__(self, fields: dict[str, str]) -> None:
         self.fields = fields
@@ -47,7 +47,7 @@ class Server:
 
     @property
     def is_drained_by_configuration(self) -> bool:
-        """Whether the configuration has the server out of service, and no command has put it back since."""
+        """Whether the configuration takes the server out of service, and no command has put it back since."""
         return bool(self.admin & CONFIGURED and self.admin & MAINT)
 
     @property
@@ -57,9 +57,7 @@ class Server:
 
 
 class ServerLoad:
-    """The requests that a server works on and that wait for it, and whether it takes requests."""
-
-    __slots__ = ("takes_requests", "waiting", "working")
+    """The numbers of requests that a server works on and that wait for it, and whether it takes requests."""
 
     def __init__(self, fields: dict[str, str]) -> None:
         self.working = int(fields["scur"] or 0)
@@ -71,7 +69,7 @@ class Haproxy:
     """The HAProxy of this host."""
 
     def __init__(self, socket: str, master: str) -> None:
-        """``socket`` is that of the worker, with level admin; ``master`` that of the master process, if it exists."""
+        """``socket`` is the worker's socket, with level admin; ``master`` is the socket of the master process."""
         self.socket = socket
         self.master = master
 
@@ -90,11 +88,11 @@ class Haproxy:
         return servers
 
     def read_loads(self) -> dict[str, ServerLoad]:
-        """Return BACKEND/NAME -> load of each server in the worker that takes requests now."""
+        """Return the load of each server by BACKEND/NAME, in the current worker."""
         return dict(_parse_loads(unix_socket.query_socket(self.socket, COUNTERS)))
 
     def count_requests(self, servers: Iterable[str]) -> int:
-        """Return the number of requests that these servers work on or that wait for them, old workers included."""
+        """Return the number of requests that servers work on or that wait for them, in all workers."""
         tables = [self.read_loads(), *(dict(_parse_loads(text)) for text in self._ask_old_workers(COUNTERS))]
         loads = [table[server] for server in servers for table in tables if server in table]
         return sum(load.working + load.waiting for load in loads)
@@ -109,22 +107,18 @@ class Haproxy:
         self._ask_old_workers(command)
 
     def _ask_old_workers(self, command: str) -> list[str]:
-        """Send a command to the workers from before a reload, and return their answers; they may end at any moment."""
+        """Send a command to the workers from before a reload, and return the answers of those that still run."""
         answers = []
-        try:
-            old_workers = (
-                unix_socket.query_socket(self.master, "show proc").partition("# old workers")[2].partition("\n#")[0]
-            )
-            for line in old_workers.splitlines():
+        with suppress(Absent):
+            processes = unix_socket.query_socket(self.master, "show proc")
+            for line in processes.partition("# old workers")[2].partition("\n#")[0].splitlines():
                 if line[:1].isdecimal():
                     answers.append(unix_socket.query_socket(self.master, f"@!{line.split()[0]} {command}"))
-        except Absent:
-            return answers
         return answers
 
 
 def _parse_table(text: str, separator: str) -> Iterator[dict[str, str]]:
-    """Yield each row of a table as field -> value; rows are read up to fields with quotes only."""
+    """Yield each row of a table by field. Fields that HAProxy quotes, and fields after these, are not parsed right."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith("# "):

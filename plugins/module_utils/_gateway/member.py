@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers of a host at a gateway: taken out of service until they have no requests, and put back.
+"""The servers of a host at a gateway: taken out of service until they have no requests, and put back into service.
 
-HAProxy's own drain still accepts requests of known conversations, so it may never end. A host that is to be restarted
-is put into maintenance, which ends no request either.
+HAProxy's state "drain" still accepts requests of known conversations, so a host in this state may never be idle. The
+state "maint" accepts no request, and ends no request that has begun.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ PAUSE = 0.5
 
 
 class GatewayMember:
-    """A host at a gateway."""
+    """A host with its servers at a gateway."""
 
     def __init__(self, haproxy: Haproxy, file: str, host: str, clock: Any = time) -> None:
-        """``file`` is the server-state-file, by which servers stay out of service over a reload of HAProxy."""
+        """``file`` is HAProxy's server-state-file, which keeps servers out of service after a reload of HAProxy."""
         self.haproxy = haproxy
         self.file = file
         self.host = host
         self.clock = clock
 
     def list_servers(self) -> list[Server]:
-        """Return the servers of the host; BadRequest where the gateway has none."""
+        """Return the servers of the host; raises BadRequest where the gateway has no server of the host."""
         all_servers = self.haproxy.list_servers()
-        # The configuration replaces other characters in names too.
+        # The configuration of HAProxy has a _ in place of any other character of a host's name.
         name = re.sub(r"[^A-Za-z0-9_.:-]", "_", self.host)
         servers = [server for server in all_servers if server.host == name]
         if not servers:
@@ -56,15 +56,14 @@ class GatewayMember:
         return servers
 
     def move_to_state(self, state: str | None, timeout: float, allow_last: bool, check: bool) -> dict[str, Any]:
-        """Set the state of the host's servers; where they go out of service, wait until they have no requests.
+        """Set the state of the host's servers, wait until servers out of service have no requests, and return a report.
 
-        Without a state, only report. ``allow_last`` permits to take out the last host of a model. Where servers still
-        have requests after ``timeout`` seconds, they are put back, and TuningError is raised.
+        Without a state, the states are only reported. ``allow_last`` permits to take out the last host of a model.
+        Servers that have requests after ``timeout`` seconds are put back into service, and TuningError is raised.
         """
         before = self.list_servers()
-        changes = [
-            server for server in before if state and server.state != state and not server.is_drained_by_configuration
-        ]
+        movable = [server for server in before if not server.is_drained_by_configuration]
+        changes = [server for server in movable if state and server.state != state]
         names = [server.command_name for server in before]
         out = state in ("drain", "maint")
         if out and not allow_last:
@@ -92,14 +91,14 @@ class GatewayMember:
             "servers": [{"backend": server.backend, "name": server.name, "state": server.state} for server in now],
             "out": all(server.state != "ready" for server in now),
             "remarks": [
-                f"{name} stays out of service, because epyc_gateway_drained keeps it so: take {self.host} out of that"
+                f"{name} stays out of service, because epyc_gateway_drained keeps it so: remove {self.host} from this"
                 " variable, and run gateway.yml."
                 for name in drained
             ],
         }
 
     def _refuse_last_server(self, changes: Sequence[Server]) -> None:
-        """Raise BadRequest where only these servers serve a model; a model that no server serves loses nothing."""
+        """Raise BadRequest where a model is served by these servers only."""
         loads = self.haproxy.read_loads()
         usable = [
             server
@@ -117,7 +116,7 @@ class GatewayMember:
                 )
 
     def _set_states(self, servers: Sequence[Server], state: str) -> None:
-        """Set the state of servers; the server-state-file is written first, as HAProxy may be reloaded at any time."""
+        """Set the state of servers, after writing the server-state-file: HAProxy may be reloaded at any time."""
         text = textfile.read_text(self.file)
         out = servers if state != "ready" else ()
         lines = {server.command_name: server_state_file.format_line(server, STATES[state]) for server in out}
@@ -129,16 +128,16 @@ class GatewayMember:
         self._require_state([server.command_name for server in servers], state)
 
     def _require_state(self, names: Sequence[str], state: str) -> None:
-        """Raise NotApplied where a server is in another state, because another program sets it too."""
+        """Raise NotApplied where a server is in another state, because another program sets the state too."""
         for server in self.list_servers():
             if server.command_name in names and server.state != state:
                 raise NotApplied(
                     f"{server.command_name} was set to {state}, and is {server.state}: something else sets it, too. An "
-                    "agent of the host that answers 'ready' does; its 'up' does not."
+                    "agent check that answers 'ready' sets the state; the answer 'up' does not."
                 )
 
     def _wait_until_idle(self, names: Sequence[str], timeout: float) -> None:
-        """Wait until two counts find no request: a request may just move from the queue to the server."""
+        """Wait until two counts in succession are 0: a single count may miss a request between queue and server."""
         end = self.clock.monotonic() + timeout
         idle = 0
         while idle < 2:

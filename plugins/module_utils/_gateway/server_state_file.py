@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HAProxy's server-state-file, by which servers stay out of service when HAProxy is reloaded or started.
+"""HAProxy's server-state-file, which keeps servers out of service when HAProxy is reloaded or started.
 
-It has only the servers that were taken out of service; HAProxy finds out the state of the others itself. HAProxy takes
-the port of a server from this file too, so it has to be the port of the configuration.
+The file has only the servers that were taken out of service; HAProxy finds the state of other servers by its checks.
+HAProxy also takes the port of a server from this file, so the file must have the port of the configuration.
 
 Source: load-server-state-from-file in configuration.txt of HAProxy; srv_state_srv_update() for what it makes of a line.
 """
@@ -23,7 +23,7 @@ HEAD = (
     " srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state"
     " bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord\n"
 )
-#: Indexes of fields in a line, and their number.
+#: Indexes of fields in a line, and the number of fields.
 BACKEND, NAME, ADDRESS, PORT, COUNT = 1, 3, 4, 18, 20
 RUNNING = "2"
 
@@ -37,7 +37,7 @@ def format_line(server: Server, admin_state: int) -> str:
 
 
 def parse_lines(text: str | None) -> dict[str, str]:
-    """Return BACKEND/SERVER -> line; other lines are left out."""
+    """Return the line of each server by BACKEND/SERVER; lines without a server are left out."""
     rows = [line.split() for line in (text or "").splitlines() if not line.startswith("#")]
     return {f"{row[BACKEND]}/{row[NAME]}": " ".join(row) for row in rows if len(row) == COUNT}
 
@@ -48,14 +48,14 @@ def render_file(lines: Mapping[str, str]) -> str:
 
 
 def replace_servers(text: str | None, removed: Collection[str], added: Mapping[str, str]) -> str:
-    """Return the text of a file after some servers were removed and lines of others were added."""
+    """Return the text of a file without the ``removed`` servers, and with the ``added`` lines by BACKEND/SERVER."""
     return render_file({**{key: line for key, line in parse_lines(text).items() if key not in removed}, **added})
 
 
 def move_servers(text: str, addresses: Mapping[str, str]) -> str:
-    """Return the text of a file for a new configuration: ``addresses`` is BACKEND/SERVER -> ADDRESS:PORT.
+    """Return the text of a file for a new configuration: ``addresses`` maps BACKEND/SERVER to ADDRESS:PORT.
 
-    Servers that the configuration does not have are left out.
+    Servers that the new configuration does not have are left out.
     """
     lines = {}
     for key, line in parse_lines(text).items():

@@ -10,11 +10,11 @@ module: epyc_bios_check_info
 short_description: Report what the kernel shows of the BIOS settings that matter on an EPYC
 version_added: 0.1.0
 description:
-  - Compares what the running kernel shows of BIOS settings with what is expected. For each wrong setting it says what
-    that costs and where it is changed. It changes nothing itself.
+  - Compares the values of BIOS settings that the running kernel shows with the expected values. For each wrong setting,
+    the module returns its cost and its place in the BIOS setup. The module changes nothing.
   - An expected setting that the kernel does not show is V(unknown), which is not clean. A setting without an
     expectation is V(unasked), with the value that the kernel shows.
-  - Memory modules are those that the firmware describes to the kernel (SMBIOS), which only root may read.
+  - The firmware describes the memory modules to the kernel (SMBIOS). Only root may read this description.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -27,11 +27,11 @@ options:
     type: bool
   cores:
     description:
-      - V(all) expects every core that the CPU's name promises, and so every CCD of it.
+      - V(all) expects as many cores as the name of the CPU says, and so all its CCDs.
     type: str
     choices: [all]
   smt:
-    description: Whether cores should have two threads. Whether the BIOS or the kernel turned SMT off does not matter.
+    description: Whether cores should have two threads. SMT may be turned off by the BIOS or by the kernel.
     type: bool
   kernel_smt:
     description:
@@ -42,22 +42,22 @@ options:
     choices: ["on", "off"]
   claims:
     description:
-      - What the BMC says of the settings, as M(sovereign.epyc.epyc_bmc_bios) returns it. Values that were
-        requested of the BMC are expected here too, and win over the other options.
-      - Where the kernel shows a setting, it decides, and a BMC that says another value is V(wrong). Where the kernel
-        shows nothing, the setting is V(claimed by firmware) if the BMC has it active.
+      - The claims of the BMC about the settings, as M(sovereign.epyc.epyc_bmc_bios) returns them. Values that were
+        requested of the BMC are expected here too, and override the other options.
+      - Where the kernel shows a setting, the kernel decides, and a different value of the BMC is V(wrong). Where the
+        kernel does not show a setting, it is V(claimed by firmware) if the expected value is active at the BMC.
     type: dict
     default: {}
   memory_channels:
     description:
       - V(all) expects a memory module on every channel of the CPU, 12 on an EPYC 9004 or 9005 and 8 on its
         predecessors. Each channel without one takes a twelfth or an eighth of the bandwidth of its socket.
-      - Where the firmware's names of the slots do not have the channel in them, the module can only see whether there
-        are too few modules.
+      - If the names of the slots do not contain their channels, the module can only find that a host has too few
+        modules.
     type: str
     choices: [all]
   memory_speed:
-    description: V(rated) expects modules to run at the highest speed of which they and the CPU are capable.
+    description: V(rated) expects modules to run at the highest speed of the modules and the CPU.
     type: str
     choices: [rated]
   memory_sizes:
@@ -66,15 +66,16 @@ options:
     choices: [equal]
   memory_encryption:
     description:
-      - The encryption of memory to expect. V(tsme) is done by the BIOS alone, V(sme) by the kernel where the BIOS
-        allows it. In the C(sentence) are the flags of the CPU for SME and SEV.
-      - The driver ccp shows whether TSME is on, from Linux 5.19 on. Put V(off) in quotes.
+      - The encryption of memory to expect. V(tsme) is encryption by the BIOS alone, V(sme) encryption by the kernel,
+        which the BIOS must allow. The C(sentence) has the flags of the CPU for SME and SEV.
+      - Since Linux 5.19, the driver ccp shows whether TSME is on. Put V(off) in quotes.
     type: str
     choices: ["off", sme, tsme]
   prefetchers:
     description:
-      - Whether the BIOS should start the machine with all prefetchers on, or with all off. For Zen 3 and later.
-      - Changes by M(sovereign.epyc.msr_bits) since the boot do not count. Needs the drivers msr and cpuid loaded.
+      - Whether the BIOS should start the machine with all prefetchers on, or with all prefetchers off. For Zen 3 and
+        later. The drivers msr and cpuid must be loaded.
+      - Changes by M(sovereign.epyc.msr_bits) since the boot do not count.
     type: bool
   boost:
     description: Whether cores should be allowed to run faster than their base frequency.
@@ -91,7 +92,7 @@ options:
         6.16 or newer.
     type: int
   determinism:
-    description: Performance or power determinism. No kernel file shows it, so it is V(unknown) where it is expected.
+    description: Performance or power determinism. No kernel file shows it, so without O(claims) it is V(unknown).
     type: str
     choices: [performance, power]
   c_states:
@@ -100,7 +101,7 @@ options:
         States that the kernel has disabled count as offered.
     type: bool
   df_cstates:
-    description: Whether the data fabric may sleep. No kernel file shows it, as with O(determinism).
+    description: Whether the data fabric may sleep. No kernel file shows this setting.
     type: bool
   iommu:
     description: Whether the firmware should offer an IOMMU, even if the kernel does not use it.
@@ -111,7 +112,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Look for four nodes per socket and no SMT
+- name: Check for four nodes per socket and no SMT
   sovereign.epyc.epyc_bios_check_info:
     nps: 4
     smt: false
@@ -119,14 +120,14 @@ EXAMPLES = r"""
     memory_speed: rated
   register: bios
 
-- name: Show it
+- name: Show the settings
   ansible.builtin.debug:
     var: bios.text
 """
 
 RETURN = r"""
 clean:
-  description: Whether every expected setting is as expected, and none of them unknown.
+  description: Whether every setting with an expectation has the expected value, and none of these is unknown.
   returned: always
   type: bool
 settings:
@@ -136,53 +137,52 @@ settings:
   elements: dict
   contains:
     name:
-      description: The option that expects it.
+      description: The option of the setting.
       type: str
     title:
-      description: Its name for people.
+      description: The name of the setting for people.
       type: str
     verdict:
       description:
-        - V(ok), V(wrong), V(unknown) or V(unasked); V(pending) with O(kernel_smt), or where the BMC says that the next
-          boot makes it so; V(claimed by firmware) or V(not on this machine) with O(claims).
+        - V(ok), V(wrong), V(unknown) or V(unasked); V(pending) with O(kernel_smt), or if the expected value is pending
+          at the BMC; V(claimed by firmware) or V(not on this machine) with O(claims).
       type: str
     expected:
-      description: What is expected, such as C(NPS4), C(off), C(all) or C(400 W).
+      description: The expected value, such as C(NPS4), C(off), C(all) or C(400 W).
       type: str
     found:
-      description: What the kernel shows, such as C(NPS4) or C(11 of 12), null where it shows nothing.
+      description: The value in the kernel, such as C(NPS4) or C(11 of 12), null if the kernel shows no value.
       type: str
     bmc_attribute:
       description: With O(claims), the name of the attribute at the BMC.
       type: str
     bmc_active:
-      description: With O(claims), what the BMC has active, in the words of RV(settings[].found).
+      description: With O(claims), the active value of the BMC, in the notation of RV(settings[].found).
       type: str
     bmc_pending:
-      description: With O(claims), what the next boot makes it, null where it stays.
+      description: With O(claims), the value after the next boot, null where the boot does not change the value.
       type: str
     sentence:
-      description: What was found and how that is known, and if it is not as expected, the cost and where to change it.
+      description: The found value and its source; for a wrong value also its cost and the place in the BIOS setup.
       type: str
 table:
-  description: What is wanted, what the BMC has active and pending, and what the kernel shows. Only with O(claims).
+  description: The wanted value, the active and pending value of the BMC, and the value in the kernel, as a table.
   returned: with claims
   type: str
 iommu_users:
   description:
-    - The devices that a driver of VFIO has, for a guest or a program. They are lost when the BIOS switches the IOMMU
-      off.
+    - The devices of VFIO drivers, for a guest or a program. Without an IOMMU, guests and programs lose these devices.
   returned: always
   type: list
   elements: str
   sample: ["0000:41:00.0 (IOMMU group 23, driver vfio-pci)"]
 complaints:
-  description: A line for each setting that is expected and wrong or unknown.
+  description: A line for each setting with an expectation that is wrong or unknown.
   returned: always
   type: list
   elements: str
 text:
-  description: All of it as a page.
+  description: All settings as a page.
   returned: always
   type: str
 """
@@ -198,6 +198,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check 
     expected_values,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import KernelView
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.settings_table import SETTINGS
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.vfio_devices import list_vfio_devices
 
 TYPE_CHECKING = False
@@ -209,16 +210,17 @@ if TYPE_CHECKING:
 
 def check_bios(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the module's result."""
-    look = KernelView(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
-    soon = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
-    told = bmc_claims.parse_claims(params["claims"])
-    asked = {name: claim.wanted for name, claim in told.items() if claim.wanted is not None}
-    items = bmc_claims.judge_with_claims(check_bios_settings(look, {**expected_values(params), **asked}, soon), told)
-    rows = bmc_claims.build_rows(items, told)
+    view = KernelView(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
+    later_values = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
+    claims = bmc_claims.parse_claims(params["claims"])
+    requested = {name: claim.wanted for name, claim in claims.items() if claim.wanted is not None}
+    items = check_bios_settings(view, {**expected_values(params), **requested}, later_values)
+    items = bmc_claims.judge_with_claims(items, claims)
+    rows = bmc_claims.build_rows(items, claims)
     return {
         "clean": all(item.is_clean for item in items),
         "settings": rows,
-        **({"table": bmc_claims.render_table(rows)} if told else {}),
+        **({"table": bmc_claims.render_table(rows)} if claims else {}),
         "complaints": checklist_items.complaint_messages(items),
         "iommu_users": list_vfio_devices(fs),
         "text": checklist_items.render_checklist(items),
@@ -228,27 +230,19 @@ def check_bios(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 def main() -> None:
     spec = dict(
         nps=dict(type="int", choices=[0, 1, 2, 4]),
-        l3_as_numa=dict(type="bool"),
         cores=dict(type="str", choices=["all"]),
-        smt=dict(type="bool"),
         kernel_smt=dict(type="str", choices=["on", "off"]),
         claims=dict(type="dict", default={}),
         memory_channels=dict(type="str", choices=["all"]),
         memory_speed=dict(type="str", choices=["rated"]),
         memory_sizes=dict(type="str", choices=["equal"]),
         memory_encryption=dict(type="str", choices=["off", "sme", "tsme"]),
-        prefetchers=dict(type="bool"),
-        boost=dict(type="bool"),
-        cppc=dict(type="bool"),
-        preferred_cores=dict(type="bool"),
         power_limit=dict(type="int"),
         determinism=dict(type="str", choices=["performance", "power"]),
-        c_states=dict(type="bool"),
-        df_cstates=dict(type="bool"),
-        iommu=dict(type="bool"),
-        hsmp=dict(type="bool"),
     )
-    run_reader(spec, check_bios)
+    # All other settings of the table are switches.
+    switches = {name: dict(type="bool") for name in SETTINGS if name not in spec}
+    run_reader({**spec, **switches}, check_bios)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ description:
     active values, pending values and those of this request. A profile that locks a setting is set to custom first
     (O(unlock)).
   - The values before the first change are stored in O(originals), to be put back with O(state=original).
-  - A second run while the settings wait sends nothing. Values that the BMC took and dropped are found by reading back
-    at once, and by the first run after the boot.
-  - What the BMC says is a claim. M(sovereign.epyc.epyc_bios_check_info) compares it with the kernel.
+  - A second run while the settings wait sends no settings. The read-back after sending, and the first run after the
+    boot, find values that the BMC took and dropped.
+  - Active values are claims of the BMC. M(sovereign.epyc.epyc_bios_check_info) compares these claims with the kernel.
   - Passwords, the TPM, secure boot, boot mode and order, network boot and slots are never set.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -26,24 +26,24 @@ extends_documentation_fragment:
   - sovereign.epyc.bmc
 attributes:
   check_mode:
-    details: Only reads. Says what would be sent, and how many boots it takes.
+    details: Only reads. Returns the settings that would be sent, and the number of boots.
   diff_mode:
     details: Each attribute with its active and its pending value.
   idempotent:
-    details: Changed means that something was sent, or is to be sent.
+    details: Changed means that settings were sent, or would be sent.
 options:
   state:
     description:
-      - V(present) has the settings pending or active.
-      - V(original) puts back what O(originals) holds. The other settings have no effect then. Where a profile was
-        opened it takes two boots, with a run before each. When all is as before, a run removes the file.
+      - V(present) makes the settings pending, unless they are active.
+      - V(original) puts back the values in O(originals), and ignores all other settings. If a profile was set to
+        custom, this takes two boots, with a run before each. When all originals are active, a run removes the file.
     type: str
     choices: [present, original]
     default: present
   originals:
     description:
-      - A file on the controller with the values before the first change of this machine, and those that were sent last.
-        It is created with mode 0600 before anything is sent. Keep it; without it nothing can be put back.
+      - A file on the controller with the values before the first change of this machine, and the values that were sent
+        last. The file is created with mode 0600 before settings are sent. Keep the file, as O(state=original) needs it.
     type: path
     required: true
   nps:
@@ -60,7 +60,7 @@ options:
     description: Whether cores may run faster than their base frequency.
     type: bool
   determinism:
-    description: Whether each CPU uses all the power it may, or all of a SKU run at the same speed.
+    description: Whether each CPU uses all its allowed power, or all CPUs of a SKU run at the same speed.
     type: str
     choices: [power, performance]
   power_profile:
@@ -100,7 +100,7 @@ options:
   attributes:
     description:
       - Attributes of this machine by their exact names, with values of its registry, for settings without an option.
-        Put words like C(On) in quotes. M(sovereign.epyc.epyc_bmc_bios_info) lists them.
+        Put words like C(On) in quotes. M(sovereign.epyc.epyc_bmc_bios_info) lists attributes and values.
     type: dict
     default: {}
   unlock:
@@ -111,8 +111,8 @@ options:
     default: true
   pending:
     description:
-      - What to do where somebody else has settings pending, or a job. V(refuse) changes nothing and lists them. V(keep)
-        leaves them; a job of Dell takes no others, so that is refused then. V(clear) takes them back.
+      - The treatment of pending settings and jobs of somebody else. V(refuse) changes nothing and lists them. V(keep)
+        leaves them pending, and is refused where a job of Dell takes no further settings. V(clear) removes them.
     type: str
     choices: [refuse, keep, clear]
     default: refuse
@@ -132,7 +132,7 @@ EXAMPLES = r"""
     determinism: power
   delegate_to: localhost
 
-- name: Put back what was there before
+- name: Put back the values from before the first change
   sovereign.epyc.epyc_bmc_bios:
     bmc: "{{ epyc_bios_bmc }}"
     username: "{{ epyc_bios_username }}"
@@ -149,23 +149,23 @@ reboot_required:
   returned: success
   type: bool
 boots:
-  description: How many boots it takes until all settings can be active; V(2) needs another run between them.
+  description: The number of boots until all settings can be active; with V(2), the module must run between the boots.
   returned: success
   type: int
 settings:
   description: A row for each requested attribute.
-  returned: success, and where something blocks
+  returned: success, and where settings are blocked
   type: list
   elements: dict
   contains:
     option:
-      description: The option that requests it; or C(attributes), C(unlock) or C(original).
+      description: The option that requests the attribute; or C(attributes), C(unlock) or C(original).
       type: str
     title:
-      description: Its name for people.
+      description: The name of the setting for people.
       type: str
     attribute:
-      description: Its name on this machine, null where it has none.
+      description: The name of the attribute on this machine, null where the machine has no such attribute.
       type: str
     wanted:
       description: The requested value.
@@ -174,7 +174,7 @@ settings:
       description: The active value, as the BMC says.
       type: raw
     pending:
-      description: The value after the next boot, null where that does not change it.
+      description: The value after the next boot, null where the boot does not change the value.
       type: raw
     verdict:
       description:
@@ -186,16 +186,16 @@ settings:
       type: str
 text:
   description: The rows as a table.
-  returned: success, and where something blocks
+  returned: success, and where settings are blocked
   type: str
 complaints:
-  description: The sentences of the rows that are not active as requested, without what the machine does not have.
-  returned: success, and where something blocks
+  description: The sentences of the rows that are not active as requested, without settings that the machine lacks.
+  returned: success, and where settings are blocked
   type: list
   elements: str
 pending_reboot:
   description: The sentences of the rows that wait for a reboot, without their full stops.
-  returned: success, and where something blocks
+  returned: success, and where settings are blocked
   type: list
   elements: str
 again:
@@ -206,13 +206,13 @@ again:
   type: bool
 claims:
   description:
-    - By option, its C(title), what is C(wanted), the C(attribute), and the C(active) and C(pending) value, all in the
-      words of the option. M(sovereign.epyc.epyc_bios_check_info) takes it.
+    - By option, its C(title), the C(wanted), C(active) and C(pending) value as values of the option, and the
+      C(attribute). The option of this name of M(sovereign.epyc.epyc_bios_check_info) takes these claims.
   returned: success
   type: dict
   sample: {nps: {title: NUMA nodes per socket, wanted: "4", attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
 pending:
-  description: All settings that the next boot changes, also those of somebody else.
+  description: All settings that the next boot changes, including settings of somebody else.
   returned: success
   type: dict
 jobs:
@@ -226,7 +226,7 @@ machine:
   type: dict
 diff:
   description:
-    - The values that were sent, or are to be sent, by attribute.
+    - The values that were sent, or would be sent, by attribute.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: success
   type: dict
@@ -238,6 +238,7 @@ diff:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.catalogue import BIOS_OPTIONS
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
 
@@ -248,42 +249,34 @@ if TYPE_CHECKING:
 
     from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
-SWITCHES = (
-    "l3_as_numa",
-    "smt",
-    "boost",
-    "c_states",
-    "df_c_states",
-    "iommu",
-    "apbdis",
-    "cppc",
-    "hsmp",
-    "memory_encryption",
+CHOICES = dict(
+    nps=dict(type="int", choices=[0, 1, 2, 4]),
+    determinism=dict(type="str", choices=["power", "performance"]),
+    power_profile=dict(type="str", choices=["high_performance", "max_io", "efficiency"]),
+    xgmi_width=dict(type="str", choices=["auto", "x4", "x8", "x16"]),
+    xgmi_speed=dict(type="str", choices=["auto", "16", "18", "25", "32"]),
 )
-WORDS = ("nps", "determinism", "power_profile", "xgmi_width", "xgmi_speed")
+#: All other BIOS options of the catalogue are switches.
+SWITCHES = [name for name in BIOS_OPTIONS if name not in CHOICES]
 
 
 def set_bios(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
     """Send the requested settings, and return the module's result."""
     options = {name: "on" if params[name] else "off" for name in SWITCHES if params[name] is not None}
-    options.update({name: str(params[name]) for name in WORDS if params[name] is not None})
+    options.update({name: str(params[name]) for name in CHOICES if params[name] is not None})
     undo = params["state"] == "original"
-    wish = BiosRequest(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
-    return apply_request(client, wish, Originals(params["originals"], check), check)
+    request = BiosRequest(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
+    return apply_request(client, request, Originals(params["originals"], check), check)
 
 
 def main() -> None:
     spec = dict(
         state=dict(type="str", choices=["present", "original"], default="present"),
         originals=dict(type="path", required=True),
-        nps=dict(type="int", choices=[0, 1, 2, 4]),
-        determinism=dict(type="str", choices=["power", "performance"]),
-        power_profile=dict(type="str", choices=["high_performance", "max_io", "efficiency"]),
-        xgmi_width=dict(type="str", choices=["auto", "x4", "x8", "x16"]),
-        xgmi_speed=dict(type="str", choices=["auto", "16", "18", "25", "32"]),
         attributes=dict(type="dict", default={}),
         unlock=dict(type="bool", default=True),
         pending=dict(type="str", choices=["refuse", "keep", "clear"], default="refuse"),
+        **CHOICES,
         **{name: dict(type="bool") for name in SWITCHES},
     )
     run_bmc_module(spec, set_bios)

@@ -13,7 +13,8 @@ description:
   - Reads from the Redfish service of a BMC the active and pending BIOS settings of its server, waiting jobs, messages
     of the last boot about settings, and the description of chosen attributes from the machine's own registry.
   - Passwords, and values that identify people or the machine, are replaced, so the result can be stored.
-  - It only reads. What the BMC says is a claim; M(sovereign.epyc.epyc_bios_check_info) compares it with the kernel.
+  - The module only reads. Active values are claims of the BMC, which M(sovereign.epyc.epyc_bios_check_info) compares
+    with the kernel.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes.reader
@@ -29,7 +30,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Look at the BIOS
+- name: Read the BIOS settings
   sovereign.epyc.epyc_bmc_bios_info:
     bmc: "{{ epyc_bios_bmc }}"
     username: "{{ epyc_bios_username }}"
@@ -37,7 +38,7 @@ EXAMPLES = r"""
   delegate_to: localhost
   register: bios
 
-- name: Show how many nodes a socket has, and would have after a boot
+- name: Show the number of nodes of a socket, now and after a boot
   ansible.builtin.debug:
     var: bios.claims.nps
 """
@@ -49,8 +50,8 @@ machine:
   type: dict
 claims:
   description:
-    - By option of M(sovereign.epyc.epyc_bmc_bios), the C(attribute), and the C(active) and C(pending) value in the
-      words of the option.
+    - By option of M(sovereign.epyc.epyc_bmc_bios), the C(attribute), and its C(active) and C(pending) value as values
+      of the option.
   returned: success
   type: dict
   sample: {nps: {attribute: NumaNodesPerSocket, active: "1", pending: "4"}}
@@ -74,11 +75,12 @@ messages:
   elements: str
 registry:
   description:
-    - By attribute, its title, menu, type, allowed values, flags, and why no module sets it, or null.
+    - By attribute, its title, menu, type, allowed values, and flags. C(never_set) is the reason why no module sets the
+      attribute, or null.
   returned: success
   type: dict
 remarks:
-  description: What could not be read.
+  description: Sentences on data that could not be read.
   returned: success
   type: list
   elements: str

@@ -12,19 +12,19 @@ version_added: 0.1.0
 description:
   - Sends a reset to the Redfish service of the BMC, of a type that this BMC offers. Other types are refused before
     anything is sent.
-  - Some boards apply BIOS settings only when they are switched off and on, which no operating system does.
+  - Some boards apply BIOS settings only after their power was off. No operating system switches the power off and on.
   - A server that is off is switched on.
-  - C(reboot.yml) uses it with C(epyc_reboot_by=bmc). It takes the host out of service first, and proves the boot.
+  - C(reboot.yml) uses this module with C(epyc_reboot_by=bmc), after it has taken the host out of service.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
   - sovereign.epyc.bmc
 attributes:
   check_mode:
-    details: Only reads, and says what would be sent. Fails where the BMC cannot do it.
+    details: Only reads, and returns the types of reset that would be sent. Fails where the BMC lacks the type.
   diff_mode:
     support: N/A
-    details: There is nothing to compare.
+    details: A reset has no values to compare.
   idempotent:
     support: none
     details: Each run resets the server.
@@ -34,8 +34,8 @@ options:
       - V(graceful) has the BMC ask the operating system to restart (C(GracefulRestart)). A system that ignores its
         power button ignores this too.
       - V(force) resets the server as its reset button does (C(ForceRestart)). Data that is not on the disk is lost.
-      - V(cold) switches it off and on (C(PowerCycle), or C(ForceOff) and C(On)). Shut the operating system down first,
-        and give it the time with O(shutdown_timeout).
+      - V(cold) switches the server off and on (C(PowerCycle), or C(ForceOff) and C(On)). Shut the operating system down
+        first, and set O(shutdown_timeout) to the time that it needs.
     type: str
     choices: [graceful, force, cold]
     required: true
@@ -46,7 +46,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say whether this server can be switched off and on
+- name: Check whether this server can be switched off and on
   sovereign.epyc.epyc_bmc_reset:
     bmc: "{{ epyc_bios_bmc }}"
     username: "{{ epyc_bios_username }}"

@@ -10,26 +10,26 @@ module: epyc_drift_info
 short_description: Compare every setting of a host with what is configured
 version_added: 0.1.0
 description:
-  - Checks all settings in one run. Returns for each of them whether it is in force now, whether it will be after a
-    boot, and whether a reboot is pending.
+  - Checks all settings of a host in a single run. Returns for each setting whether it is in force now, whether it will
+    be in force after a boot, and whether it waits for a reboot.
   - Checks the units of llama.cpp too, as the layer V(llama). Each has to be as M(sovereign.epyc.llama_server) wrote it,
     without drop-ins. It has to run now and after a boot, with the program and the model that are on the host now.
-  - A layer or an instance of O(asked) that is missing on the host is drift. So is a run of C(sovereign.epyc.site) that
-    began and did not end, which is the first finding.
-  - A setting that could not be read is V(unknown), with the reason, and so is a host on which nothing is stored.
-  - Needs nothing but the host. P(sovereign.epyc.drift#callback) makes a report of a fleet from the results.
+  - A layer or an instance of O(asked) that is missing on the host is drift. A run of C(sovereign.epyc.site) that began
+    and did not end is drift, too, and the first finding.
+  - A setting that could not be read is V(unknown), with the reason. A host without stored requests is V(unknown), too.
+  - The module needs no inventory. P(sovereign.epyc.drift#callback) makes a report of a fleet from the results.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
 options:
   requests:
     description:
       - The requests to check. A key is the short name of a knob and a label, as C(resctrl/resctrl); a value holds
-        the options of its module.
-      - Without it, the requests that are stored on the host.
+        the options of the knob's module.
+      - Without this option, the stored requests of the host are checked.
     type: dict
   intent:
     description:
-      - The intent that the plan is made from. Without it, the stored intent.
+      - The intent of the plan. Without this option, the stored intent of the host is used.
       - An intent that differs from the stored one is drift too, because the boot service plans with the stored one.
     type: dict
   detail:
@@ -41,7 +41,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Check all that is stored on the host
+- name: Check all stored requests of the host
   sovereign.epyc.epyc_drift_info:
   register: drift
 
@@ -55,7 +55,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clean:
-  description: Whether every setting is as configured, now and at boot, and none is unknown.
+  description: Whether every setting is as configured, now and at boot, and no setting is unknown.
   returned: always
   type: bool
 findings:
@@ -68,19 +68,19 @@ findings:
   contains:
     layer:
       description: >-
-        The layer, such as V(resctrl); V(boot) is what is stored for the boot service, and that itself; V(run) is a run
-        of C(sovereign.epyc.site) that did not end.
+        The layer, such as V(resctrl); V(boot) has the boot service and the documents that are stored for it; V(run) is
+        a run of C(sovereign.epyc.site) that did not end.
       type: str
     what:
-      description: What the setting is.
+      description: The name of the setting.
       type: str
       sample: L3 share of group draft
     where:
-      description: Where on the host.
+      description: The place of the setting on the host.
       type: str
       sample: L3 domains 6-7 (CCD 3)
     status:
-      description: V(drift), V(unknown), or V(unsupported) where this host cannot have what is asked.
+      description: V(drift), V(unknown), or V(unsupported) where this host cannot have the requested setting.
       type: str
     wanted:
       description: The value it must have.
@@ -104,17 +104,17 @@ findings:
       description: As in RV(settings[].reason).
       type: str
     request:
-      description: The request that wants the settings.
+      description: The request that sets the settings.
       type: str
     role:
-      description: The role that stored the request, empty where it was none of this collection.
+      description: The role of this collection that stored the request, empty for a request of another task.
       type: str
     variables:
       description: The variables of the inventory that decide on the settings.
       type: list
       elements: str
     repair:
-      description: A playbook with its options that repairs it, or a command for the host.
+      description: The playbook with its options that repairs the finding, or a command for the host.
       type: str
       sample: sovereign.epyc.site --tags cat
     addresses:
@@ -123,20 +123,20 @@ findings:
       elements: str
 coverage:
   description: >-
-    By layer, how many settings are V(ok), V(drift), V(unknown), and V(unsupported). A layer that no request names is
-    not in it.
+    By layer, the numbers of settings that are V(ok), V(drift), V(unknown), and V(unsupported). A layer without a
+    request is left out.
   returned: always
   type: dict
   sample: {resctrl: {ok: 40, unsupported: 0, unknown: 0, drift: 2}}
 lines:
-  description: A line for each finding, with what to do about it, and a line that counts settings.
+  description: A line for each finding, with the next step, and a line that counts settings.
   returned: always
   type: list
   elements: str
   sample: ["L3 share of group draft, L3 domain 0 (CCD 0): found ffff, wanted fff0. Run site.yml --tags cat."]
 map:
   description: >-
-    The host under the plan, as M(sovereign.epyc.epyc_plan) returns it, without instances. Null where there is no plan.
+    The map of the host, as M(sovereign.epyc.epyc_plan) returns it, without instances. Null for a host without a plan.
   returned: when something is not as configured
   type: dict
 settings:
@@ -170,10 +170,10 @@ settings:
       description: Why a verdict is not V(ok).
       type: str
     request:
-      description: The request that wants the setting.
+      description: The request that sets the setting.
       type: str
     supported:
-      description: Whether this host can have what is asked.
+      description: Whether this host can have the requested setting.
       type: bool
 """
 
@@ -215,7 +215,7 @@ def _build_map(host: Host) -> dict[str, Any] | None:
     try:
         return map_data.build_map(host.plan, host.topology)
     except TuningError:
-        return None  # A host without a plan has findings that say why.
+        return None  # Where the plan is impossible, findings have the reason.
 
 
 def main() -> None:

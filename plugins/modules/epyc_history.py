@@ -7,23 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_history
-short_description: Read or write the history of a host, one line for each run that changed something
+short_description: Read or write the history of a host, a line for each run that changed settings
 version_added: 0.1.0
 description:
-  - Reads who changed a host with this collection, when, from which controller, and how many settings of which layer.
-  - The playbook C(sovereign.epyc.site) notes its beginning before its first change, and its end. A run that failed or
+  - Reads the runs of this collection that changed a host, each with its time, user, controller, and the number of
+    changed settings by layer.
+  - The playbook C(sovereign.epyc.site) writes its beginning before its first change, and its end. A run that failed or
     was killed has no end. Modules count the settings that they change in the line of the run.
-  - An undo, a repair, and a boot that had to put settings in force are noted too. A run without changes is not noted.
-  - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo keeps them all.
+  - An undo, a repair, and a boot that had to put settings in force have lines too. A run without changes has no line.
+  - The newest 500 runs are kept, of boots and of repairs 100 each, and at most 256 KiB. An undo removes no line.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes
 options:
   state:
     description:
       - V(read) returns the history, and changes nothing.
-      - V(begun) notes the beginning of a run, and V(ended) its end. Neither counts as a change.
-      - V(absent) removes all runs except the newest one of C(sovereign.epyc.site) and any that did not end. These stay
-        until everything is put back, because they have the requested layers.
+      - V(begun) writes the beginning of a run, and V(ended) its end. Neither counts as a change.
+      - V(absent) removes all runs except the newest run of C(sovereign.epyc.site) and runs that did not end. These runs
+        have the requested layers, so they stay until all settings are put back.
     type: str
     choices: [read, begun, ended, absent]
     default: read
@@ -33,7 +34,7 @@ options:
     elements: str
     default: []
   requested:
-    description: The layers that the inventory requests, some of which tags may leave out. Only with O(state=begun).
+    description: The layers that the inventory requests, including layers that tags leave out. Only with O(state=begun).
     type: list
     elements: str
     default: []
@@ -42,8 +43,8 @@ options:
     type: str
 notes:
   - Needs root.
-  - Only the controller knows who runs a playbook. It passes this in E(SOVEREIGN_EPYC_ORIGIN), whose value
-    P(sovereign.epyc.run_origin#lookup) returns.
+  - Only the controller knows the user who runs a playbook. E(SOVEREIGN_EPYC_ORIGIN) passes this user to the host; its
+    value is the result of P(sovereign.epyc.run_origin#lookup).
   - Modules count their changes in the run that E(SOVEREIGN_EPYC_RUN) of their environment names.
 seealso:
   - plugin: sovereign.epyc.run_origin
@@ -51,7 +52,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what was done on the host
+- name: Read the history of the host
   sovereign.epyc.epyc_history:
   become: true
 
@@ -59,7 +60,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ ansible_facts.epyc_history | map(attribute='playbook') }}"
 
-- name: Forget the runs of a host that goes to somebody else
+- name: Remove the runs of a host that gets a new owner
   sovereign.epyc.epyc_history:
     state: absent
   become: true
@@ -73,10 +74,10 @@ ansible_facts:
   contains:
     epyc_history:
       description:
-        - The runs, the oldest first. Times are in UTC. A run without C(ended) did not end, and C(left) has its layers
-          that no later run has applied either.
-        - C(kind) is V(site), V(restore), V(repair) or V(boot). C(user) and
-          C(controller) are empty for work on the host itself, and C(host_user) is the user there.
+        - The runs, the oldest first. Times are in UTC. A run without C(ended) did not end, and C(left) has the layers
+          that neither this run nor a later run has applied.
+        - C(kind) is V(site), V(restore), V(repair) or V(boot). C(user) and C(controller) are empty for a command that
+          was started on the host itself. C(host_user) is the user on the host.
         - C(changed) has the number of changed settings by layer.
       type: list
       elements: dict
@@ -98,7 +99,7 @@ ansible_facts:
           left: []
           changed: {base: 12, numa: 3, cat: 9}
 lines:
-  description: The history in words, a line for each run.
+  description: The history as text, a line for each run.
   returned: with O(state=read)
   type: list
   elements: str
@@ -108,7 +109,7 @@ unfinished:
   type: str
   sample: ""
 remarks:
-  description: Sentences on damage in the file, and on runs that could not be noted. Each is a warning too.
+  description: Sentences on damage in the file, and on runs that could not be written. Each is a warning too.
   returned: always
   type: list
   elements: str
@@ -118,7 +119,7 @@ run:
   type: str
   sample: 2026-11-29T09:10:03Z-5f0c2a91
 forgotten:
-  description: How many runs were forgotten, or would be.
+  description: The number of runs that were removed, or would be.
   returned: with O(state=absent)
   type: int
 """
@@ -153,9 +154,8 @@ def read_or_write_history(params: Mapping[str, Any], store: Store, check: bool) 
     if check:
         return dict(changed=False, remarks=[])
     if state == "begun":
-        return dict(
-            changed=False, remarks=[], run=history_file.begin_run(store, params["layers"], params["requested"]).id
-        )
+        run = history_file.begin_run(store, params["layers"], params["requested"])
+        return dict(changed=False, remarks=[], run=run.id)
     remark = history_file.end_run(store, params["run"])
     return dict(changed=False, remarks=[remark] if remark else [])
 

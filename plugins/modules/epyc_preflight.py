@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_preflight
-short_description: Refuse, before the first change, whatever a host cannot have of a run
+short_description: Find, before the first change, all that a run requests and a host cannot have
 version_added: 0.1.0
 description:
   - Checks the layers of a run and the instances of llama.cpp before any of them changes anything. Fails with all
     refusals at once, a line for each.
   - Each layer is checked by the code that applies it later, in check mode. Files that the run itself will provide, such
     as a model to fetch or a server to build, are not checked before they exist.
-  - The role P(sovereign.epyc.epyc_plan#role) runs it. Options that are not given are taken from the variables of the
-    roles in O(layers), as far as the play has them. Their values are also checked against the argument specs of these
-    roles.
-  - Nothing is written.
+  - The role P(sovereign.epyc.epyc_plan#role) runs this module. Missing options are taken from the variables of the
+    roles in O(layers), as far as the play has these variables. Their values are also checked against the argument specs
+    of these roles.
+  - The module writes nothing.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
@@ -147,7 +147,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Refuse what this host cannot have of two layers
+- name: Check whether this host can have the settings of two layers
   sovereign.epyc.epyc_preflight:
     layers: [cat, llama]
     intent: "{{ ansible_facts.epyc.intent }}"

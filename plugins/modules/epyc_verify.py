@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: epyc_verify
-short_description: Go through the checklist of a tuned host
+short_description: Check a tuned host against its checklist
 version_added: 0.1.0
 description:
-  - Compares the settings that are stored on the host with what the kernel shows now, as
-    M(sovereign.epyc.epyc_drift_info) does, and sums them up in one item for each kind of setting.
-  - Adds items that no single setting shows. Does the kernel have the expected nodes and threads, are the CPUs of the
-    plan online, did the kernel isolate the CPUs of its parameters, did the boot service succeed, are the threads of a
-    service on their CPUs?
-  - Requests 64 tokens of every instance of M(sovereign.epyc.llama_server), and observes it meanwhile. Does it serve,
-    does it speculate, are its threads and its memory where they were planned? Its speed is reported and not judged.
+  - Compares the stored requests of the host with the running kernel, as M(sovereign.epyc.epyc_drift_info) does, and
+    returns an item for each kind of setting.
+  - Further items check whether the kernel has the expected nodes and threads, whether the CPUs of the plan are online,
+    whether the kernel isolated the CPUs in its boot parameters, whether the boot service succeeded, and whether the
+    threads of a service are on their CPUs.
+  - Requests 64 tokens of every instance of M(sovereign.epyc.llama_server), and checks whether the instance serves and
+    speculates, and whether its threads and its memory are where the plan has them. Its speed is only reported.
   - An item whose values could not be read is V(unknown) with the reason, which is not clean.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: [sovereign.epyc.attributes.reader, sovereign.epyc.asked]
@@ -43,49 +43,48 @@ options:
     choices: [rated]
   layers:
     description:
-      - Knobs that must have a stored request on the host, by the name that their addresses begin with, such as
-        V(resctrl) or V(cmdline). Otherwise nobody notices a layer that never ran.
-      - An unknown layer is refused.
+      - Knobs that must have a stored request on the host, by the beginning of their addresses, such as V(resctrl) or
+        V(cmdline). Without this option, a knob without a request counts as clean.
+      - An unknown knob is refused.
     type: list
     elements: str
     default: []
   tuned:
     description:
-      - Whether the host must be tuned. Every finding of M(sovereign.epyc.epyc_drift_info) is an item then. A host on
-        which nothing is stored is not as configured, and neither is one on which a run of C(sovereign.epyc.site) did
-        not end, or which lacks something of O(asked).
-      - Without it, only what is stored on the host is judged, which may be nothing.
+      - Whether the host must be tuned. Then every finding of M(sovereign.epyc.epyc_drift_info) is an item. A host is
+        not as configured if it has no stored requests, if a run of C(sovereign.epyc.site) did not end there, or if it
+        lacks a layer or an instance of O(asked).
+      - Without this option, only the stored requests of the host are judged, of which there may be none.
     type: bool
     default: false
   units:
     description:
-      - Running services whose threads to check. A key is the name of a systemd unit, a value the CPUs that its
-        threads must keep to, such as V(verify), V(draft,housekeeping) or V(8-15). An empty value allows any.
-      - On CPUs that C(isolcpus) takes out of load balancing, the threads must be spread too.
+      - Running services whose threads to check. A key is the name of a systemd unit, a value the CPUs on which its
+        threads may run, such as V(verify), V(draft,housekeeping) or V(8-15). An empty value allows all CPUs.
+      - On CPUs that C(isolcpus) takes out of load balancing, the threads must also be spread over the CPUs.
     type: dict
     default: {}
   services:
     description:
-      - Whether to check the instances of M(sovereign.epyc.llama_server). The plan in the unit of each says what is
-        expected of it.
-      - The request takes a slot, for 60 seconds at most, and what that slot has cached of a conversation is lost. It
-        waits when all slots are busy. A key is read on the host, from the file that the instance was given.
+      - Whether to check the instances of M(sovereign.epyc.llama_server) against the plans in their units.
+      - The request takes a slot, for 60 seconds at most, and the slot loses its cache of a conversation. The request
+        waits while all slots are busy. An API key is read on the host, from the key file of the instance.
       - With V(false) and O(tuned), only the units of the instances are judged, and the item C(services) says that the
         instances were not checked.
     type: bool
     default: true
   allow_pending_reboot:
-    description: Whether boot parameters that wait for a reboot are fine.
+    description: Whether boot parameters may wait for a reboot.
     type: bool
     default: false
   before:
     description:
-      - RV(boot) of a run before a reboot of the host. RV(failed_reboot) then says whether that reboot had an effect.
+      - RV(boot) of a run before a reboot of the host. Then RV(failed_reboot) says whether the reboot had an effect.
     type: dict
 """
 
 EXAMPLES = r"""
-- name: Go through the checklist
+- name: Check the host against its checklist
   sovereign.epyc.epyc_verify:
     nps: 4
     smt: false
@@ -93,7 +92,7 @@ EXAMPLES = r"""
       llama-server.service: verify
   register: verified
 
-- name: Fail when something is not as configured
+- name: Fail if the host is not as configured
   ansible.builtin.assert:
     that: verified.clean
     fail_msg: "{{ verified.complaints | join(' ') }}"
@@ -112,25 +111,25 @@ checklist:
   contains:
     name:
       description: >-
-        What it is about, such as C(resctrl), C(boot_service) or C(threads/llama-server.service); C(run), C(stored) and
-        C(units) are findings on a run that did not end, on what is stored, and on units; of an instance called
-        chat C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the process that drafts
-        on a CCD of its own, C(jitter/chat) and C(speed/chat); of M(sovereign.epyc.llama_rpc_worker)
-        C(service/rpc-worker) and C(placement/rpc-worker).
+        The subject of the item, such as C(resctrl), C(boot_service) or C(threads/llama-server.service). C(run),
+        C(stored) and C(units) are findings on a run that did not end, on stored documents, and on units. An instance
+        chat has the items C(service/chat), C(speculation/chat), C(placement/chat), C(placement/chat-rpc) for the
+        process that drafts on a CCD of its own, C(jitter/chat) and C(speed/chat). M(sovereign.epyc.llama_rpc_worker)
+        has C(service/rpc-worker) and C(placement/rpc-worker).
       type: str
     title:
-      description: Its name for people.
+      description: The name of the item for people.
       type: str
     verdict:
       description: >-
-        V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have what is asked, V(unasked), or V(pending)
-        with O(allow_pending_reboot), or V(not looked at) with O(services=false).
+        V(ok), V(wrong), V(unknown), V(unsupported) where this host cannot have the requested setting, V(unasked), or
+        V(pending) with O(allow_pending_reboot), or V(not looked at) with O(services=false).
       type: str
     expected:
-      description: What is expected, where that is one value.
+      description: The expected value, if the item has a single value.
       type: str
     found:
-      description: What was found, where that is one value.
+      description: The found value, if the item has a single value.
       type: str
     sentence:
       description: The present state, and what to do if it is not as configured.
@@ -145,37 +144,38 @@ text:
   returned: always
   type: str
 services:
-  description: What was measured of each instance, by its name. What was not is null.
+  description: The measurements of each instance, by its name. A value that was not measured is null.
   returned: always
   type: dict
   contains:
     drafts:
-      description: How many drafts were verified.
+      description: The number of verified drafts.
       type: int
     drafted:
-      description: How many tokens were in them.
+      description: The number of tokens in the drafts.
       type: int
     accepted:
-      description: How many of these were right.
+      description: The number of tokens in the drafts that were accepted.
       type: int
     acceptance:
-      description: The share of them that was right.
+      description: The share of the tokens in the drafts that was accepted.
       type: float
     tokens_per_second:
-      description: The speed with this text, which repeats itself. Others are guessed less well.
+      description: The speed with a text that repeats itself. Other texts have a lower acceptance.
       type: float
     locality:
       description: >-
-        By node, the share of the mapped weights that lies there; where none are mapped, of the anonymous memory.
+        By node, the share of the mapped weights on the node; without mapped weights, the share of anonymous memory.
       type: dict
       sample: {"0": 0.5, "1": 0.5}
     jitter:
-      description: What came between its threads meanwhile, as RV(sovereign.epyc.service_placement_info#module:noise).
+      description: >-
+        Interruptions of its threads during the request, as RV(sovereign.epyc.service_placement_info#module:noise).
       type: dict
 pending_reboot:
   description: >-
-    The boot parameters that are configured and wait for a reboot, and those that M(sovereign.epyc.epyc_restore) put
-    back and the running kernel still has, as sentences.
+    Sentences on the boot parameters that wait for a reboot, and on those that M(sovereign.epyc.epyc_restore) put back
+    and the running kernel still has.
   returned: always
   type: list
   elements: str
@@ -188,14 +188,14 @@ boot_id:
   returned: always
   type: str
 failed_reboot:
-  description: With O(before), why the reboot after it had no effect, as sentences.
+  description: With O(before), sentences on why the reboot had no effect.
   returned: always
   type: list
   elements: str
 boot_service:
   description: >-
-    How the boot service is. V(done), V(idle) when it did not have to run yet, V(starting), V(failed), V(missed) when it
-    did not run at this boot, V(missing) when it is not installed or not enabled, or null where systemd does not answer.
+    The state of the boot service. V(done), V(idle) if it did not have to run yet, V(starting), V(failed), V(missed) if
+    it did not run at this boot, V(missing) if it is not installed or not enabled, or null if systemd does not answer.
   returned: always
   type: str
 """
@@ -255,7 +255,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 
 
 def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
-    """Compare settings with the kernel; without ``tuned`` only the stored ones, even while a trial runs."""
+    """Return the drift check of the host; without ``tuned``, of its stored requests only, even during a trial."""
     if params["tuned"]:
         return drift.check_host(fs, **requested.parse_requested_option(params))
     store = Store(read_only=True)

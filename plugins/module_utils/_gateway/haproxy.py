@@ -11,10 +11,9 @@ Source: management.txt of HAProxy, "show servers state", "show stat", "set serve
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from .._errors import Absent, TuningError
 from .._io import unix_socket
+from .._io.blocks import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

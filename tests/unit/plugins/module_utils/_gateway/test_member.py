@@ -184,7 +184,7 @@ def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> No
         "state_file": str(gateway.file),
     }
     asked = {**options, "host": "h2", "state": "maint", "timeout": 0, "allow_last": False}
-    assert gateway_member.write(asked, None, True)["changed"]  # type: ignore[arg-type]
+    assert gateway_member.set_member_state(asked, None, True)["changed"]  # type: ignore[arg-type]
     assert gateway.states == [0, 0, 0, 0]
 
 

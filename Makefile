@@ -89,13 +89,13 @@ molecule: setup  ## Run only the Molecule scenarios
 	$(RUN) pytest tests/molecule $(ARGS)
 
 bench: setup  ## Measure the modules on the virtual 9754 against shell loops and Ansible's ping, as ratios
-	PYTHONPATH=lab $(RUN) tools/bench/modules.py
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/modules.py
 
 bench-report: setup  ## Measure the reports: folding 5,000 hosts, opening the drift page and the page of plans of 1,000
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/report.py
 
 bench-fleet: setup  ## Measure a drift check of 1, 10 and 50 hosts against Ansible's ping, as ratios
-	PYTHONPATH=lab $(RUN) tools/bench/fleet.py $(ARGS)
+	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/fleet.py $(ARGS)
 
 bench-llama: setup  ## Have the product measure what it gains on a real small model against a plain llama-server
 	PYTHONPATH=.collections:lab:. $(RUN) tools/bench/llama.py $(ARGS)

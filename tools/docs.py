@@ -5,7 +5,7 @@
 
 """Build the documents as a site in build/docs: the pages of docs, the recipe as a table, and the generated reference.
 
-Asks no network. A link that leads nowhere, or anything else that Sphinx or antsibull-docs warn of, is a failure.
+The build needs no network. A warning of Sphinx or antsibull-docs, such as for a broken link, is a failure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build/docs"
-#: Pages that this tool generates, by their heading in the index.
+#: Heading in the index -> the pages below it that this tool generates.
 GENERATED = {"Background": ["recipe-settings"], "Reference": ["reference/index"]}
 HEAD = """# The recipe, setting by setting
 
@@ -31,7 +31,7 @@ What the nine-step recipe asks for, which variable gives it here, and why not wh
 
 
 def add_contents_tree(index: str) -> str:
-    """Return the index with the table of contents that Sphinx needs, built from its readable lists."""
+    """Return the index with a table of contents for Sphinx, which has the links of the lists in the index."""
     lists = dict(re.findall(r"^## (.+)\n([^#]*)", index, re.MULTILINE))
     for heading in {**lists, **GENERATED}:
         pages = re.findall(r"^- \[.+?\]\((\S+)\.md\)", lists.get(heading, ""), re.MULTILINE)
@@ -41,7 +41,7 @@ def add_contents_tree(index: str) -> str:
 
 
 def render_recipe(table: list[dict[str, Any]]) -> str:
-    """Return docs/recipe.yml rendered as a page."""
+    """Return the page with the steps of docs/recipe.yml as tables."""
     lines = [HEAD]
     for step in table:
         lines += [f"## Step {step['step']}: {step['name']}", "", "| It wants | Here |", "| --- | --- |"]

@@ -8,12 +8,12 @@
     expect_unchanged.py [--but WHAT] PLAYBOOK [ARGUMENTS OF ansible-playbook]
     expect_unchanged.py [--but WHAT] --recorded RECORD TASK
 
-With --but it has to change exactly that: the address of a setting such as sysfs:numa_balancing, or the name of a task
-whose changes have no addresses. ansible-playbook says 0 whether or not something would change, so the answer is taken
-from the results themselves.
+With --but the playbook has to change exactly WHAT: the address of a setting such as sysfs:numa_balancing, or the name
+of a task whose changes have no addresses. The exit code of ansible-playbook does not say whether anything would change,
+so this program reads the results of the tasks.
 
-With --recorded the playbook is running and calls this itself, between its tasks: the file RECORD, which the callback
-plugin "record" writes, has its results so far, and those after the last one of TASK are looked at.
+With --recorded a task of a running playbook calls this program. The callback plugin "record" has written the results so
+far into the file RECORD, and only results after the last result of TASK count.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 
-def what_changes(result: dict[str, Any]) -> set[str]:
+def list_changes(result: dict[str, Any]) -> set[str]:
     """Return the addresses that a result would change, or the name of its task."""
     if not result.get("changed"):
         return set()
@@ -38,11 +38,11 @@ def what_changes(result: dict[str, Any]) -> set[str]:
 
 
 def judge_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
-    """Print unexpected changes and missing expected ones; return an exit code."""
+    """Print unexpected changes and missing expected changes; return the exit code."""
     if not results:
         print("no task ran, so nothing is known", file=sys.stderr)
         return 1
-    changed = set[str]().union(*map(what_changes, results))
+    changed = set[str]().union(*map(list_changes, results))
     for name in sorted(changed - expected):
         print(f"changes: {name}", file=sys.stderr)
     for name in sorted(expected - changed):
@@ -51,12 +51,12 @@ def judge_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
 
 
 def read_results(record: Path) -> list[dict[str, Any]]:
-    """Return the results of tasks in a record."""
+    """Return the results of tasks in a file that the callback plugin "record" has written."""
     return [line for line in map(json.loads, record.read_text().splitlines()) if "task" in line]
 
 
 def results_after_task(results: list[dict[str, Any]], task: str) -> list[dict[str, Any]]:
-    """Return the results after the last result of that task; an error if there is none."""
+    """Return the results after the last result of a task; ValueError for a task without a result."""
     last = max(place for place, result in enumerate(results) if result["task"] == task)
     return results[last + 1 :]
 

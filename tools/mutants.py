@@ -11,15 +11,16 @@ namespace in which kernel files are read-only and processes of others do not exi
 a recorded host would write to this host. A test that takes longer than a minute, and a run that takes longer than its
 limit, count as seen, because such a bug made a loop endless.
 
-Not planted is what mostly changes nothing that a test should hold:
-- type annotations and what only type checkers read: they are never evaluated;
-- expressions in f-strings: nearly all are words of messages, such as a plural;
-- other numbers in constants of modules and classes: limits that somebody chose, for which another number is no bug;
-- `==` as `is`, other arithmetic operators than the opposite one, and comparisons other than the next and the opposite
-  one: each is either the same for every value there is, or fails at the first call;
-- removed decorators: without `cache` the same comes out, and without any other the first call fails.
+Some kinds of bugs are not planted, because they mostly change nothing that a test should check:
+- in type annotations and code for type checkers, which are never evaluated;
+- in expressions of f-strings, which are nearly all words of messages, such as a plural;
+- another number in a constant of a module or class, which is a limit that somebody chose;
+- `is` for `==`, an arithmetic operator that is not the opposite one, and a comparison that is neither the next nor the
+  opposite one, because they give the same result for all real values or fail at the first call;
+- a removed decorator: without `cache` the result is the same, and without any other decorator the first call fails.
 
-Run as `make mutants`, with SEED= for other bugs and COUNT= for more or fewer. Exit code 1 when too few are seen.
+Run as `make mutants`, with SEED= for other bugs and COUNT= for more or fewer bugs. Exit code 1 when too few bugs are
+detected.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ from vepyc.figures import Bar, Figures
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = "plugins/module_utils"
 TESTS = "tests/unit"
-#: The name under which modules without a package are counted.
+#: The name of the group of modules without a package.
 NO_PACKAGE = "modules"
 WORKERS = 2
 SEEN_SHARE = 0.9
-#: Seconds of a test, of the tests of a package and of all tests, and bytes of memory of each process.
+#: Time limits in seconds of a test, of the tests of a package and of all tests; memory limit in bytes of each process.
 TEST_SECONDS, PACKAGE_SECONDS, ALL_SECONDS, MEMORY = 60, 300, 1200, 8 << 30
 COMPARISONS = (
     *("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is", "Lt_LtE", "Lt_GtE"),
@@ -72,7 +73,8 @@ OPERATORS = (
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ZeroIterationForLoop", "ExceptionReplacer"),
     "NumberReplacer",
 )
-#: Runs "$@" in the folder $1. The tests of staging in huge pages set the size of a pool, which stays writable for them.
+#: Runs the command "$@" in the folder $1 with read-only kernel files. Pools of huge pages stay writable, because some
+#: tests set their size.
 SANDBOX = """
 cd "$1"
 shift
@@ -110,7 +112,7 @@ class Mutant:
 
     @property
     def test_folder(self) -> str:
-        """The unit tests of the package, or of the module where it is in none; empty where it has none of its own."""
+        """The path of the unit tests of the package or module; empty for a package or module without own tests."""
         name = f"test{Path(self.path).stem}.py" if self.package == NO_PACKAGE else self.package
         folder = f"{TESTS}/{ENGINE}/{name}"
         return folder if (ROOT / folder).exists() else ""
@@ -118,7 +120,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a bug: the tests that saw it (none if it survived), the seconds, and its diff."""
+    """The result of a bug: the tests that detected it (empty if it survived), the seconds, and its diff."""
 
     mutant: Mutant
     seen_by: str
@@ -143,7 +145,7 @@ def find_mutants(path: str) -> list[Mutant]:
 
 
 def is_left_out(node: Any, operator: str) -> bool:
-    """Return whether bugs in this place mostly change nothing, for the reasons in the module's docstring."""
+    """Return whether a bug in this node is of a kind that is not planted; the module's docstring lists the kinds."""
     in_function = False
     place, parent = node, node.parent
     while parent is not None:
@@ -155,21 +157,21 @@ def is_left_out(node: Any, operator: str) -> bool:
 
 
 def is_for_type_checkers(place: Any) -> bool:
-    """Return whether a statement sets `TYPE_CHECKING`, or has what is behind it."""
+    """Return whether a statement sets `TYPE_CHECKING`, or is the block for type checkers."""
     if place.type not in ("expr_stmt", "if_stmt"):
         return False
     return "TYPE_CHECKING" in [child.get_code().strip() for child in place.children[:2]]
 
 
 def annotation_of(parent: Any) -> Any:
-    """Return the type annotation among the children of a place."""
+    """Return the type annotation of a syntax node, None for a node without one."""
     if parent.type in ("annassign", "tfpdef"):
         return parent.children[1 if parent.type == "annassign" else 2]
     return parent.annotation if parent.type == "funcdef" else None
 
 
 def draw_mutants(count: int, seed: int) -> list[Mutant]:
-    """Return different bugs: one of each package, as far as there are enough, and the rest by the sizes of packages."""
+    """Return ``count`` different bugs: one of each package, and the rest in proportion to the bugs of each package."""
     by_package: dict[str, list[Mutant]] = {}
     for path in sorted((ROOT / ENGINE).rglob("*.py")):
         for mutant in find_mutants(str(path.relative_to(ROOT))):
@@ -188,7 +190,7 @@ def draw_mutants(count: int, seed: int) -> list[Mutant]:
 
 
 def mutate_file(mutant: Mutant) -> tuple[str, str] | None:
-    """Return the code of the file without and with the bug; None if the code with the bug is invalid."""
+    """Return the code of the file without and with the bug; None if the code with the bug does not compile."""
     code = (ROOT / mutant.path).read_text()
     changed = mutate_code(code, OperatorProvider()[mutant.operator](), mutant.occurrence)
     try:
@@ -199,7 +201,7 @@ def mutate_file(mutant: Mutant) -> tuple[str, str] | None:
 
 
 def copy_tree(folder: Path) -> None:
-    """Copy what is in git or would be added to it, as it is now."""
+    """Copy all files that git tracks or would add, with uncommitted changes."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -215,7 +217,7 @@ def copy_tree(folder: Path) -> None:
 
 
 def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run unit tests of a copy and return how they ended; TimeoutExpired where they did not."""
+    """Run unit tests in a copy of the tree and return exit code and output; TimeoutExpired after ``seconds``."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
     pytest += [f"--override-ini=faulthandler_timeout={TEST_SECONDS}"]
     pytest += ["--override-ini=faulthandler_exit_on_timeout=true"]
@@ -233,7 +235,7 @@ def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.Completed
 
 
 def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
-    """Return whether tests see the bug that a copy has."""
+    """Return whether unit tests detect the bug in a copy of the tree."""
     try:
         done = run_tests(tree, seconds, "-x", *arguments)
     except subprocess.TimeoutExpired:
@@ -245,8 +247,10 @@ def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
 
 @contextlib.contextmanager
 def planted_bug(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
-    """Plant a bug in a copy during the block. Bytecode is removed, because Python would take an equal size and time for
-    unchanged."""
+    """Plant a bug in a copy of the tree during the block.
+
+    Bytecode is removed, because Python would use it for changed code with the same size and time.
+    """
     path = tree / mutant.path
     code = path.read_text()
     try:
@@ -259,7 +263,7 @@ def planted_bug(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
 
 
 def try_mutant(mutant: Mutant, trees: queue.Queue[Path]) -> Result:
-    """Plant a bug in a copy that is free, and run the tests."""
+    """Plant a bug in a free copy of the tree, and run the tests there."""
     code, changed = mutate_file(mutant) or ("", "")
     diff = "".join(
         difflib.unified_diff(code.splitlines(True), changed.splitlines(True), f"a/{mutant.path}", f"b/{mutant.path}")
@@ -279,7 +283,7 @@ def try_mutant(mutant: Mutant, trees: queue.Queue[Path]) -> Result:
 
 
 def make_trees(folder: Path) -> queue.Queue[Path]:
-    """Return a copy for each worker, after all unit tests have passed in one of them."""
+    """Return a copy of the tree for each worker; MutantsError where the unit tests fail without a bug."""
     trees: queue.Queue[Path] = queue.Queue()
     for number in range(WORKERS):
         copy_tree(folder / f"tree-{number}")
@@ -291,7 +295,7 @@ def make_trees(folder: Path) -> queue.Queue[Path]:
 
 
 def print_report(results: Iterator[Result], count: int) -> bool:
-    """Print each result as it comes, then the survivors and the figure; return whether too few bugs were seen."""
+    """Print each result, then the diffs of survivors and the figure; return whether too few bugs were detected."""
     survivors = []
     for result in results:
         word = f"seen by {result.seen_by}" if result.seen_by else "survived"

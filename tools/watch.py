@@ -5,10 +5,10 @@
 
 """Shows what an operator sees: two hosts that serve, a gateway before them, and the page of served models.
 
-The hosts are containers on this machine, each with a real llama-server and a small model; one of them has HAProxy,
-Prometheus and Alertmanager of Debian too. All of it is set up by site.yml, gateway.yml and monitoring.yml, and a client
-keeps the gateway busy. The page asks that Prometheus, so it is live. Ctrl-C ends everything, and nothing stays but the
-page.
+The hosts are containers on this machine, each with a real llama-server and a small model. The first host also has
+HAProxy, Prometheus and Alertmanager of Debian. site.yml, gateway.yml and monitoring.yml set up all of this, and a
+client keeps the gateway busy. The page shows live figures of Prometheus. Ctrl-C ends everything, and only the page
+remains.
 
 Run as `make watch`, as root.
 """
@@ -43,7 +43,7 @@ scrape_config_files: [{FOLDER}/scrape.yml]
 alerting: {{alertmanagers: [{{static_configs: [{{targets: ["127.0.0.1:{PORTS["alertmanager"]}"]}}]}}]}}
 """
 ALERTMANAGER = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
-#: Asks the gateway for one answer after the other, of texts that repeat themselves and of some that do not.
+#: A client that sends requests to the gateway one after the other; some texts repeat themselves, and others do not.
 CLIENT = """
 import itertools, json, urllib.request
 
@@ -71,7 +71,7 @@ def start_program(box: Container, unit: str, *words: str) -> None:
 
 
 def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[str, Any]:
-    """Return the inventory of an operator, with variables for containers on a small machine."""
+    """Return the inventory of the hosts, the gateway and the monitoring, with variables for a small machine."""
     hosts = {}
     for number, (name, box) in enumerate(boxes.items()):
         instance = {"name": "chat", "alias": "small", "model": model, "port": 8080, "host": ADDRESSES[name]}

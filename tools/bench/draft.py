@@ -5,9 +5,9 @@
 
 """Measures how long a draft should be: accepted tokens by length and temperature, best lengths by model size and host.
 
-A real llama-server with a small model, and the same model in 2 bits as its draft, generates texts at several
-temperatures, and reports how many tokens each step gave, which does not depend on the machine's speed. With these
-acceptance rates, the second part prints what the plan of an instance computes for large models on other hosts.
+First a real llama-server generates texts at several temperatures with a small model, and with the same model in 2 bits
+as draft model. The tokens of each step do not depend on the machine's speed. Then the planner of instances computes the
+best draft lengths for large models on other hosts from the measured acceptance rates.
 
 Run as `make bench-draft`, as root. Exit code 1 when a figure misses its bar.
 """
@@ -21,14 +21,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import built_in_prompts
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from tools.bench.llama_root import in_debian, running_server
-from vepyc import VepycError
+from tools.bench.measurement import run_measurement
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
 from vepyc.paths import ensure_directory, run_tool
@@ -39,7 +38,7 @@ LENGTHS = (2, 4, 8)
 TOKENS = 48
 TEXTS = tuple(text for kind in built_in_prompts.PROMPT_TEXTS.values() for text in kind)
 MACHINES = ("9754", "9354", "9655")
-#: Gigabytes of weights in Q4_K_M and billions of parameters, by name; and those of a draft of one billion.
+#: Gigabytes of weights in Q4_K_M and billions of parameters: of models by name, and of a draft model.
 SIZES = {"8B": (4.9, 8.0), "32B": (19.8, 32.8), "70B": (42.5, 70.6), "405B": (243.0, 405.9)}
 DRAFT = (0.81, 1.24)
 
@@ -50,18 +49,18 @@ def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, f
     for length in LENGTHS:
         with running_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
-                generated, drafted, accepted = answer_timings(url, temperature)
+                generated, drafted, accepted = count_tokens(url, temperature)
                 figures.print_figure(
                     f"tokens_per_step_t{temperature:g}_k{length}", generated / (generated - accepted), "tokens"
                 )
                 figures.print_figure(f"accepted_t{temperature:g}_k{length}", 100 * accepted / drafted, "%")
                 shares.setdefault(temperature, accepted / drafted)
-    # A draft proposes the most probable token, and a warm model takes another one more often.
+    # The draft model proposes the most probable token, which a model at a high temperature takes less often.
     figures.print_figure("accepted_warm_over_cold", shares[TEMPERATURES[-1]] / shares[0.0], "x", Bar("<", 1))
     return shares
 
 
-def answer_timings(url: str, temperature: float) -> tuple[int, int, int]:
+def count_tokens(url: str, temperature: float) -> tuple[int, int, int]:
     """Return the numbers of generated, drafted and accepted tokens over all texts."""
     generated = drafted = accepted = 0
     for text in TEXTS:
@@ -89,23 +88,17 @@ def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
                 figures.print_figure(f"gain_{name}", start.rate / start.rate_without_draft, "x")
 
 
-def main() -> int:
-    """Measure, and print a line for each figure; return 1 if one misses its bar."""
-    figures = Figures()
-    try:
-        programs, model = ensure_llama() / "bin", ensure_model()
-        with tempfile.TemporaryDirectory(dir=ensure_directory("models")) as place:
-            draft = Path(place, "draft.gguf")
-            words = [str(programs / "llama-quantize"), "--allow-requantize", str(model), str(draft), "Q2_K"]
-            run_tool(in_debian(NAME, *words), ensure_directory("logs") / f"{NAME}.log")
-            words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
-            words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
-            print_best_lengths(figures, measure_draft_gain(figures, words))
-    except (VepycError, TuningError) as error:
-        print(f"bench-draft: {error}", file=sys.stderr)
-        return 1
-    return int(figures.missed)
+def measure_all(figures: Figures) -> None:
+    """Measure acceptance rates, and print every figure."""
+    programs, model = ensure_llama() / "bin", ensure_model()
+    with tempfile.TemporaryDirectory(dir=ensure_directory("models")) as folder:
+        draft = Path(folder, "draft.gguf")
+        words = [str(programs / "llama-quantize"), "--allow-requantize", str(model), str(draft), "Q2_K"]
+        run_tool(in_debian(NAME, *words), ensure_directory("logs") / f"{NAME}.log")
+        words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
+        words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
+        print_best_lengths(figures, measure_draft_gain(figures, words))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_measurement(NAME, measure_all))

@@ -3,11 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures what a drift check of a fleet costs, in relation to `ansible -m ping` on the same hosts.
+"""Measures what a drift check of a fleet costs, as a ratio to `ansible -m ping` on the same hosts.
 
-The hosts are systemd containers with sshd that show a recording of a tuned virtual EPYC 9754. They share processors
-with the controller, so the ratios are the worst case. Run as `make bench-fleet`; with --recording FOLDER no virtual
-EPYC is booted, and FOLDER is made when it is not there. Exit code 1 when a figure misses its bar.
+The hosts are systemd containers with sshd that show the recorded kernel files of a tuned virtual EPYC 9754. They share
+CPUs with the controller, so the ratios are the worst case. Run as `make bench-fleet`. With --recording FOLDER the
+recording is taken from that folder, or stored there where the folder does not exist. Exit code 1 when a figure misses
+its bar.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from statistics import median
 
 import psutil
 
+from tools.bench.measurement import run_measurement
 from vepyc import VepycError, start_machine
 from vepyc.container import running_container
 from vepyc.figures import Bar, Figures
@@ -37,9 +39,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SHAPE = "epyc9754"
 SIZES = (1, 10, 50)
 ROUNDS = {1: 5, 10: 3, 50: 2}
-#: All layers but the boot parameters, which would wait for a reboot. The prefetchers are off by default. No packages,
-#: because the hosts are not those on which they were installed.
-ASKED = {
+#: Variables of the hosts: all layers but the boot parameters, which would wait for a reboot, and a setting of
+#: prefetchers, which have none by default. No packages, because the containers do not have the packages of the recorded
+#: host.
+VARIABLES = {
     "epyc_steps": ["prerequisites", "base", "numa", "irq", "cat", "cpufreq", "prefetch"],
     "epyc_prefetch_draft": {"l1_stride": "disabled"},
     "epyc_prerequisites_packages": [],
@@ -51,7 +54,7 @@ SHELL = ["ansible-playbook", "tools/fleet/recipe_checks.yml"]
 
 
 class Cost:
-    """What a command took: wall time, the controller's CPU time, and its memory, with shared pages counted once."""
+    """The cost of a command: wall time, CPU time and memory of the controller, with shared pages counted once."""
 
     def __init__(self, wall: float, processor: float, memory: float) -> None:
         self.wall = wall
@@ -64,7 +67,9 @@ def record_tuned_host(folder: Path) -> None:
     machine = start_machine(SHAPE, name="bench-fleet")
     try:
         with tempfile.TemporaryDirectory() as place:
-            hosts = {"all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **ASKED}}}}}}
+            hosts = {
+                "all": {"children": {SHAPE: {"hosts": {machine.name: {"ansible_port": machine.port, **VARIABLES}}}}}
+            }
             Path(place, "hosts.json").write_text(json.dumps(hosts))
             Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
             run_ansible(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
@@ -74,8 +79,8 @@ def record_tuned_host(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def room_for_watches(count: int) -> Iterator[None]:
-    """Raise the limits of inotify during the block: the defaults do not suffice for fifty systems with systemd."""
+def raised_inotify_limit(count: int) -> Iterator[None]:
+    """Raise the limit of inotify during the block; the default does not suffice for fifty systemd containers."""
     limit = Path("/proc/sys/fs/inotify/max_user_instances")
     before = limit.read_text()
     limit.write_text(str(max(int(before), 128 + 16 * count)))
@@ -87,14 +92,14 @@ def room_for_watches(count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
-    """Start containers that show a recording, and yield the inventory of all, with a group for each size."""
+    """Start containers that show a recording; yield the path of their inventory, which has a group for each size."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(room_for_watches(count))
+        stack.enter_context(raised_inotify_limit(count))
         hosts = {}
         for number in range(count):
             box = stack.enter_context(running_container(f"fleet-{number:02d}", {recording: "/recording"}))
             box.remove_speedups()
-            hosts[f"fleet-{number:02d}"] = {**show_recording(box), **ASKED, "ansible_become": False}
+            hosts[f"fleet-{number:02d}"] = {**show_recording(box), **VARIABLES, "ansible_become": False}
         groups = {f"of{size}": {"hosts": dict.fromkeys(list(hosts)[:size])} for size in SIZES}
         inventory = place / "hosts.json"
         inventory.write_text(json.dumps({"all": {"children": {SHAPE: {"hosts": hosts}, **groups}}}))
@@ -104,7 +109,7 @@ def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
 
 
 def run_ansible(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
-    """Run a command of Ansible from the root of the clone; return what it cost."""
+    """Run a command of Ansible in the root of the clone; return its cost. An exit code not in ``codes`` is an error."""
     start = time.monotonic()
     process = psutil.Popen(
         [*command, "-i", str(inventory)],
@@ -125,7 +130,7 @@ def run_ansible(command: list[str], inventory: Path, *codes: int, **more: str) -
 
 
 class ProcessWatch(threading.Thread):
-    """Samples CPU time and memory of a process and its children; what a child uses after its last sample is lost."""
+    """Samples CPU time and memory of a process and its children; usage of a child after its last sample is lost."""
 
     def __init__(self, process: psutil.Popen) -> None:
         super().__init__(daemon=True)
@@ -141,14 +146,14 @@ class ProcessWatch(threading.Thread):
         return sum(self._used.values())
 
     def run(self) -> None:
-        """Sample until `stop` is called."""
+        """Sample until ``stop_sampling`` is called."""
         while not self._done.wait(0.2):
             memory = 0.0
             with contextlib.suppress(psutil.Error):
                 for process in [self.process, *self.process.children(recursive=True)]:
                     with contextlib.suppress(psutil.Error):
                         if process.name() in ("ssh", "nsenter", "sshd"):
-                            continue  # The connections stay for later commands, and the hosts are no controller.
+                            continue  # Connections stay for later commands, and hosts are not the controller.
                         times = process.cpu_times()
                         self._used[process.pid, process.create_time()] = times.user + times.system
                         memory += process.memory_full_info().pss / 2**20
@@ -189,9 +194,9 @@ def measure_fleet(inventory: Path, figures: Figures) -> None:
         )
         figures.print_figure(f"drift_controller_memory_{size}_hosts", costs[size].memory / size, "MiB per host")
     few, many = SIZES[-2], SIZES[-1]
-    for what, unit in (("processor", "s"), ("memory", "MiB")):
-        slope = (getattr(costs[many], what) - getattr(costs[few], what)) / (many - few)
-        figures.print_figure(f"drift_{what}_slope_{few}_to_{many}_hosts", slope, f"{unit} for each further host")
+    for resource, unit in (("processor", "s"), ("memory", "MiB")):
+        slope = (getattr(costs[many], resource) - getattr(costs[few], resource)) / (many - few)
+        figures.print_figure(f"drift_{resource}_slope_{few}_to_{many}_hosts", slope, f"{unit} for each further host")
 
 
 def main() -> int:
@@ -199,18 +204,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recording", type=Path)
     options = parser.parse_args()
-    figures = Figures()
-    try:
+
+    def measure_all(figures: Figures) -> None:
         with tempfile.TemporaryDirectory() as folder:
             recording = (options.recording or Path(folder, "recording")).absolute()
             if not recording.exists():
                 record_tuned_host(recording)
             with running_fleet(recording, max(SIZES), Path(folder)) as inventory:
                 measure_fleet(inventory, figures)
-    except VepycError as error:
-        print(f"bench-fleet: {error}", file=sys.stderr)
-        return 1
-    return int(figures.missed)
+
+    return run_measurement("bench-fleet", measure_all)
 
 
 if __name__ == "__main__":

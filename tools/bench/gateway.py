@@ -3,12 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures the gateway before real servers: its queue, the use of their prefix caches, and the cost of a failure.
+"""Measures the gateway with real servers: its queue, hits of the prefix caches, and lost answers after a failure.
 
-A container has HAProxy as playbooks/gateway.yml configures it, two real llama-servers of two slots each with a real
-small model, and the clients. Figures of caches are shares of cached tokens, as the servers report them for the same
-turns: once with conversations kept on their hosts, and once with a new conversation in each request, which is plain
-leastconn. The servers are restarted in between.
+A container has HAProxy as playbooks/gateway.yml configures it, two real llama-servers with two slots and a small model,
+and the clients. Figures of caches are shares of cached tokens, as the servers report them. The same turns are sent
+twice: first each conversation stays on its host, then each request is a conversation of its own, which is plain
+leastconn. The servers restart in between.
 
 Run as `make bench-gateway`, as root. Exit code 1 when a figure misses its bar.
 """
@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tools.bench.measurement import run_measurement
 from vepyc import VepycError
 from vepyc.container import Container, running_container
 from vepyc.figures import Bar, Figures
@@ -42,17 +43,17 @@ CLIENTS, BUILD, MODELS, PACKAGES = "/srv/clients.py", "/opt/built", "/srv/models
 SERVERS = {"first": "10.9.0.1", "second": "10.9.0.2"}
 PORT, SLOTS = 8081, 2
 KEY = "key-of-the-bench"
-#: Two real hosts, and a hundred that do not exist.
+#: Addresses of two real hosts, and of a hundred hosts that do not exist.
 HOSTS = {"h1": SERVERS["first"], "h2": SERVERS["second"]}
 MANY = {f"m{number}": f"10.9.1.{number}" for number in range(100)}
-ASKED: dict[str, Any] = {
+VARIABLES: dict[str, Any] = {
     "epyc_gateway_bind": "127.0.0.1:8080",
     "epyc_gateway_plain_http": True,
-    # High limits, because figures must not depend on the machine's speed.
+    # A long timeout, so that a slow machine loses no request.
     "epyc_gateway_queue_timeout": "10m",
     "epyc_gateway_tenants": [{"name": "bench", "sha256": [hashlib.sha256(KEY.encode()).hexdigest()]}],
 }
-#: Words of the users' texts.
+#: The words of random texts of users.
 WORDS = (
     *("core", "node", "socket", "cache", "memory", "channel", "thread", "page", "queue", "slot", "token", "prompt"),
     *("answer", "model", "weight", "layer", "batch", "draft", "server", "tenant", "stream", "latency", "interrupt"),
@@ -71,9 +72,9 @@ class Fleet:
         self.box = box
         self.model = model
         self.inventory = folder / "hosts.json"
-        one = {"name": "a", "model": model, "port": PORT, "slots": SLOTS}
+        instance = {"name": "a", "model": model, "port": PORT, "slots": SLOTS}
         members = {
-            name: {"epyc_llama_instances": [{**one, "alias": alias, "host": address}]}
+            name: {"epyc_llama_instances": [{**instance, "alias": alias, "host": address}]}
             for alias, hosts in (("chat", HOSTS), ("many", MANY))
             for name, address in hosts.items()
         }
@@ -84,13 +85,13 @@ class Fleet:
             box.run(f"ip address add {address}/32 dev lo")
 
     def configure_gateway(self, *hosts: str) -> float:
-        """Configure the gateway for these hosts; return the CPU seconds of the command on this machine."""
-        asked = json.dumps({**ASKED, "epyc_gateway_hosts": hosts})
-        command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", asked]
+        """Configure the gateway for these hosts; return the CPU seconds of the playbook on this machine."""
+        variables = json.dumps({**VARIABLES, "epyc_gateway_hosts": hosts})
+        command = ["ansible-playbook", "-i", str(self.inventory), "playbooks/gateway.yml", "-e", variables]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        variables = clean_environment(**quick_ansible_variables())
+        environment = clean_environment(**quick_ansible_variables())
         done = subprocess.run(
-            command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
         if done.returncode:
             raise VepycError(f"gateway.yml failed: {done.stdout[-4000:]}{done.stderr[-1000:]}")
@@ -112,13 +113,13 @@ class Fleet:
             raise VepycError(f"the servers did not come up: {self.box.run('journalctl -n 30 -u llama-*').stdout}")
 
     def run_clients(self, **options: Any) -> Any:
-        """Run the clients with these options of gateway_clients.py; return their answers."""
+        """Run gateway_clients.py with these options; return its output."""
         text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **options})
         return json.loads(self.box.run(f"python3 {CLIENTS}", input=text, timeout=900).stdout)
 
     @contextlib.contextmanager
     def clients_running(self, **options: Any) -> Iterator[list[dict[str, Any]]]:
-        """Run the clients until the block ends; the yielded list then has their answers."""
+        """Run the clients during the block; the yielded list has their answers at the end of the block."""
         answers: list[dict[str, Any]] = []
         thread = threading.Thread(target=lambda: answers.extend(self.run_clients(**options)["answers"]))
         thread.start()
@@ -131,12 +132,12 @@ class Fleet:
 
 
 def make_user_text(dice: random.Random, words: int = 12) -> str:
-    """Return a random text of a user with so many words."""
+    """Return a random text with this number of words."""
     return " ".join(dice.choices(WORDS, k=words))
 
 
 def count_lost_answers(answers: list[dict[str, Any]]) -> tuple[int, int]:
-    """Return the numbers of incomplete answers: those that had begun, and those that had not."""
+    """Return the number of answers that were cut off, and the number of requests without any answer."""
     begun = sum(answer["status"] == 200 and not answer["whole"] for answer in answers)
     return begun, sum(answer["status"] != 200 for answer in answers)
 
@@ -153,28 +154,28 @@ def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
 
 
 def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """Measure cached tokens of equal turns, with conversations kept on their hosts and without."""
-    asked: dict[str, Any] = {
+    """Measure cached tokens of the same turns, with conversations that stay on their hosts and with plain leastconn."""
+    options: dict[str, Any] = {
         "system": make_user_text(dice, 110),
         "conversations": [[make_user_text(dice, 90) for dummy in range(TURNS)] for dummy in range(CONVERSATIONS)],
-        "order": [one for one in range(CONVERSATIONS) for dummy in range(TURNS)],
+        "order": [number for number in range(CONVERSATIONS) for dummy in range(TURNS)],
         "clients": 4,
     }
-    dice.shuffle(asked["order"])
+    dice.shuffle(options["order"])
     computed: dict[str, int] = {}
     for name, apart, bar in (("kept", False, Bar(">=", 70)), ("leastconn", True, None)):
         fleet.restart_servers()
-        answers = fleet.run_clients(**asked, apart=apart)["answers"]
-        if not all(one["whole"] for one in answers):
+        answers = fleet.run_clients(**options, apart=apart)["answers"]
+        if not all(answer["whole"] for answer in answers):
             raise VepycError("a turn of a conversation has no answer")
-        computed[name] = sum(one["computed"] for one in answers)
-        cached = sum(one["cached"] for one in answers)
+        computed[name] = sum(answer["computed"] for answer in answers)
+        cached = sum(answer["cached"] for answer in answers)
         figures.print_figure(f"prompt_tokens_cached_{name}", 100 * cached / (cached + computed[name]), "%", bar)
     figures.print_figure("prompt_tokens_computed_leastconn_over_kept", computed["leastconn"] / computed["kept"], "x")
 
 
 def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """Measure lost answers when a server is killed while all slots work and clients wait."""
+    """Measure lost answers of a server that is killed while all slots work and clients wait in the queue."""
     fleet.restart_servers()
     with fleet.clients_running(conversations=[[make_user_text(dice)] for dummy in range(16)], tokens=100) as answers:
         time.sleep(3)
@@ -186,7 +187,7 @@ def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
 
 
 def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
-    """Measure a gateway of a hundred more hosts, and reloads while clients send requests."""
+    """Measure the cost of configuring a hundred more hosts, and lost requests of reloads under load."""
     fleet.restart_servers()
     figures.print_figure("controller_processor_100_hosts", fleet.configure_gateway(*HOSTS, *MANY), "s", Bar("<", 5))
     stop = "/run/bench-stop"
@@ -214,10 +215,10 @@ def main() -> int:
     """Measure, and print a line for each figure; return 1 if one misses its bar."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", choices=MEASURED, nargs="+", default=list(MEASURED))
-    parser.add_argument("--seed", type=int, default=1, help="of what the users say, and in which order")
+    parser.add_argument("--seed", type=int, default=1, help="of the texts of users and their order")
     options = parser.parse_args()
-    figures = Figures()
-    try:
+
+    def measure_all(figures: Figures) -> None:
         build, model = ensure_llama(NATIVE), ensure_model()
         debs = debian_packages.fetch_packages("trixie", *debian_packages.HAPROXY)[0].parent
         binds = {build: BUILD, model.parent: MODELS, debs: PACKAGES, ROOT / "tools/bench/gateway_clients.py": CLIENTS}
@@ -226,10 +227,8 @@ def main() -> int:
             fleet.configure_gateway(*HOSTS)
             for name in options.only:
                 MEASURED[name](fleet, figures, random.Random(options.seed))
-    except VepycError as error:
-        print(f"bench-gateway: {error}", file=sys.stderr)
-        return 1
-    return int(figures.missed)
+
+    return run_measurement("bench-gateway", measure_all)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Clients of the gateway for gateway.py, in its container: reads conversations as JSON, prints their answers as JSON.
+"""Clients of the gateway for gateway.py, in its container: reads options as JSON, prints answers as JSON.
 
-``conversations`` is a list of what users say, a list for each, and ``order`` tells whose turn is next. Each turn sends
-all that was said before. With ``apart`` each request names a conversation of its own, so that the gateway sends it to
-the server with the fewest requests. Without ``order`` each conversation has one turn; where ``until`` names a file,
-they begin again until it is there. ``watched`` are numbers of /metrics, and the largest of each comes back. With
-``up`` alone they wait until so many servers are up at the gateway.
+- ``conversations`` has a list of user texts for each conversation. Each turn sends all earlier turns of its
+  conversation.
+- ``order`` has the numbers of conversations in the order of their turns. Without ``order`` each has one turn.
+- With ``apart`` each request has a conversation id of its own, so that the gateway sends the request to the server with
+  the fewest requests.
+- With ``until`` all turns are repeated until that file exists.
+- ``watched`` are metrics to sample; the largest value of each is printed.
+- With ``up`` the clients send nothing, and wait until that number of servers is up at the gateway.
 """
 
 from __future__ import annotations
@@ -26,61 +29,61 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-ASKED: dict[str, Any] = json.loads(sys.stdin.read())
+OPTIONS: dict[str, Any] = json.loads(sys.stdin.read())
 METRICS = "http://127.0.0.1:8405/metrics"
 NUMBERS = itertools.count()
 
 
-def ask(messages: list[dict[str, str]]) -> dict[str, Any]:
-    """Send a turn; return its status and whether its answer was complete."""
-    headers = {"Authorization": f"Bearer {ASKED['key']}", "Content-Type": "application/json"}
-    if ASKED.get("apart"):
+def send_turn(messages: list[dict[str, str]]) -> dict[str, Any]:
+    """Send the messages of a turn; return status, text, token counts, and whether the answer is whole."""
+    headers = {"Authorization": f"Bearer {OPTIONS['key']}", "Content-Type": "application/json"}
+    if OPTIONS.get("apart"):
         headers["X-Conversation-Id"] = f"apart-{time.monotonic_ns()}-{next(NUMBERS)}"
-    body = {"model": "chat", "messages": messages, "max_tokens": ASKED["tokens"], "temperature": 0, "stream": True}
-    told: dict[str, Any] = {"status": 0, "whole": False, "text": "", "computed": 0, "cached": 0}
+    body = {"model": "chat", "messages": messages, "max_tokens": OPTIONS["tokens"], "temperature": 0, "stream": True}
+    result: dict[str, Any] = {"status": 0, "whole": False, "text": "", "computed": 0, "cached": 0}
     connection = http.client.HTTPConnection("127.0.0.1", 8080, timeout=300)
     with suppress(OSError, http.client.HTTPException):
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
-        answer = connection.getresponse()
-        told["status"] = answer.status
-        for line in answer:
+        response = connection.getresponse()
+        result["status"] = response.status
+        for line in response:
             if line.startswith(b"data: {"):
                 event = json.loads(line[6:])
                 for choice in event.get("choices", ()):
-                    told["text"] += choice["delta"].get("content") or ""
+                    result["text"] += choice["delta"].get("content") or ""
                 if timings := event.get("timings"):
-                    told |= {"computed": timings["prompt_n"], "cached": timings.get("cache_n", 0)}
-            told["whole"] |= line.startswith(b"data: [DONE]")
+                    result |= {"computed": timings["prompt_n"], "cached": timings.get("cache_n", 0)}
+            result["whole"] |= line.startswith(b"data: [DONE]")
     connection.close()
-    return told
+    return result
 
 
 class Conversation:
     """A conversation, whose turns are sent one after the other."""
 
-    def __init__(self, says: list[str]) -> None:
-        self._says = iter(says)
-        self._said = [{"role": "system", "content": ASKED["system"]}] if "system" in ASKED else []
+    def __init__(self, user_texts: list[str]) -> None:
+        self._user_texts = iter(user_texts)
+        self._messages = [{"role": "system", "content": OPTIONS["system"]}] if "system" in OPTIONS else []
         self._lock = threading.Lock()
 
-    def go_on(self) -> dict[str, Any]:
+    def send_next_turn(self) -> dict[str, Any]:
         with self._lock:
-            self._said.append({"role": "user", "content": next(self._says)})
-            told = ask(self._said)
-            self._said.append({"role": "assistant", "content": told["text"]})
-            return told
+            self._messages.append({"role": "user", "content": next(self._user_texts)})
+            answer = send_turn(self._messages)
+            self._messages.append({"role": "assistant", "content": answer["text"]})
+            return answer
 
 
-def talk() -> list[dict[str, Any]]:
+def send_all_turns() -> list[dict[str, Any]]:
     """Send all turns once, in their order."""
-    conversations = [Conversation(says) for says in ASKED["conversations"]]
-    order = ASKED.get("order", range(len(conversations)))
-    with ThreadPoolExecutor(ASKED["clients"]) as pool:
-        return list(pool.map(lambda one: conversations[one].go_on(), order))
+    conversations = [Conversation(user_texts) for user_texts in OPTIONS["conversations"]]
+    order = OPTIONS.get("order", range(len(conversations)))
+    with ThreadPoolExecutor(OPTIONS["clients"]) as pool:
+        return list(pool.map(lambda number: conversations[number].send_next_turn(), order))
 
 
-def number(url: str, start: str) -> float:
-    """Return the sum of the metrics in lines that begin so."""
+def read_metric(url: str, start: str) -> float:
+    """Return the sum of the metrics in lines that begin with ``start``."""
     with suppress(OSError), urlopen(url, timeout=2) as answer:
         lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(start))
@@ -88,17 +91,17 @@ def number(url: str, start: str) -> float:
 
 
 @contextmanager
-def watch() -> Iterator[dict[str, float]]:
-    """Sample the metrics until the block ends; yield the largest value of each."""
-    largest: dict[str, float] = dict.fromkeys(ASKED.get("watched", ()), 0)
+def watch_metrics() -> Iterator[dict[str, float]]:
+    """Sample the watched metrics during the block; yield the largest value of each."""
+    largest: dict[str, float] = dict.fromkeys(OPTIONS.get("watched", ()), 0)
     ended = threading.Event()
 
-    def look() -> None:
+    def sample_metrics() -> None:
         while not ended.wait(0.1):
-            for name, (url, start) in ASKED["watched"].items():
-                largest[name] = max(largest[name], number(url, start))
+            for name, (url, start) in OPTIONS["watched"].items():
+                largest[name] = max(largest[name], read_metric(url, start))
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample_metrics)
     if largest:
         thread.start()
     try:
@@ -109,8 +112,8 @@ def watch() -> Iterator[dict[str, float]]:
             thread.join()
 
 
-def up() -> int:
-    """Return how many servers are up at the gateway."""
+def count_servers_up() -> int:
+    """Return the number of servers that are up at the gateway."""
     with suppress(OSError), urlopen(METRICS, timeout=2) as answer:
         lines = answer.read().decode().splitlines()
         return sum(line.startswith("haproxy_server_status{") and line.endswith('state="UP"} 1') for line in lines)
@@ -118,16 +121,16 @@ def up() -> int:
 
 
 def main() -> None:
-    if "up" in ASKED:
+    if "up" in OPTIONS:
         deadline = time.monotonic() + 60
-        while up() != ASKED["up"] and time.monotonic() < deadline:
+        while count_servers_up() != OPTIONS["up"] and time.monotonic() < deadline:
             time.sleep(0.2)
-        print(json.dumps(up()))
+        print(json.dumps(count_servers_up()))
         return
-    with watch() as largest:
-        answers = talk()
-        while "until" in ASKED and not Path(ASKED["until"]).exists():
-            answers += talk()
+    with watch_metrics() as largest:
+        answers = send_all_turns()
+        while "until" in OPTIONS and not Path(OPTIONS["until"]).exists():
+            answers += send_all_turns()
     print(json.dumps({"answers": answers, "largest": largest}))
 
 

@@ -2,26 +2,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs a tool of this clone with the root folder of the lab's Debian, in which the lab's llama.cpp works.
+"""Runs programs in the root folder of the lab's Debian, for which the lab's llama.cpp is built.
 
-Unlike a container it has this machine's processes, network and kernel settings: it reserves huge pages.
+A program has the processes, network and kernel settings of this machine, unlike in a container.
 """
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ansible_collections.sovereign.epyc.plugins.module_utils._io.web.free_port import find_free_port
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.hooks import server_http
 from vepyc import paths
 from vepyc.container import ensure_container_root
 
 ROOT = Path(__file__).resolve().parents[2]
-# $1: the Debian, $2: an empty folder; then folders to show under their own names, --, and the command. All mounts end
-# with the namespace.
+# The arguments are the root folder of Debian, an empty folder, folders of this machine to bind at the same paths, --,
+# and the command. All mounts end with the namespace.
 _ENTER = r"""
 set -e
 root=$1 work=$2
@@ -40,19 +40,17 @@ exec chroot "$work/root" "$@"
 
 
 def in_debian(name: str, *words: str) -> list[str]:
-    """Return the words before a command that run it in the lab's Debian; one of the same name waits for another."""
-    seen = ["/proc", "/sys", "/dev", str(paths.state_directory()), str(ROOT)]
+    """Return the command line that runs a command in the lab's Debian; ``name`` names its folder for mounts."""
+    bound = ["/proc", "/sys", "/dev", str(paths.state_directory()), str(ROOT)]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     start = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ENTER, "sh", str(ensure_container_root())]
-    return [*start, str(paths.ensure_directory("containers", name)), *seen, "--", "env", "-i", path, *words]
+    return [*start, str(paths.ensure_directory("containers", name)), *bound, "--", "env", "-i", path, *words]
 
 
 @contextmanager
 def running_server(name: str, *words: str) -> Iterator[str]:
-    """Run a llama-server with these arguments at a free port; yield its address once it serves."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Run the llama-server of this command line at a free port during the block; yield its URL once it serves."""
+    port = find_free_port()
     command = ["setpriv", "--pdeathsig=KILL", *in_debian(name, *words, "--port", str(port))]
     with (paths.ensure_directory("logs") / f"{name}.log").open("a") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

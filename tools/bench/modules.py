@@ -3,17 +3,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures how long the modules take on the virtual 9754, as ratios of wall times that alternate on one machine.
+"""Measures how long the modules take on the virtual 9754, as ratios of wall times of alternating runs on one machine.
 
-Seconds of an emulated CPU mean nothing, but ratios do. Five comparisons:
-
-- a module against the shell commands that a well-known recipe for EPYC has for the same setting, both started by
-  `ansible`, whose own start counts in both;
-- each module with nothing to change against `ansible -m ping`;
-- site.yml with nothing to change against that ping, on the small machine and while a reboot waits;
-- the import of the whole engine and its reading of the topology against an interpreter that does nothing;
-- the processor time of the check that a host makes every 15 minutes against a loop, which is timed here and there: so
-  it is known what the check would take on a processor as fast as this one.
+Only ratios are measured, because seconds of an emulated CPU mean nothing:
+- a module to the shell commands of a well-known recipe for EPYC for the same setting; `ansible` starts both;
+- each module without changes to `ansible -m ping`;
+- site.yml without changes to that ping, on the small machine and while a reboot is pending;
+- importing all knobs and reading the topology to an empty Python program;
+- the CPU time of the regular drift check of a host to a loop. The loop runs in the guest and on this machine, so that
+  the CPU time of the check on this machine can be computed.
 
 Run as `make bench`. Exit code 1 when a figure misses its bar.
 """
@@ -30,6 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tools.bench.measurement import run_measurement
 from vepyc import Machine, VepycError, start_machine
 from vepyc.figures import Bar, Figures
 from vepyc.images import debian_packages
@@ -45,9 +44,9 @@ IMPORT_ROUNDS = 30
 
 @dataclass(frozen=True)
 class Race:
-    """A setting that a module and the recipe's shell commands apply.
+    """A setting that a module and shell commands of the recipe apply.
 
-    ``prepare`` sets every CPU to another value, and ``proof`` fails unless the setting is applied; neither is timed.
+    ``prepare`` sets another value before each run, and ``proof`` fails unless the setting is applied; neither is timed.
     """
 
     module: str
@@ -58,7 +57,7 @@ class Race:
     bar: Bar | None = None
 
     def stored_options(self) -> dict[str, Any]:
-        """Options with which the module also stores the request, so that the drift check judges it."""
+        """Return options with which the module also stores the request, which the drift check then judges."""
         return {**self.options, "persistent": True}
 
 
@@ -94,7 +93,7 @@ RACES = (
         bar=TEN_TIMES,
     ),
     Race(
-        # The recipe asks for 3.1 GHz on the first CCD, which the kernel turns into the base frequency silently.
+        # The recipe requests 3.1 GHz on the first CCD, and the kernel silently sets the base frequency instead.
         "cpufreq_per_ccd",
         {"settings": [{"cpus": "all", "governor": "userspace", "speed": "base"}]},
         r"""
@@ -145,7 +144,7 @@ RACES = (
         proof="cd /sys/fs/resctrl; grep 'L3:0=fff0;1=ffff' draft/schemata && grep ';7=fff0;8=ffff' verify/schemata",
     ),
     Race(
-        # A pool for each node, as large together as what the recipe's one pool gets here.
+        # All nodes together have as many pages as the pool of the recipe.
         "hugepages",
         {"pools": [{"pages": 16}]},
         "echo 64 | sudo tee /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
@@ -160,15 +159,15 @@ RACES = (
         proof="grep -x 0 /proc/sys/kernel/numa_balancing",
     ),
 )
-#: Modules for which the recipe has no commands: it edits the boot parameters by hand, and knows nothing of the rest.
-OTHERS: dict[str, dict[str, Any]] = {
+#: Modules for which the recipe has no commands, with their options.
+MODULES_WITHOUT_RECIPE: dict[str, dict[str, Any]] = {
     "kernel_cmdline": {"parameters": ["nohz_full=1-127"]},
     "epyc_plan": {},
     "epyc_drift_info": {},
     "epyc_host_tool": {},
 }
 
-#: Runs in the guest: medians of interpreters that were started in turns, all without site packages.
+#: A program for the guest: the ratio of the median times of two Python programs that start in turns.
 IMPORT = f"""
 import os, statistics, sys, time
 ENGINE = '''
@@ -192,7 +191,7 @@ print(statistics.median(times[ENGINE]) / statistics.median(times["pass"]))
 """
 
 
-#: Runs in the guest: the median processor time of a check. It goes through all that is stored, and writes its metrics.
+#: A program for the guest: the median CPU time of a drift check of all stored requests, with its metrics file.
 CHECK = """
 import resource, statistics, subprocess
 
@@ -208,7 +207,7 @@ for turn in range(5):
     times.append(spent() - before)
 print(statistics.median(times))
 """
-#: Runs in the guest and here: the least processor time of a loop.
+#: A program for the guest and this machine: the least CPU time of a loop.
 LOOP = """
 import time
 
@@ -232,32 +231,32 @@ class Ansible:
         self.command += ["-e", f"ansible_port={machine.port}"]
 
     def measure_seconds(self, module: str, options: dict[str, Any], changed: bool) -> float:
-        """Return the wall time of a run; an error if its result is not as expected."""
+        """Return the wall time of a module; VepycError where its result is not ``changed`` as expected."""
         arguments = json.dumps(options) if options else ""
         start = time.monotonic()
         done = run_command(*self.command, "-m", module, "-a", arguments)
         seconds = time.monotonic() - start
         if done.returncode or f"| {'CHANGED' if changed else 'SUCCESS'}" not in done.stdout:
-            wanted = "to change something" if changed else "to change nothing"
-            raise VepycError(f"{module} was expected {wanted}, but said:\n{done.stdout}")
+            expected = "to change something" if changed else "to change nothing"
+            raise VepycError(f"{module} was expected {expected}, but said:\n{done.stdout}")
         return seconds
 
 
 def measure_race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
     """Return the seconds that the module and the recipe take to apply a setting."""
 
-    def take(module: str, options: dict[str, Any]) -> float:
+    def measure_applied(module: str, options: dict[str, Any]) -> float:
         machine.run(entry.prepare)
         seconds = ansible.measure_seconds(module, options, changed=True)
         machine.run(entry.proof)
         return seconds
 
-    recipe = take("ansible.builtin.shell", {"cmd": entry.recipe})
-    return take(MODULES + entry.module, entry.stored_options()), recipe
+    recipe = measure_applied("ansible.builtin.shell", {"cmd": entry.recipe})
+    return measure_applied(MODULES + entry.module, entry.stored_options()), recipe
 
 
-def no_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """Return the time of each module without changes as a multiple of a ping; medians of alternating runs."""
+def measure_without_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Return the time of each module without changes as a multiple of a ping, from medians of alternating runs."""
     pings: list[float] = []
     seconds: dict[str, list[float]] = {module: [] for module in settings}
     for dummy in range(NO_CHANGE_ROUNDS):
@@ -276,30 +275,33 @@ class Site:
         self.inventory.write_text(json.dumps({"all": {"children": hosts}}))
         (folder / "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
 
-    def measure_seconds(self, *options: str, says: str) -> float:
-        """Return the wall time of a run; an error unless its output matches the pattern."""
+    def measure_seconds(self, *options: str, pattern: str) -> float:
+        """Return the wall time of a run; VepycError where its output does not match the pattern."""
         start = time.monotonic()
         done = run_command("ansible-playbook", "-i", str(self.inventory), "playbooks/site.yml", *options)
         seconds = time.monotonic() - start
-        if done.returncode or not re.search(says, done.stdout):
-            raise VepycError(f"site.yml was expected to say '{says}', but said:\n{done.stdout}")
+        if done.returncode or not re.search(pattern, done.stdout):
+            raise VepycError(f"site.yml was expected to say '{pattern}', but said:\n{done.stdout}")
         return seconds
 
 
 def measure_site(machine: Machine, figures: Figures) -> None:
-    """Measure site.yml without changes, and while a reboot is pending; print both. The machine is not rebooted."""
+    """Measure and print site.yml without changes while a reboot is pending; the machine is not rebooted."""
     ansible = Ansible(machine)
     ansible.measure_seconds(PING, {}, changed=False)  # opens the connection
-    ways: dict[str, tuple[str, ...]] = {"site_check_while_a_reboot_waits": ("--check",), "site_run_without_change": ()}
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    options_by_name: dict[str, tuple[str, ...]] = {
+        "site_check_while_a_reboot_waits": ("--check",),
+        "site_run_without_change": (),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in options_by_name}
     pings: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         site = Site(machine, Path(folder))
-        first = site.measure_seconds(says=r"changed=[1-9]")
+        first = site.measure_seconds(pattern=r"changed=[1-9]")
         for dummy in range(SITE_ROUNDS):
             pings.append(ansible.measure_seconds(PING, {}, changed=False))
-            for name, options in ways.items():
-                seconds[name].append(site.measure_seconds(*options, says=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
+            for name, options in options_by_name.items():
+                seconds[name].append(site.measure_seconds(*options, pattern=r"(?s)\bto\s+be\s+rebooted\b.* changed=0 "))
     figures.print_figure("site_first_run_against_ping", first / median(pings), "x")
     for name, values in seconds.items():
         figures.print_figure(f"{name}_against_ping", median(values) / median(pings), "x", Bar("<=", 5))
@@ -309,7 +311,7 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
     """Measure every module and print its figures."""
     debian_packages.install_packages(machine, "msr-tools")
     ansible = Ansible(machine)
-    for module, options in OTHERS.items():
+    for module, options in MODULES_WITHOUT_RECIPE.items():
         if module in ("kernel_cmdline", "epyc_host_tool"):
             ansible.measure_seconds(MODULES + module, options, changed=True)
     figures.print_figure(
@@ -318,8 +320,8 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
     for entry in RACES:
         module_seconds, recipe = measure_race(ansible, machine, entry)
         figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / module_seconds, "x", entry.bar)
-    settings = {**{entry.module: entry.stored_options() for entry in RACES}, **OTHERS}
-    for module, ratio in no_change(ansible, settings).items():
+    settings = {**{entry.module: entry.stored_options() for entry in RACES}, **MODULES_WITHOUT_RECIPE}
+    for module, ratio in measure_without_change(ansible, settings).items():
         # The drift check has no bar, because it reads the settings of all other modules.
         bar = None if module == "epyc_drift_info" else Bar("<=", 1.5)
         figures.print_figure(f"{module}_no_change_against_ping", ratio, "x", bar)
@@ -328,32 +330,26 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
 
 
 def measure_check(machine: Machine, figures: Figures) -> None:
-    """Measure and print the share of a CPU that the host's regular check takes."""
+    """Measure and print the share of a CPU that the regular drift check of a host takes."""
     loop = run_command("/usr/bin/python3", "-IS", "-c", LOOP)
     if loop.returncode:
         raise VepycError(f"the loop failed here: {loop.stdout}")
-    slower = float(machine.run("python3 -IS -", input=LOOP).stdout) / float(loop.stdout)
-    seconds = float(machine.run("python3 -IS -", input=CHECK).stdout) / slower
+    slowdown = float(machine.run("python3 -IS -", input=LOOP).stdout) / float(loop.stdout)
+    seconds = float(machine.run("python3 -IS -", input=CHECK).stdout) / slowdown
     figures.print_figure("check_on_a_processor_as_fast_as_this", seconds, "s")
     figures.print_figure("check_of_one_processor", 100 * seconds / INTERVAL, "%", Bar("<=", 0.2))
 
 
-def main() -> int:
-    """Measure, and print a line for each figure; return 1 if one misses its bar."""
-    figures = Figures()
-    try:
-        for shape, take in (("epyc9754", measure_modules), ("small", measure_site)):
-            machine = start_machine(shape, name="bench")
-            try:
-                machine.remove_speedups()
-                take(machine, figures)
-            finally:
-                machine.discard()
-    except VepycError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    return int(figures.missed)
+def measure_all(figures: Figures) -> None:
+    """Measure on both machines, and print every figure."""
+    for shape, measure in (("epyc9754", measure_modules), ("small", measure_site)):
+        machine = start_machine(shape, name="bench")
+        try:
+            machine.remove_speedups()
+            measure(machine, figures)
+        finally:
+            machine.discard()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_measurement("bench", measure_all))

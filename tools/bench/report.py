@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures reports: folding the answers of 5,000 hosts, and opening the drift page and the page of plans of 1,000.
+"""Measures reports: combining the drift results of 5,000 hosts, and opening the drift page and the plan page of 1,000.
 
 Run as `make bench-report`. Exit code 1 when a figure misses its bar.
 """
@@ -33,32 +33,39 @@ from vepyc.figures import Bar, Figures
 
 HOSTS, PAGE_HOSTS = 5000, 1000
 OPENINGS = 5
-FORMATS = (terminal_page, markdown_page, drift_html, junit_file, fleet_metrics)
+RENDERERS = (
+    terminal_page.render_terminal_page,
+    markdown_page.render_markdown,
+    drift_html.render_drift_page,
+    junit_file.render_junit,
+    fleet_metrics.render_fleet_metrics,
+)
 
 
 def measure_folding(figures: Figures) -> None:
-    """Measure how long it takes to fold answers, compare them with the previous report, and render every format.
+    """Measure the time to build a report, compare it with the previous report, and render it in every format.
 
-    The answers are JSON texts, one at a time, as from Ansible's workers, so memory is that of the report alone.
+    Results of hosts come as JSON texts, one at a time, as from Ansible's workers, so the memory is that of the report
+    only.
     """
     start = time.process_time()
-    making = 0.0
-    gathering = fleet_report.ResultCollector()
+    preparation = 0.0
+    collector = fleet_report.ResultCollector()
     for name, faults in fleets.stream(HOSTS):
         before = time.process_time()
         text = None if fleet_report.UNREACHABLE in faults else json.dumps(fleets.answer(*faults))
-        making += time.process_time() - before
+        preparation += time.process_time() - before
         if text is None:
-            gathering.note_failure(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
+            collector.note_failure(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
         else:
-            gathering.add_answer(name, *json.loads(text))
-    first = gathering.build_document(generated=fleets.BEFORE)
-    document = gathering.build_document(generated=fleets.NOW, previous=first)
+            collector.add_answer(name, *json.loads(text))
+    first = collector.build_document(generated=fleets.BEFORE)
+    document = collector.build_document(generated=fleets.NOW, previous=first)
     folded = time.process_time()
     json.dumps(document)
-    for module in FORMATS:
-        module.render(document)
-    figures.print_figure(f"report_fold_{HOSTS}_hosts", folded - start - making, "s", Bar("<", 10))
+    for render in RENDERERS:
+        render(document)
+    figures.print_figure(f"report_fold_{HOSTS}_hosts", folded - start - preparation, "s", Bar("<", 10))
     figures.print_figure(f"report_formats_{HOSTS}_hosts", time.process_time() - folded, "s")
     figures.print_figure(
         "report_memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", Bar("<", 500)
@@ -66,7 +73,7 @@ def measure_folding(figures: Figures) -> None:
 
 
 def measure_pages(figures: Figures) -> None:
-    """Measure how long both pages take until they are painted, in a browser without caches."""
+    """Measure the time until a browser without caches has painted the drift page and the plan page."""
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
@@ -84,7 +91,7 @@ def measure_pages(figures: Figures) -> None:
 
 
 def measure_page_openings(browser: Page, file: Path, text: str) -> list[float]:
-    """Return the seconds of each opening of a page."""
+    """Open a page several times; return the seconds of each opening."""
     file.write_text(text, encoding="utf-8")
     return [browser.open_file(file) for dummy in range(OPENINGS)]
 

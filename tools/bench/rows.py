@@ -3,11 +3,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures on which nodes a model's weights are with each memory option, on the virtual 9354 and on two sockets.
+"""Measures on which nodes the weights of a model are with each memory option, on the virtual 9354 and on two sockets.
 
-A real llama-server decodes a few tokens; then the share of the bytes that lie on the node of the thread that reads them
-is taken from the kernel, and the memory of the process as a multiple of the model. An emulated processor has no
-bandwidth of its own, so no speed is measured here: playbooks/ablation.yml does that on a host.
+A real llama-server decodes a few tokens. Then the kernel reports the share of the bytes that are on the node of the
+thread that reads them, and the memory of the process. No speed is measured, because an emulated CPU has no memory
+bandwidth; playbooks/ablation.yml measures the speed on a host.
 
 Run as `make bench-rows`. Exit code 1 when a figure misses its bar.
 """
@@ -29,16 +29,16 @@ from vepyc.llama.llama_cpp import GUEST, ensure_llama
 
 SHAPES = ("epyc9354", TWO_SOCKETS := "epyc7543x2")
 MODEL, PORT = "/srv/model.gguf", 8080
-#: 40 MiB of weights.
+#: The number of words in the vocabulary of the model, which gives 40 MiB of weights.
 WORDS = 80_000
-DROPPED = "echo 3 >/proc/sys/vm/drop_caches"
-#: As after a download: the whole file is cached on the node of one CPU.
-ELSEWHERE = f"{DROPPED}; taskset -c 0 cat {MODEL} >/dev/null"
+DROP_CACHES = "echo 3 >/proc/sys/vm/drop_caches"
+#: Puts the whole file into the page cache on the node of one CPU, as a download does.
+CACHE_ON_ONE_NODE = f"{DROP_CACHES}; taskset -c 0 cat {MODEL} >/dev/null"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A memory option, and the state of the page cache before the server starts."""
+    """A memory option, and the command that prepares the page cache before the server starts."""
 
     name: str
     memory: str
@@ -47,10 +47,10 @@ class Arm:
 
 
 ARMS = (
-    Arm("interleave", "interleave", ELSEWHERE),
-    Arm("distribute_after_a_download", "distribute", ELSEWHERE),
-    Arm("distribute_with_an_empty_cache", "distribute", DROPPED),
-    Arm("rows_after_a_download", "rows", ELSEWHERE, Bar(">=", 98)),
+    Arm("interleave", "interleave", CACHE_ON_ONE_NODE),
+    Arm("distribute_after_a_download", "distribute", CACHE_ON_ONE_NODE),
+    Arm("distribute_with_an_empty_cache", "distribute", DROP_CACHES),
+    Arm("rows_after_a_download", "rows", CACHE_ON_ONE_NODE, Bar(">=", 98)),
 )
 
 
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
-    """Return the local share in percent, and the mapped weights plus anonymous memory as a multiple of the model."""
+    """Return the percentage of weights on local nodes, and the memory of the process as a multiple of the model."""
     serve_instances(guest)
     guest.run(arm.before)
     plan = serve_instances(guest, {"name": "rows", "port": PORT, "model": MODEL, "memory": arm.memory})["rows"]
@@ -90,7 +90,7 @@ def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
 
 
 def measure_copies(guest: Guest, size: int) -> tuple[float, float]:
-    """Return local share and memory of an instance on each socket, each with its own copy of the weights."""
+    """Return local percentage and memory, as measure_weights, of two instances on a socket each, with own copies."""
     ports = {"socket0": PORT, "socket1": PORT + 1}
     common = {"model": MODEL, "hugepages": "thp"}
     plans = serve_instances(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))

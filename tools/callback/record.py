@@ -4,8 +4,8 @@
 
 """Writes results and executed modules of a play to a file, as lines of JSON, for programs to read.
 
-A line is the result of a task on a host, or a module that was executed on one. A task may execute none, as debug, or
-several, as copy, and each of them costs the host as much.
+A line is the result of a task on a host, or a module that was executed on a host. A task may execute no module, as
+debug does, or several modules, as copy does; each executed module takes time on the host.
 """
 
 from __future__ import annotations

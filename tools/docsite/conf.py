@@ -30,7 +30,8 @@ html_theme_options = {"navigation_depth": 3}
 html_show_sourcelink = False
 html_copy_source = False
 
-#: Labels of Ansible's own documents that the generated pages point to; to look them up would need the network.
+#: Labels in Ansible's documents that generated pages link to -> their pages. Sphinx would look labels up in the
+#: network.
 ANSIBLE = {
     "common_return_values": "reference_appendices/common_return_values.html",
     "action_plugins": "plugins/action.html",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A headless Chromium with one page, driven by the DevTools protocol through a pipe: no driver, no port, no package.
+"""Drives a headless Chromium with one page by the DevTools protocol through a pipe, without other programs or packages.
 
 Source: chromedevtools.github.io/devtools-protocol; --remote-debugging-pipe takes JSON ended by zero bytes on the file
 descriptors 3 and 4.
@@ -86,7 +86,7 @@ class Page:
 
     def open_file(self, path: Path) -> float:
         """Open a file, wait until it is painted, and return how many seconds that took."""
-        # A page that polls would do so until the next page is loaded, and its requests would count as the next page's.
+        # An empty page comes first: requests of a previous page that polls would count as requests of the new page.
         self._navigate_to("about:blank")
         self.errors.clear()
         start = time.monotonic()

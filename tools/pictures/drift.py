@@ -34,9 +34,9 @@ FLEET: dict[str, tuple[str, ...]] = {
     "epyc7543-01": ("unknown",),
     "epyc7543-02": ("unreachable",),
 }
-#: The fleet of the earlier report, with some of the same findings, and one that is resolved since.
+#: The fleet of the earlier report. It has some of the same findings, and a finding that is resolved in FLEET.
 BEFORE = {**FLEET, "epyc9754-08": (), "epyc9654-12": ("pages",), "epyc7543-02": ()}
-#: CSS by terminal code: bold, and background colours of a map.
+#: Terminal code -> CSS: bold text, and background colours of a map.
 STYLES = {"1": "font-weight: bold"}
 STYLES.update(
     (f"30;{ground}", f"color: #000; background: {colour}")

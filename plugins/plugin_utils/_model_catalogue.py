@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Entry = Mapping[str, Any]
 
 #: The entries that come with the collection.
-FILE = Path(__file__).parents[2] / "roles/epyc_llama/files/catalogue.yml"
+FILE = Path(__file__).with_name("model_catalogue.yml")
 KEYS = {"drafts", "file", "licence", "parts", "repository", "revision", "source", "template", "url", "vocabulary"}
 #: In place of a checksum: the module model_file takes the checksum that the server of the file sends.
 CHECKSUM_OF_SERVER = "server"

@@ -22,9 +22,9 @@ PINNED = f"sha256:{'a' * 64}"
 
 
 def ask(*layers: str, **variables: Any) -> _preflight.Preflight:
-    """Return the question of these layers, with the defaults of their roles."""
+    """Return the question of these layers, with the defaults of their roles and of the role that they depend on."""
     values: dict[str, Any] = {}
-    for layer in layers:
+    for layer in ("plan", *layers):
         for file in ("defaults", "vars"):
             path = ROLES / f"epyc_{layer}" / file / "main.yml"
             found = yaml.safe_load(path.read_text()) if path.exists() else {}

@@ -45,19 +45,15 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def benchmark_metrics(data: object, host: str = "") -> str:
     """Return the text of the file of metrics. Raises AnsibleFilterError for data that is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
-    try:
+    with refusals_as_filter_errors("This is no document of a run: {}."):
         return run_metrics.render_run_metrics(data, host)
-    except BadRequest as error:
-        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 
 
 class FilterModule:

@@ -41,19 +41,15 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def benchmark_page(data: object) -> str:
     """Return the HTML page. Raises AnsibleFilterError for data that is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
-    try:
+    with refusals_as_filter_errors("This is no document of a run: {}."):
         return run_page.render_run_page(data)
-    except BadRequest as error:
-        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 
 
 class FilterModule:

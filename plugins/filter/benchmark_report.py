@@ -37,9 +37,7 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def benchmark_report(data: object) -> str:
@@ -47,10 +45,8 @@ def benchmark_report(data: object) -> str:
     from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports import ablation_report
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
-    try:
+    with refusals_as_filter_errors("This is no document of a run: {}."):
         return ablation_report.render_run_report(parse_run_document(data))
-    except BadRequest as error:
-        raise AnsibleFilterError(f"This is no document of a run: {error}.") from None
 
 
 class FilterModule:

@@ -75,9 +75,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,10 +90,8 @@ def gateway_plan(
     """Return the plan of a gateway. Raises AnsibleFilterError for an inventory that a gateway cannot serve."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
-    try:
+    with refusals_as_filter_errors():
         return routing.plan_gateway(hosts, gateway, settings, gateways)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

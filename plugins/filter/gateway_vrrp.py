@@ -70,9 +70,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,10 +85,8 @@ def gateway_vrrp(
     """Return the settings of keepalived. Raises AnsibleFilterError for an address that gateways cannot share."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 
-    try:
+    with refusals_as_filter_errors():
         return shared_address.plan_vrrp(interfaces, gateway, settings, gateways)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

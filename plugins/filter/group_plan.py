@@ -55,9 +55,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -69,10 +67,8 @@ def group_plan(
     """Return the plan of each member of a group. Raises AnsibleFilterError for an invalid group."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group_plan
 
-    try:
+    with refusals_as_filter_errors():
         return _group_plan.plan_groups(hosts, played, programs)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

@@ -53,9 +53,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,10 +65,8 @@ def model_files(
     """Return the models with path, URL and checksums. Raises AnsibleFilterError for an unknown or unsafe model."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
-    try:
+    with refusals_as_filter_errors():
         return _model_catalogue.resolve_models(models, catalogue, endpoint, folder)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

@@ -54,9 +54,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,10 +66,8 @@ def monitoring_targets(
     """Return the targets. Raises AnsibleFilterError for a malformed target."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
 
-    try:
+    with refusals_as_filter_errors():
         return _monitoring.build_scrape_targets(hosts, monitor, gateways, node_port)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

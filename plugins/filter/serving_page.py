@@ -38,19 +38,15 @@ _value:
 
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 
 def serving_page(prometheus: str) -> str:
     """Return the page. Raises AnsibleFilterError for a text that is no URL."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
-    try:
+    with refusals_as_filter_errors("serving_page: {}"):
         return serving_html.render_serving_page(str(prometheus))
-    except BadRequest as error:
-        raise AnsibleFilterError(f"serving_page: {error}") from None
 
 
 class FilterModule:

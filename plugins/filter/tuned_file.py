@@ -51,9 +51,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,10 +63,8 @@ def tuned_file(
     """Return the text of the file. Raises AnsibleFilterError for a result that must not be in the file."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
-    try:
+    with refusals_as_filter_errors():
         return _tuned_options.render_tuned_file(hosts, kept, together)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

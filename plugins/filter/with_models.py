@@ -51,9 +51,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,10 +63,8 @@ def with_models(
     """Return the instances with paths. Raises AnsibleFilterError for an unknown model, or a draft that does not fit."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _model_catalogue
 
-    try:
+    with refusals_as_filter_errors():
         return _model_catalogue.insert_model_paths(instances, files, catalogue)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

@@ -41,9 +41,7 @@ _value:
 
 from typing import TYPE_CHECKING, Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors import refusals_as_filter_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,10 +51,8 @@ def with_tuned(instances: Sequence[Mapping[str, Any]], tuned: Mapping[str, Any])
     """Return the instances with their tuned options. Raises AnsibleFilterError for an entry without options."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
-    try:
+    with refusals_as_filter_errors():
         return _tuned_options.apply_tuned_options(instances, tuned)
-    except BadRequest as error:
-        raise AnsibleFilterError(str(error)) from None
 
 
 class FilterModule:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import wording
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_finding_cells
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.filter_script import SCRIPT
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
     FAILED,
@@ -35,6 +34,31 @@ if TYPE_CHECKING:
 
 #: The mark of each status that a layer can have on a host, the empty status included.
 LAYER_MARKS = {**STATUS_MARKS, "": "\u00b7", NOT_CHECKED: "\u25a1"}
+#: The script that filters hosts and findings. Everything else on the page works without a script.
+SCRIPT = """
+const rows = [...document.querySelectorAll('tbody tr')];
+const cards = [...document.querySelectorAll('article')];
+const form = document.querySelector('form');
+function filter() {
+  const name = form.host.value.trim().toLowerCase(), layer = form.layer.value, wrong = form.wrong.checked;
+  let shown = 0;
+  for (const row of rows) {
+    const layers = row.dataset.wrong.split(' ');
+    row.hidden = !row.dataset.host.includes(name) || (layer && !layers.includes(layer))
+      || (wrong && row.dataset.state === 'clean');
+    shown += !row.hidden;
+  }
+  for (const card of cards) {
+    card.hidden = (layer && card.dataset.layer !== layer)
+      || (name && !card.dataset.hosts.split(' ').some(host => host.includes(name)));
+  }
+  document.querySelector('output').textContent = `${shown} of ${rows.length} hosts`;
+}
+form.addEventListener('input', filter);
+form.addEventListener('submit', event => event.preventDefault());
+form.hidden = false;
+filter();
+"""
 LEGEND = {**wording.STATUS_WORDS, **wording.NO_STATUS_WORDS}
 
 

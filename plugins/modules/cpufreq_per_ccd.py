@@ -174,7 +174,7 @@ SPEC = dict(
             epp=dict(type="str", choices=["performance", "balance_performance", "balance_power", "power"]),
         ),
         required_one_of=[("governor", "min", "max", "speed", "boost", "epp")],
-    ),
+    )
 )
 
 

@@ -115,14 +115,10 @@ SPEC = dict(
         type="list",
         elements="dict",
         default=[],
-        options=dict(
-            cpus=dict(type="str", required=True),
-            deepest=dict(type="str"),
-            max_latency=dict(type="int"),
-        ),
+        options=dict(cpus=dict(type="str", required=True), deepest=dict(type="str"), max_latency=dict(type="int")),
         required_one_of=[("deepest", "max_latency")],
         mutually_exclusive=[("deepest", "max_latency")],
-    ),
+    )
 )
 
 

@@ -95,10 +95,7 @@ remarks:
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs import partition
 
-SPEC = dict(
-    cpus=dict(type="str"),
-    type=dict(type="str", choices=["root", "isolated"], default="root"),
-)
+SPEC = dict(cpus=dict(type="str"), type=dict(type="str", choices=["root", "isolated"], default="root"))
 
 
 def main() -> None:

@@ -277,8 +277,7 @@ SPEC = dict(
         type="dict",
         default={},
         options=dict(
-            cores=dict(type="int", default=1),
-            per=dict(type="str", choices=["node", "socket", "host"], default="node"),
+            cores=dict(type="int", default=1), per=dict(type="str", choices=["node", "socket", "host"], default="node")
         ),
     ),
     draft=placement(),

@@ -160,12 +160,7 @@ SPEC = dict(
     pools=dict(
         type="list",
         elements="dict",
-        options=dict(
-            node=dict(type="str", default="all"),
-            size=SIZE,
-            pages=dict(type="int"),
-            memory=dict(type="str"),
-        ),
+        options=dict(node=dict(type="str", default="all"), size=SIZE, pages=dict(type="int"), memory=dict(type="str")),
         mutually_exclusive=[("pages", "memory")],
         required_one_of=[("pages", "memory")],
     ),

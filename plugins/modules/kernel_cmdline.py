@@ -148,8 +148,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.boot import knob
 
 SPEC = dict(
-    parameters=dict(type="list", elements="str", default=[]),
-    absent=dict(type="list", elements="str", default=[]),
+    parameters=dict(type="list", elements="str", default=[]), absent=dict(type="list", elements="str", default=[])
 )
 
 

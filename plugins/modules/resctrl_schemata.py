@@ -193,19 +193,8 @@ remarks:
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_knob_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl import knob
 
-MONITORS = dict(
-    type="list",
-    elements="dict",
-    options=dict(name=dict(type="str", required=True), cpus=dict(type="str")),
-)
-SHARES = dict(
-    l3=dict(type="dict"),
-    l3_code=dict(type="dict"),
-    l3_data=dict(type="dict"),
-    mb=dict(type="dict"),
-    smba=dict(type="dict"),
-    monitors=MONITORS,
-)
+MONITORS = dict(type="list", elements="dict", options=dict(name=dict(type="str", required=True), cpus=dict(type="str")))
+SHARES = {**{name: dict(type="dict") for name in ("l3", "l3_code", "l3_data", "mb", "smba")}, "monitors": MONITORS}
 SPEC = dict(
     from_plan=dict(type="bool", default=False),
     mount=dict(type="bool", default=False),

@@ -41,8 +41,6 @@ OTHER_SIZES = {"resident": "Rss", "swapped": "Swap", "locked": "Locked"}
 class MemoryKind:
     """One kind of memory of a process: bytes by node, bytes by page size, the files and the memory policies seen."""
 
-    __slots__ = ("files", "nodes", "page_sizes", "policies")
-
     def __init__(self) -> None:
         self.nodes: dict[int, int] = {}
         self.page_sizes: dict[int, int] = {}

@@ -27,8 +27,6 @@ ROOT, ISOLATED = "root", "isolated"
 class CpusetGroup:
     """A control group that is limited to certain CPUs; ``partition`` is the kernel's word, such as "member"."""
 
-    __slots__ = ("cpus", "partition", "path")
-
     def __init__(self, path: str, cpus: set[int], partition: str) -> None:
         self.path = path
         self.cpus = cpus

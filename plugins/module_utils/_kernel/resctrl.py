@@ -40,18 +40,6 @@ def split_address(address: str) -> tuple[str, str, str]:
 class ResctrlFeatures:
     """The allocation features of the host and their sizes; None for a size that could not be read."""
 
-    __slots__ = (
-        "cbm_mask",
-        "closids",
-        "features",
-        "min_cbm_bits",
-        "mount_options",
-        "mount_point",
-        "source",
-        "sparse_masks",
-        "throttle_max",
-    )
-
     def __init__(self) -> None:
         self.mount_point: str | None = None
         self.mount_options: tuple[str, ...] = ()
@@ -71,17 +59,9 @@ class ResctrlFeatures:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data for facts, with the mask in the kernel's notation."""
-        return {
-            "mount_point": self.mount_point,
-            "mount_options": list(self.mount_options),
-            "features": list(self.features),
-            "cbm_mask": None if self.cbm_mask is None else f"{self.cbm_mask:x}",
-            "closids": self.closids,
-            "min_cbm_bits": self.min_cbm_bits,
-            "sparse_masks": self.sparse_masks,
-            "throttle_max": self.throttle_max,
-            "source": self.source,
-        }
+        mask = None if self.cbm_mask is None else f"{self.cbm_mask:x}"
+        lists = {"mount_options": list(self.mount_options), "features": list(self.features)}
+        return {**vars(self), **lists, "cbm_mask": mask}
 
 
 def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:

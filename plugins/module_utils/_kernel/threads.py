@@ -31,21 +31,6 @@ IDLE = 0.01
 class Thread:
     """A thread; measured attributes are None without a time window, or where the kernel does not count them."""
 
-    __slots__ = (
-        "allowed",
-        "busy",
-        "cpu",
-        "earlier_cpu",
-        "involuntary",
-        "name",
-        "process",
-        "started",
-        "tid",
-        "voluntary",
-        "waited",
-        "worked",
-    )
-
     def __init__(self, process: int, tid: int) -> None:
         self.process = process
         self.tid = tid

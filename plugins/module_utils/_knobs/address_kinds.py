@@ -124,10 +124,6 @@ def format_plural(unit: str, number: int) -> str:
     return f"{unit[:-1]}ies" if unit.endswith("cy") else f"{unit}s"
 
 
-def _describe_stored_request(rest: str) -> Words:
-    return ("stored intent", "", None) if rest == "intent" else ("stored request", "", rest)
-
-
 def _describe_host_tool_part(rest: str) -> Words:
     name, dummy, kind = rest.rpartition("/")
     if name in UNITS:
@@ -135,22 +131,10 @@ def _describe_host_tool_part(rest: str) -> Words:
     return "engine on the host", "file", rest
 
 
-def _describe_ledger(dummy_rest: str) -> Words:
-    return "record of what was there before", "", None
-
-
-def _describe_cpus_of_role(rest: str) -> Words:
-    return f"CPUs of the role {rest}", "", None
-
-
 def _describe_kernel_module(rest: str) -> Words:
     if rest.startswith("/"):
         return "kernel modules to load at boot", "", rest
     return f"kernel module {rest.rpartition('/')[2]}", "", None
-
-
-def _describe_bios_setting(rest: str) -> Words:
-    return f"BIOS setting {rest}", "", None
 
 
 def _describe_instance_part(rest: str) -> Words:
@@ -173,14 +157,14 @@ UNIT_PROPERTIES = {
 #: The rows by the prefix of their addresses.
 KINDS = {
     "bios": AddressKind(
-        _describe_bios_setting,
+        lambda rest: (f"BIOS setting {rest}", "", None),
         layer=BIOS,
         role="bios",
         modules=("epyc_bmc_bios",),
         undo_hint="BIOS settings are put back through the BMC, with epyc_bios_state=original.",
     ),
     "desired": AddressKind(
-        _describe_stored_request,
+        lambda rest: ("stored intent", "", None) if rest == "intent" else ("stored request", "", rest),
         layer=BOOT,
         title="stored requests",
         lasting=("",),
@@ -198,7 +182,9 @@ KINDS = {
         each_its_own_value=True,
         undo_hint="The command and the services of base undo the other layers: they are removed with everything.",
     ),
-    "ledger": AddressKind(_describe_ledger, layer=BOOT, each_its_own_value=True),
+    "ledger": AddressKind(
+        lambda rest: ("record of what was there before", "", None), layer=BOOT, each_its_own_value=True
+    ),
     "llama": AddressKind(
         _describe_instance_part,
         layer=LLAMA,
@@ -209,7 +195,7 @@ KINDS = {
         has_run_state=True,
         undo_hint="Instances are removed by restore.yml from a controller, with -e epyc_restore_instances=true.",
     ),
-    "plan": AddressKind(_describe_cpus_of_role, layer=SYSFS),
+    "plan": AddressKind(lambda rest: (f"CPUs of the role {rest}", "", None), layer=SYSFS),
     "prerequisites": AddressKind(
         _describe_kernel_module,
         layer=OTHER,

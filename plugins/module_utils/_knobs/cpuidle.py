@@ -51,8 +51,6 @@ def format_value(rest: str, text: str) -> str:
 class IdleState:
     """An idle state of one CPU, with its exit latency in µs."""
 
-    __slots__ = ("latency", "name", "path")
-
     def __init__(self, path: str, name: str, latency: int) -> None:
         self.path = path
         self.name = name
@@ -130,8 +128,6 @@ class CpuIdle(Knob):
             "governor": governor or self.fs.read_if_present(f"{CPUS}/cpuidle/current_governor_ro"),
         }
 
-    # Reading
-
     def _states_of_cpu(self, cpu: int) -> list[IdleState]:
         if cpu not in self._states:
             self._states[cpu] = read_idle_states(self.fs, cpu)
@@ -151,8 +147,6 @@ class CpuIdle(Knob):
     def _find_boot_parameters(self, *parameters: str) -> list[str]:
         words = cmdline.split_words(self.fs.read_if_present("/proc/cmdline") or "")
         return [word for word in words if word.startswith(parameters)]
-
-    # The request
 
     def _count_allowed_states(self, cpu: int, setting: Mapping[str, Any]) -> int:
         """Return the number of allowed states of a CPU, counted from the shallowest."""
@@ -191,8 +185,6 @@ class CpuIdle(Knob):
                 f"the kernel was started with {' '.join(parameters)}. Remove that by kernel_cmdline (absent) and reboot"
             )
         raise Unsupported(f"There are no idle states of {_format_cpus(without)} in {CPUS}/cpu*/cpuidle: {reason}.")
-
-    # Remarks
 
     def _polling_and_limit_remarks(self, deepest: Mapping[int, IdleState]) -> list[str]:
         polling = [cpu for cpu, state in deepest.items() if not state.latency and len(self._states_of_cpu(cpu)) > 1]

@@ -36,8 +36,6 @@ NEEDS_THP, NEEDS_WORKQUEUE = "it needs CONFIG_TRANSPARENT_HUGEPAGE", "it needs k
 class Setting:
     """A kernel file: title, option, path, notation, the value that a missing file equals, and why it may be missing."""
 
-    __slots__ = ("absent", "kind", "off", "option", "path", "title")
-
     def __init__(self, title: str, option: str, path: str, kind: str, off: str | None, absent: str) -> None:
         self.title = title
         self.option = option

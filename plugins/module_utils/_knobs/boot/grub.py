@@ -80,7 +80,7 @@ class Grub:
 
         It includes settings that the drop-in owns and the ledger does not know.
         """
-        others = self._read_settings_of_other_files()
+        others = _parse_settings(*self._run_config_files(with_drop_in=False))
         known = {cmdline.canonical_name(name) for name in originals}
         names = [
             name
@@ -216,9 +216,6 @@ class Grub:
         printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_drop_in else root + DROP_IN])
         in_both, dummy, ordinary = printed.partition("\0")
         return in_both, ordinary
-
-    def _read_settings_of_other_files(self) -> dict[str, str]:
-        return _parse_settings(*self._run_config_files(with_drop_in=False))
 
     def _read_grub_cfg(self) -> str:
         return textfile.read_text(textfile.path_in_tree(self.root, RESULT)) or ""

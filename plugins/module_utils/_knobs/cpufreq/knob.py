@@ -37,7 +37,6 @@ TOLERANCE = 1000
 #: Seconds that new limits may take to show on a busy host, and seconds between two reads of the files.
 PATIENCE, INTERVAL = 5.0, 0.01
 
-
 TITLES = {
     BOOST: "boost",
     GOVERNOR: "governor",
@@ -74,8 +73,6 @@ def split_address(address: str) -> tuple[str, str]:
 class RequestedValue:
     """One value that an entry requests; ``source`` is the text of the entry for messages."""
 
-    __slots__ = ("source", "value")
-
     def __init__(self, value: Any, source: str) -> None:
         self.value = value
         self.source = source
@@ -91,8 +88,6 @@ class CpuFreq(Knob):
         self.fs = host.fs
         self.settings = settings
         self._remarks: list[str] = []
-
-    # The protocol
 
     def wanted_settings(self) -> Settings:
         """Return the wanted files of policies, refusing values that driver and kernel cannot express."""
@@ -173,8 +168,6 @@ class CpuFreq(Knob):
             "amd_pstate": self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS),
         }
 
-    # The request
-
     def _values_by_cpu(self) -> dict[int, dict[str, RequestedValue]]:
         requested: dict[int, dict[str, RequestedValue]] = {}
         for setting in self.settings:
@@ -239,8 +232,6 @@ class CpuFreq(Knob):
             )
         return {MACHINE_BOOST if name == BOOST else f"cpufreq:{name}/{BOOST}": text for name, text in wanted.items()}
 
-    # Files
-
     def _read_file(self, policy: str, file: str) -> str | None:
         if not policy:
             return self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
@@ -281,11 +272,9 @@ class CpuFreq(Knob):
         already.
         """
         for file in (BOOST, "cpb"):
-            if self._read_file(policy, BOOST) != after and after is not None and self._has_file(policy, file):
+            exists = cpufreq_policy.read_policy_file(self.fs, policy, file) is not None
+            if exists and after is not None and self._read_file(policy, BOOST) != after:
                 self.fs.write(f"{HOME}/{policy}/{file}", after)
-
-    def _has_file(self, policy: str, file: str) -> bool:
-        return cpufreq_policy.read_policy_file(self.fs, policy, file) is not None
 
 
 def _refuse_split_policy(

@@ -111,8 +111,6 @@ class HugePages(Knob):
     def owns_address(self, address: str) -> bool:
         return address.startswith("hugepages:node")
 
-    # Refusals
-
     def _refuse_more_than_memory(self, table: Table) -> None:
         reserve = require_whole(self.options.get("reserve", RESERVE), "reserve")
         for node in sorted({node for node, dummy in table}):
@@ -148,8 +146,6 @@ class HugePages(Knob):
                     f"{format_pages(count, kb)} cannot be taken away: {free} are free, and {reserved} of these are "
                     f"promised to a program that has mapped them and not touched them yet. {_page_users_hint(kb)}"
                 )
-
-    # Writing
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Shrink pools first, which frees memory; then grow pools, the largest pages first, in several attempts."""

@@ -30,8 +30,6 @@ NOT_MOVABLE = (errno.EIO, errno.EPERM)
 class Irq:
     """One interrupt that a driver has requested; ``actions`` are the driver's names for it."""
 
-    __slots__ = ("actions", "number")
-
     def __init__(self, number: int, actions: Sequence[str]) -> None:
         self.number = number
         self.actions = tuple(actions)

@@ -149,8 +149,6 @@ class Irqbalance(Knob):
     def module_facts(self) -> dict[str, object]:
         return {"irqbalance": "running" if self.is_running else "stopped" if self.is_installed else "not installed"}
 
-    # The unit
-
     @property
     def is_installed(self) -> bool:
         """Return whether systemd knows irqbalance."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 DEFAULT = "irq:default"
 DEFAULT_FILE = f"{interrupts.PROC}/default_smp_affinity"
 
-
 TITLES = {
     "default": "CPUs of interrupts to come",
     "irqbalance/banned_cpus": "CPUs that irqbalance keeps off",
@@ -114,7 +113,7 @@ class IrqAffinity(Knob):
         if address == DEFAULT:
             return parse_cpumask(wanted) == parse_cpumask(found)
         present_cpus, wanted_cpus = parse_cpulist(found), parse_cpulist(wanted)
-        if self._is_balanced() and present_cpus:
+        if self.balance.mode == "ban" and self.balance.is_running and present_cpus:
             return set(present_cpus) <= set(wanted_cpus)
         return present_cpus == wanted_cpus
 
@@ -168,18 +167,15 @@ class IrqAffinity(Knob):
         """Return the interrupts of the request: movable ones, managed ones, and those at their old place."""
         return {
             "movable": [{**irq.to_dict(), "cpus": self._wanted[f"irq:{irq.number}/affinity"]} for irq in self._irqs],
-            "managed": [{**irq.to_dict(), "cpus": self._format_affinity(irq.number)} for irq in self._managed],
+            "managed": [
+                {**irq.to_dict(), "cpus": format_cpulist(self._read_cpus(irq.number, "smp_affinity_list"))}
+                for irq in self._managed
+            ],
             "pending": [irq.number for irq in self._find_pending_irqs()],
         }
 
-    def _is_balanced(self) -> bool:
-        return self.balance.mode == "ban" and self.balance.is_running
-
     def _read_cpus(self, number: int, file: str) -> tuple[int, ...]:
         return parse_cpulist(self.fs.read_if_present(f"{interrupts.PROC}/{number}/{file}") or "")
-
-    def _format_affinity(self, number: int) -> str:
-        return format_cpulist(self._read_cpus(number, "smp_affinity_list"))
 
     def _find_pending_irqs(self) -> list[Irq]:
         """Return interrupts whose CPU in use is not among the wanted ones that the kernel accepted."""

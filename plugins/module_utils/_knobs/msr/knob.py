@@ -33,7 +33,6 @@ TAINTED = "/proc/sys/kernel/tainted"
 #: TAINT_CPU_OUT_OF_SPEC.
 TAINT_BIT = 2
 
-
 #: (register, bit) -> the noun for the feature that the bit switches off.
 TITLES = {
     (register, bit): f"prefetcher {name}" if option == "prefetch_control" else name.replace("_", " ")
@@ -94,8 +93,6 @@ class Msr(Knob):
         self._remarks: list[str] = []
         self._tainted_before: bool | None = None
 
-    # The protocol
-
     def owns_address(self, address: str) -> bool:
         return super().owns_address(address) and not address.startswith(MODULE)
 
@@ -114,7 +111,7 @@ class Msr(Knob):
             )
         wanted: Settings = {
             registers.format_address(*key): str(item.value)
-            for key, item in sorted(requested.items(), key=_cpu_first_key)
+            for key, item in sorted(requested.items(), key=lambda entry: (entry[0][2], *entry[0][:2]))
         }
         if (
             wanted
@@ -184,8 +181,6 @@ class Msr(Knob):
         """Return whether the kernel is tainted by register writes, ours or others', before the run and now."""
         before = self._was_tainted()
         return {"tainted_before": before, "tainted": self._is_tainted()}
-
-    # Refusals
 
     def _bits_by_cpu(self, items: Sequence[registers.BitRequest]) -> dict[tuple[int, int, int], registers.BitRequest]:
         requested: dict[tuple[int, int, int], registers.BitRequest] = {}
@@ -272,11 +267,6 @@ class Msr(Knob):
 
     def _is_tainted(self) -> bool:
         return bool(int(self.fs.read_if_present(TAINTED) or 0) >> TAINT_BIT & 1)
-
-
-def _cpu_first_key(entry: tuple[tuple[int, int, int], object]) -> tuple[int, int, int]:
-    register, bit, cpu = entry[0]
-    return cpu, register, bit
 
 
 def _group_by_cpu(addresses: Iterable[str]) -> dict[int, dict[int, dict[int, str]]]:

@@ -90,8 +90,6 @@ def format_address(register: int, bit: int, cpu: int) -> str:
 class BitRequest:
     """One bit requested on some CPUs; ``source`` is the text of the entry for messages."""
 
-    __slots__ = ("bit", "cpus", "register", "source", "value")
-
     def __init__(self, cpus: str, register: int, bit: int, value: int, source: str) -> None:
         self.cpus = cpus
         self.register = register

@@ -31,8 +31,6 @@ L3_DOMAIN = "L3 domain"
 class Change:
     """One difference between the wanted and the present settings."""
 
-    __slots__ = ("address", "after", "before")
-
     def __init__(self, address: str, before: str | None, after: str | None) -> None:
         self.address = address
         self.before = before

@@ -86,8 +86,6 @@ class Ledger:
                 originals.pop(address, None)
         self._save_data(data)
 
-    # The two files
-
     def ensure_files(self) -> None:
         """Write both files if they are not there, so that files that are missing later count as lost.
 
@@ -173,7 +171,7 @@ class Ledger:
     def _load_current(self) -> dict[str, dict]:  # type: ignore[type-arg]
         """Return the stored originals, without those of an earlier boot."""
         data = self._load_data()
-        boot_id = self._read_boot_id()
+        boot_id = self.fs.read("/proc/sys/kernel/random/boot_id")
         current: dict[str, dict] = {LASTING: dict(data.get(LASTING, {}))}  # type: ignore[type-arg]
         for name in (RUNNING, HARDWARE):
             section = data.get(name, {})
@@ -185,9 +183,6 @@ class Ledger:
         """Return whether another kernel started this one, so that no firmware reset the registers in between."""
         text = self.fs.read_if_present(BOOT_LOADER) or ""
         return text.isdecimal() and int(text) >> 4 == KEXEC
-
-    def _read_boot_id(self) -> str:
-        return self.fs.read("/proc/sys/kernel/random/boot_id")
 
 
 class RestoringKnob(Knob):

@@ -73,8 +73,6 @@ class Expansion:
         self._remark_overlaps({**self.present, **wanted})
         return wanted
 
-    # CPUs and groups
-
     def _check_cpus(self) -> None:
         holder: dict[int, str] = {}
         giving = {"default", *self.removed, *(group.name for group in self.groups if group.cpus is not None)}
@@ -144,8 +142,6 @@ class Expansion:
         if len(ids) != len(self.top.l3) or not ids:
             raise BadRequest("The kernel gives no L3 domain ids on this host, so resctrl domains cannot be named.")
         return ids
-
-    # L3 masks
 
     def _l3_resources(self) -> tuple[str, ...]:
         has_request = any(group.l3 for group in [*self.groups, self.request.default])
@@ -218,8 +214,6 @@ class Expansion:
                 claimed |= masks.get(name, mask)
         return claimed
 
-    # Bandwidth
-
     def _compute_bandwidth_limits(self, group: GroupRequest) -> Settings:
         """Return the requested limits of a group. A new group has none by default."""
         wanted: Settings = {}
@@ -273,8 +267,6 @@ class Expansion:
         }
         largest = values.pop() if len(values) == 1 else 0
         return largest if largest >= 2048 and count_ways(largest) == 1 else None
-
-    # Remarks
 
     def _add_remark(self, sentence: str | None) -> None:
         if sentence and sentence not in self.remarks:

@@ -67,8 +67,6 @@ class Groups(Knob):
             with self.fs.hold_lock(mount[0]):
                 yield
 
-    # Reading
-
     def _group_path(self, group: str, *more: str) -> str:
         home = self.able.mount_point or resctrl.HOME
         return "/".join((home, *(() if group == "default" else (group,)), *more))
@@ -114,8 +112,6 @@ class Groups(Knob):
 
     def _read_tasks(self, group: str, *more: str) -> set[int]:
         return {int(line) for line in (self.fs.read_if_present(self._group_path(group, *more, TASKS)) or "").split()}
-
-    # Writing
 
     def _write_or_explain(self, path: str, text: str) -> None:
         """Write a file; an error has the reason that the kernel gives."""

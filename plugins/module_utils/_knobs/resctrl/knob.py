@@ -95,8 +95,6 @@ class Resctrl(Groups):
         super().__init__(host, request, mount_options)
         self._monitored: dict[str, dict[str, set[int]]] = {}
 
-    # The protocol
-
     def owns_address(self, address: str) -> bool:
         return super().owns_address(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
 
@@ -202,8 +200,6 @@ class Resctrl(Groups):
             if request.purge == "all" or (request.purge == "own" and is_own):
                 removed.add(name)
         return removed
-
-    # Writing
 
     def _write_cpus(self, changes: Iterable[Change]) -> None:
         """Set the CPUs of groups, and restore those of their monitor groups, which the kernel clears.

@@ -33,8 +33,6 @@ THROTTLE_OPTIONS = {"mb": "MB", "smba": "SMBA"}
 class DomainTable:
     """Values by L3 domain: ``by_id``, and ``rest`` for the other domains, None to leave those as they are."""
 
-    __slots__ = ("by_id", "rest")
-
     def __init__(self, by_id: dict[int, Any], rest: Any) -> None:
         self.by_id = by_id
         self.rest = rest

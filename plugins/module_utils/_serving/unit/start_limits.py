@@ -28,7 +28,8 @@ MARGIN = 30
 
 def compute_start_timeout(service: InstancePlan) -> int:
     """Return how long the server may take until it serves: the option, or an estimate from the size of its files."""
-    return int(service.options.start_timeout or LEAST_SECONDS + _file_bytes(service) // (service.rate or READ_RATES[0]))
+    size = sum(size for size, dummy in service.files.values())
+    return int(service.options.start_timeout or LEAST_SECONDS + size // (service.rate or READ_RATES[0]))
 
 
 def choose_read_rate(speed: float | None) -> int:
@@ -39,10 +40,6 @@ def choose_read_rate(speed: float | None) -> int:
 def parse_read_rate(text: str | None) -> int:
     """Return the rate in the text of a unit, which stays valid until its server is restarted."""
     return int((parse_unit_plan(text or "") or {}).get("rate") or READ_RATES[0])
-
-
-def _file_bytes(service: InstancePlan) -> int:
-    return sum(size for size, dummy in service.files.values())
 
 
 def compute_longest_cycle(service: InstancePlan) -> int:

@@ -91,6 +91,7 @@ def plan_vllm(
     remarks = _list_remarks(options, capabilities, http, member)
     service = InstancePlan(options, placement, need, parameters, None, [], [], expect, remarks)
     service.files = files
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
     service.details = {
         "alias": options.alias,
         "model": options.model,
@@ -101,7 +102,7 @@ def plan_vllm(
         "build": {
             "vLLM": capabilities.name,
             "the number of its processes": len(cpus_by_node),
-            "the config.json of the model": f"sha256:{_compute_digest(config)}",
+            "the config.json of the model": f"sha256:{digest}",
             "the weights of the model": f"{weights} bytes",
         },
     }
@@ -196,7 +197,3 @@ def _list_remarks(
             "private network, behind the gateway."
         )
     return remarks
-
-
-def _compute_digest(config: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 #: The seconds that the import of PyTorch may take on a busy host.
 PROBE_TIMEOUT = 600
+INSTALL_ADVICE = "Name what is to be installed in epyc_vllm_packages, or the folder where it is in epyc_vllm_folder."
 #: The folder of the stored lists of arguments, one for each version.
 ARGUMENT_LISTS = "/run/sovereign-epyc/vllm-arguments"
 FLAG_PATTERN = re.compile(r"--[a-z][a-z0-9-]+")
@@ -110,10 +111,10 @@ def read_vllm_capabilities(host: Host, options: VllmOptions) -> Capabilities:
             "elsewhere, with a Python that is elsewhere."
         )
     if not os.path.exists(python):
-        raise BadRequest(f"{python} runs no vLLM: there is no such file. {_installation_advice()}")
+        raise BadRequest(f"{python} runs no vLLM: there is no such file. {INSTALL_ADVICE}")
     described = _run_in_sandbox(options, [python, "-c", DESCRIBE_PROGRAM])
     if described.code:
-        raise BadRequest(f"{python} runs no vLLM: {_last_output_line(described)}. {_installation_advice()}")
+        raise BadRequest(f"{python} runs no vLLM: {_last_output_line(described)}. {INSTALL_ADVICE}")
     facts = json.loads(described.out)
     if not facts["numa"]:
         # Without this library vLLM prints a warning, and never serves.
@@ -156,7 +157,3 @@ def _run_in_sandbox(options: VllmOptions, words: Sequence[str]) -> CommandResult
 def _last_output_line(result: CommandResult) -> str:
     lines = (result.err.strip() or result.out.strip()).splitlines()
     return lines[-1].rstrip(".") if lines else f"exit code {result.code}"
-
-
-def _installation_advice() -> str:
-    return "Name what is to be installed in epyc_vllm_packages, or the folder where it is in epyc_vllm_folder."

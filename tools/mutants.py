@@ -3,13 +3,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plants bugs in the library, one at a time, and reports which of them the unit tests see.
+"""Plants bugs in the library, one at a time, and reports which bugs the unit tests detect.
 
-Cosmic Ray makes the bugs. Every package gets at least one, and the rest are divided by how many bugs each package could
-have. The unit tests of the package run first, and all others only if these pass. Each run has a copy of the tree, and a
-namespace in which kernel files are read-only and processes of others do not exist: a bug that loses the root folder of
-a recorded host would write to this host. A test that takes longer than a minute, and a run that takes longer than its
-limit, count as seen, because such a bug made a loop endless.
+Cosmic Ray creates the bugs. Every package gets at least one bug, and larger packages get more. The unit tests of the
+package run first, and all other unit tests only if these pass. Each run has a copy of the tree, and a namespace with
+read-only kernel files and without other processes, because a bug could make a test write to this host. A test that
+takes longer than a minute also detects its bug, as does a run that exceeds its limit, because the bug made a loop
+endless.
 
 Some kinds of bugs are not planted, because they mostly change nothing that a test should check:
 - in type annotations and code for type checkers, which are never evaluated;
@@ -106,7 +106,7 @@ class Mutant:
 
     @property
     def package(self) -> str:
-        """The package of the library that the file is in."""
+        """The package of the file, NO_PACKAGE for a module without a package."""
         inside = Path(self.path).relative_to(ENGINE)
         return inside.parts[0] if len(inside.parts) > 1 else NO_PACKAGE
 
@@ -129,7 +129,7 @@ class Result:
 
 
 def find_mutants(path: str) -> list[Mutant]:
-    """Return all bugs that a file of the library may get."""
+    """Return all bugs that may be planted in a file of the library."""
     provider = OperatorProvider()
     nodes = list(ast_nodes(get_ast((ROOT / path).read_text())))
     mutants = []

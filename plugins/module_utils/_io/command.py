@@ -40,7 +40,7 @@ def run_command(command: Sequence[str]) -> str:
 
 def try_command(command: Sequence[str], timeout: float | None = None) -> CommandResult:
     """Run a command and return its result, also where it fails; TuningError where it exceeds ``timeout`` seconds."""
-    # Imported here because most runs need no other program and it costs several milliseconds.
+    # Imported here because most runs start no other program, and the import takes several milliseconds.
     import subprocess
 
     try:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files that a unit can read: hidden folders that its sandbox has to show, and barriers on the way to a file.
+"""Finds the hidden folders that a unit's sandbox must show for a file, and what stops a user on the way to a file.
 
-A path leads through folders and links, as the kernel walks it (path_resolution(7)). A link of a Hugging Face cache
-leads from one folder to another, and the unit needs both. In a hidden folder, systemd makes the folders above a shown
-folder anew, open to everyone.
+The kernel walks a path through folders and links (path_resolution(7)). A link in a Hugging Face cache leads from one
+folder to another, and the unit needs both folders. Where a hidden folder has a shown folder, systemd creates the
+folders above the shown folder new, and everyone may enter them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
-    #: The user and the groups of a unit; None for the user that systemd makes.
+    #: User and groups of a unit; None for a dynamic user of systemd.
     Who = Optional[tuple[int, Sequence[int]]]
 
 #: Folders that the sandbox hides or replaces by empty ones.
@@ -34,10 +34,10 @@ def is_hidden(path: str) -> bool:
 
 
 def folders_to_show(paths: Iterable[str]) -> list[str]:
-    """Return the hidden folders with these files and with the links that lead to them."""
+    """Return the hidden folders that contain these files or a link on the way to one of them."""
     hidden: dict[str, None] = {}
     for path in paths:
-        # The folder as given counts too, because a folder on the way may be a link.
+        # The folder in the given path may be a link, so it must be shown too.
         folders = [os.path.dirname(path)]
         for dummy in range(MOST_LINKS):
             folder, name = os.path.split(path)
@@ -52,10 +52,10 @@ def folders_to_show(paths: Iterable[str]) -> list[str]:
 
 
 def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[str, str] | None:
-    """Return the first path on the way to a file that stops a user, and the verb that fails: seen, entered or read.
+    """Return the first path on the way to a file that stops a user, with the verb seen, entered or read; else None.
 
-    None where the modes let the user read the file; access control lists (acl(5)) are not looked at. Of a staged file,
-    the unit reads a copy in an open folder.
+    Only modes of files count, and not access control lists (acl(5)). For a staged file only the mode of the file
+    counts, because the unit reads a copy in an open folder.
     """
     shown = folders_to_show([path])
     if not is_staged:
@@ -69,7 +69,7 @@ def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[
 
 
 def _walk_lookups(path: str) -> Iterator[tuple[str, str]]:
-    """Yield folder and name of each lookup that the kernel does on the way to a file."""
+    """Yield folder and name of each lookup of the kernel on the way to a file."""
     folder, names, links = "/", path.split("/")[::-1], 0
     while names:
         name = names.pop()
@@ -92,7 +92,7 @@ def _walk_lookups(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_visible(folder: str, name: str, shown: Sequence[str]) -> bool:
-    """Return whether the unit sees a name in a hidden folder: it is in a shown folder, or on the way to one."""
+    """Return whether the unit sees a name in a hidden folder: in a shown folder, or on the way to a shown folder."""
     path = os.path.join(folder, name)
     return _is_within(folder, shown) or any(f"{visible}/".startswith(f"{path}/") for visible in shown)
 

@@ -4,9 +4,8 @@
 
 """Safe access to files in folders that users other than root may write, such as those of models and of metrics.
 
-The owner of such a folder can replace any name by a link, a FIFO or a hard link to a file of root at any moment. So a
-folder or a file is opened once, and all further steps use its descriptor.
-Source: open(2), path_resolution(7).
+The owner of such a folder can replace any file at any moment by a link, a FIFO or a hard link to a file of root. So
+each folder and file is opened once, and all further steps use its descriptor. Source: open(2), path_resolution(7).
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The most links on the way to a file that the kernel follows.
+#: The largest number of links that the kernel follows on the way to a file.
 MOST_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-#: Opens a folder that the caller may enter but not read.
-_ON_THE_WAY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+#: Flags that open a folder which the caller may enter but not read.
+_ENTER_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: Without O_NONBLOCK, opening a FIFO would block until another process opens its other end.
 _FILE = os.O_NONBLOCK | os.O_CLOEXEC
@@ -33,7 +32,7 @@ _NULL = os.makedev(1, 3)
 
 
 class OpenFolder:
-    """An open folder: each step happens in it, even if its path leads to another folder meanwhile.
+    """An open folder: all methods work in this folder, even if its path leads to another folder meanwhile.
 
     All methods raise OSError with a readable ``strerror``.
     """
@@ -54,9 +53,9 @@ class OpenFolder:
             return None
 
     def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a regular file and return its descriptor; a link and a file with a second name are refused.
+        """Open a regular file and return its descriptor.
 
-        In a folder that only root may write, both are allowed.
+        A link and a file with a second name (hard link) are refused, unless only root may write the folder.
         """
         private = self.is_private()
         flags |= _FILE if private else _FILE | os.O_NOFOLLOW
@@ -117,7 +116,7 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
 def open_folder(path: str, make: bool = False) -> Iterator[OpenFolder]:
     """Hold a folder open during the block; with ``make``, missing folders of its path are created.
 
-    A link on the way is followed only where just root may have put it there; OSError for another link.
+    A link on the way is followed only where no other user than root can have created it; OSError for another link.
     """
     descriptor = _open_step_by_step(os.path.abspath(path), make)
     try:
@@ -130,7 +129,8 @@ def open_folder(path: str, make: bool = False) -> Iterator[OpenFolder]:
 def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
     """Create a folder that only root can enter, in its parent; remove it with its contents at the end of the block.
 
-    A left-over of a killed run with the same name is removed first. OSError where another user made that folder.
+    The folder of a killed run with this name is removed first. OSError where another user created a folder of this
+    name.
     """
     _remove_private_folder(parent, name)
     try:
@@ -141,7 +141,7 @@ def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
 
 
 def find_shared_folder(path: str) -> str | None:
-    """Return the first folder on the way to a path where users other than root can replace names; else None."""
+    """Return the nearest folder above a path in which users other than root can replace files; else None."""
     folder = os.path.realpath(path)
     while True:
         try:
@@ -176,7 +176,7 @@ def _require_own_user(status: os.stat_result) -> None:
 
 def _open_step_by_step(path: str, make: bool) -> int:
     """Open a folder name by name from the root, so that each link is checked; return its descriptor."""
-    place, links = os.open("/", _ON_THE_WAY), 0
+    place, links = os.open("/", _ENTER_ONLY), 0
     names = path.split("/")[::-1]
     try:
         while names:
@@ -191,7 +191,7 @@ def _open_step_by_step(path: str, make: bool) -> int:
                 if links > MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                 names += target.split("/")[::-1]
-                inner = os.open("/" if target.startswith("/") else ".", _ON_THE_WAY, dir_fd=place)
+                inner = os.open("/" if target.startswith("/") else ".", _ENTER_ONLY, dir_fd=place)
             os.close(place)
             place = inner
         return os.open(".", _FOLDER, dir_fd=place)
@@ -204,7 +204,7 @@ def _open_subfolder(name: str, place: int, make: bool) -> int:
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=place)
-    return os.open(name, _ON_THE_WAY | os.O_NOFOLLOW, dir_fd=place)
+    return os.open(name, _ENTER_ONLY | os.O_NOFOLLOW, dir_fd=place)
 
 
 def _link_target(name: str, place: int) -> str | None:
@@ -227,7 +227,7 @@ def is_private(status: os.stat_result) -> bool:
 
 
 def _has_sticky_bit(folder: os.stat_result) -> bool:
-    """Return whether a folder of root has the sticky bit, as /tmp, so that other users cannot replace files of root."""
+    """Return whether a folder of root has the sticky bit, as /tmp, which protects files of root in it."""
     return bool(folder.st_mode & stat.S_ISVTX) and _is_of_root(folder)
 
 

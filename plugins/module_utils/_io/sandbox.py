@@ -4,10 +4,10 @@
 
 """Runs a program that may be hostile or broken in a hardened transient unit, never as root.
 
-For the trial of a server the unit has the settings of the real unit: its user, its view of the files, its system calls.
-So a server that cannot read or run something fails in the trial, before a running server is stopped. The unit is
-written to /run instead of using systemd-run(1), which needs D-Bus to return a result.
-Source: systemd.service(5); systemd.exec(5), "Process exit codes".
+In the trial of a server, the transient unit has the settings of the real unit: its user, its view of files, its system
+calls. So a server that cannot read or execute a file fails in the trial, before a running server is stopped. The unit
+is a file in /run, because systemd-run(1) needs D-Bus to return a result. Source: systemd.service(5); systemd.exec(5),
+"Process exit codes".
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Optional
 
-    #: Lines of the section [Service]. None: no sandbox, for tools that measure builds of their own.
+    #: Lines of the section [Service]; None for no sandbox, as in tools that run their own builds.
     Hardening = Optional[Sequence[str]]
 
-#: The restrictions of all services of the collection. Of @resources only the calls by which threads choose their CPUs
-#: are allowed. /proc/meminfo stays visible, because glibc reads the size of huge pages there.
+#: The restrictions of all services of the collection. Of the system calls in @resources only sched_setaffinity is
+#: allowed, by which threads choose their CPUs. /proc/meminfo stays visible, because glibc reads the size of huge pages
+#: there.
 HARDENING = (
     "NoNewPrivileges=yes",
     "CapabilityBoundingSet=",
@@ -67,16 +68,16 @@ HARDENING = (
     "SystemCallFilter=sched_setaffinity",
     "SystemCallErrorNumber=EPERM",
 )
-#: The folder of transient units; it does not exist on a host that was not booted by systemd.
+#: The folder of transient units; it is missing on a host that was not booted by systemd.
 RUNTIME_UNIT_FOLDER = "/run/systemd/system"
-#: The folder that systemd and this process share; /tmp may be a private one.
+#: A folder that systemd and this process share; /tmp may be private to this process.
 RUNTIME_FOLDER = "/run"
-#: Seconds that systemctl may take longer than the program, so that systemd's timeout comes first.
+#: Seconds that systemctl may take longer than the program, so that the timeout of systemd expires first.
 MARGIN = 30
 PROPERTIES = "Result,ExecMainCode,ExecMainStatus"
 #: The ExecMainCode (si_code of waitid(2)) of a program that was not ended by a signal.
 EXITED = "1"
-#: Exit codes of systemd for a program that could not be started, and the one of them for its file.
+#: Exit codes of systemd for a program that could not be started, and the exit code for a file that cannot be executed.
 NOT_BEGUN, NOT_EXECUTED = range(200, 246), 203
 #: Limits of each transient unit; its output is a file in memory, so its size is limited.
 LIMITS = ("TimeoutStopSec=5", "LimitCORE=0", "LimitFSIZE=16M", "Environment=LC_ALL=C")
@@ -175,7 +176,7 @@ def writable_folder_settings(path: str, shown_path: str) -> list[str]:
 
 
 def _quote_path(path: str) -> str:
-    """Return a path quoted for BindPaths= and similar settings, where a colon would begin the next path."""
+    """Return a path quoted for BindPaths= and similar settings, with escaped colons."""
     return unit_syntax.quote_word(path, escape_variables=False).replace(":", "\\:")
 
 

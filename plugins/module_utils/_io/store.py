@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Small JSON files that survive a crash, as the ledger of originals and the stored requests that are applied at boot.
+"""Small JSON files that survive a crash, such as the ledger of originals and the stored requests.
 
 Each file has a format number and is compared with its shape when it is loaded, so that callers get valid data or an
-error that names the file. Hold the lock to change a file.
+error with the path of the file. Callers hold the lock to change a file.
 
 The boot service applies stored requests as root, so a folder or a file that other users may change is refused.
 """
@@ -36,7 +36,7 @@ TRIAL = "trial.json"
 REPAIRS = "repairs.json"
 #: The file with a line for each run that changed this host; see _knobs/history/history_file.py.
 HISTORY = "history.jsonl"
-#: The format of all files. A file without a number was written before there was one, in the same format.
+#: The format number of all files. A file without a number has this format too, because the first files had no number.
 FORMAT = 1
 
 

@@ -38,11 +38,9 @@ def read_text(path: str) -> str | None:
 def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True) -> None:
     """Replace a file, flushed to the disk; with ``keep_owner``, an existing file keeps its owner and mode.
 
-    The folder may belong to another user, such as a metrics collector. The temporary file has a random name and is
-    created without following links, and in such a folder owner and mode are not kept: else the owner of the folder
-    could have root write, or give away, any file of the host.
-
-    Temporary files of killed runs for the same path are removed.
+    The folder may belong to another user, such as a metrics collector, who must not make root overwrite or give away
+    other files. So the temporary file has a random name and is created without following links, and in such a folder
+    the owner and mode of an existing file are not copied. Temporary files of killed runs for the same path are removed.
     """
     parent, name = os.path.split(path)
     try:
@@ -58,7 +56,7 @@ def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True)
                     os.fchmod(descriptor, mode if before is None else before.st_mode & 0o7777)
                     file.flush()
                     os.fsync(descriptor)
-                    # Renamed before the close, which ends the lock.
+                    # The file is renamed before it is closed, because the close ends the lock.
                     folder.rename_file(temporary, name)
             except BaseException:
                 with suppress(OSError):
@@ -86,7 +84,7 @@ def remove_leftovers(folder: str) -> None:
 def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
     """Create a temporary file for a name in a folder; return its random name and its descriptor.
 
-    It is locked while it is open, which distinguishes it from a file that a killed run has left.
+    The file is locked while it is open; an unlocked temporary file is a left-over of a killed run.
     """
     import fcntl
 
@@ -110,7 +108,7 @@ def _remove_leftovers(folder: OpenFolder, name: str = "") -> None:
 
 
 def _is_temporary_name(other: str, name: str) -> bool:
-    """Return whether a name is that of a temporary file for a name, or for any name where that is empty."""
+    """Return whether ``other`` names a temporary file of the file ``name``, or of any file if ``name`` is empty."""
     start, dummy, digits = other.rpartition(".")
     if len(digits) != 16 or digits.strip("0123456789abcdef"):
         return False
@@ -139,8 +137,8 @@ def _read_trusted_status(name: str, folder: OpenFolder) -> os.stat_result | None
 def set_owner_and_mode(path: str, user: int, group: int, mode: int | None = None) -> None:
     """Set owner and group of a file (-1: unchanged) and its mode.
 
-    In a folder that other users may write, a link and a file with a second name (hard link) are refused: its owner
-    could have root give away any file of the host.
+    In a folder that other users may write, a link and a file with a second name (hard link) are refused, because the
+    owner of the folder could make root give away another file.
     """
     parent, name = os.path.split(path)
     try:

@@ -4,8 +4,8 @@
 
 """Capacity bit masks: which ways of an L3 domain a resctrl group may fill.
 
-A domain has as many ways as its full mask has bits (16 on every EPYC so far), each of the same size. People ask for
-ways, bytes or a share; the kernel takes a mask. This module converts the former to the latter.
+A domain has as many ways as its full mask has bits (16 on every EPYC so far), and all ways have the same size. People
+request ways, bytes or a share; this module converts such an amount to a mask for the kernel.
 """
 
 from __future__ import annotations
@@ -116,16 +116,16 @@ def allocate_masks(
     lowest_group: tuple[str, CacheAmount] | None,
     place: str,
 ) -> dict[str, int]:
-    """Return a mask per name for one domain.
+    """Return the mask of each name in one domain.
 
-    Exact masks are taken as they are, and may overlap. Other amounts never overlap anything: they are stacked from the
-    highest way down in the order given, and ``floor`` (the default group) from the lowest way up.
-    Raises BadRequest, naming ``where`` and the sum, when the ways do not suffice.
+    Exact masks stay as they are, and may overlap. All other amounts get free ways of their own: from the highest way
+    down in the given order, and ``lowest_group`` (the default group) from the lowest way up. BadRequest, with ``place``
+    and the sum of ways, where the ways do not suffice.
     """
     total = count_ways(full_mask)
-    asked = [*amounts, lowest_group] if lowest_group else list(amounts)
+    requested = [*amounts, lowest_group] if lowest_group else list(amounts)
     masks: dict[str, int] = {}
-    for name, amount in asked:
+    for name, amount in requested:
         if amount.kind == "mask":
             mask = int(amount.number)
             if mask & ~full_mask:
@@ -138,7 +138,7 @@ def allocate_masks(
     for mask in masks.values():
         taken |= mask
     free = [bit for bit in range(full_mask.bit_length()) if full_mask >> bit & 1 and not taken >> bit & 1]
-    needs = {name: amount.to_ways(total, domain_bytes) for name, amount in asked if amount.kind != "mask"}
+    needs = {name: amount.to_ways(total, domain_bytes) for name, amount in requested if amount.kind != "mask"}
     if sum(needs.values()) > len(free):
         parts = " + ".join(f"{name} {count}" for name, count in needs.items())
         rest = f" of which exact masks take {total - len(free)}" if taken else ""
@@ -146,7 +146,7 @@ def allocate_masks(
             f"{place}: {parts} = {sum(needs.values())} ways, but the domain has {total} ways of "
             f"{format_bytes(domain_bytes // total)}{rest}."
         )
-    for name, amount in asked:
+    for name, amount in requested:
         if amount.kind == "mask":
             continue
         count = needs[name]

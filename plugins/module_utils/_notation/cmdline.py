@@ -8,9 +8,9 @@ A parameter is a word such as ``quiet`` or ``isolcpus=1-3``; a value with spaces
 ``foo="a b"`` or ``"foo=a b"``. Names that differ in - and _ only are the same name.
 
 A setting is the text of all parameters with the same name: the value of a single parameter, "" for a flag without a
-value, '""' for an empty value, and all words in their order where the name is repeated. hugepagesz and hugepages have a
-meaning only together and in order, so these names are one setting.
-Source: lib/cmdline.c (next_arg) and kernel/params.c (parameq) of the Linux kernel.
+value, '""' for an empty value, and all words in their order for a repeated name. The parameters hugepagesz and
+hugepages depend on each other and on their order, so they are one setting. Source: lib/cmdline.c (next_arg) and
+kernel/params.c (parameq) of the Linux kernel.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def parse_cpulist(text: str) -> tuple[int, ...]:
 def parse_boot_cpulist(text: str, last_cpu: int) -> tuple[int, ...]:
     """Return the CPU numbers of a list in a boot parameter, whose grammar is larger than that of other CPU lists.
 
-    It also has ``all``, ``N`` for the last CPU, and ranges with a pattern: ``1-15:1/2`` is the first CPU of every two.
-    Raises ValueError with a message for any text that the kernel would refuse.
+    A boot parameter may also have ``all``, ``N`` for the last CPU, and ranges with a pattern: ``1-15:1/2`` is the first
+    CPU of every two. Raises ValueError with a message for any text that the kernel would refuse.
     """
     cpus: set[int] = set()
     for item in text.replace("\n", "").split(","):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a model: a GGUF file may be split into parts."""
+"""Names of the parts of a GGUF file that is split into several files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .numbers import parse_whole
 
 
 def list_gguf_parts(path: str) -> list[str]:
-    """Return the paths of all parts of a model, as NAME-00001-of-00003.gguf; the path alone for an undivided file."""
+    """Return the paths of all parts of a model, as NAME-00001-of-00003.gguf; only the path for a model in one file."""
     stem, dot, last = path.rpartition(".")
     tail = stem[-len("-00001-of-00003") :]
     digits = tail[1:6] + tail[-5:]

@@ -5,7 +5,7 @@
 """Parsers of numbers that people write: only the digits 0 to 9, and at most as many as 64 bits need.
 
 Python's int and float also accept underscores, signs, blanks and the digits of all scripts, which are typing errors in
-an option. For thousands of digits they raise another error than for a word.
+an option.
 """
 
 from __future__ import annotations

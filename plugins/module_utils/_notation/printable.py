@@ -4,7 +4,7 @@
 
 """Escapes characters that would control a terminal or a page instead of being shown.
 
-These are the characters that Python counts as not printable: control characters as in colours and bells, marks that
+Characters that Python counts as not printable are escaped: control characters, as for colours and bells, marks that
 change the direction of writing, characters without width or meaning, and bytes that could not be decoded.
 """
 
@@ -19,5 +19,5 @@ def escape_unprintable(text: str) -> str:
 
 
 def escape_lines(text: str) -> str:
-    """Replace characters that are not printable by escapes, but keep the newlines."""
+    """Replace characters that are not printable, except newlines, by escapes."""
     return "\n".join(map(escape_unprintable, text.split("\n")))

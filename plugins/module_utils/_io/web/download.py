@@ -4,9 +4,8 @@
 
 """Downloads a large file from an HTTP server into PATH.part, and continues where an earlier try ended.
 
-The caller compares the digest that a download returns. A part is continued only while the server says that its file is
-unchanged.
-Source: RFC 9110, sections 13.1.5 (If-Range), 14 (Range requests) and 15.5.17 (416).
+The caller compares the returned digest. A download is continued only while the server reports that its file is
+unchanged. Source: RFC 9110, sections 13.1.5 (If-Range), 14 (Range requests) and 15.5.17 (416).
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    #: Stored about a part for a later run: the URL, and the size and the validator (ETag or date) of the server's file.
+    #: Facts that a later run needs to continue: the URL, and size and validator (ETag or date) of the server's file.
     Facts = dict[str, Any]
 
-#: Tries in a row that may receive no byte; the pauses between them double up to the longest, in seconds.
+#: The download fails after this many tries in a row without a byte. The pauses between tries double up to LONGEST_PAUSE
+#: seconds.
 TRIES = 5
 LONGEST_PAUSE = 30
 #: How often a download may start from the beginning again, for example because the server's file has changed.
@@ -83,7 +83,7 @@ class Download:
         self.total: int | None = known.get("size")
         self.validator: str | None = known.get("validator")
         self.remarks: list[str] = []
-        #: The bytes of the part so far, those of them that an earlier run had left, and their digest.
+        #: The bytes of the part so far, how many of them an earlier run fetched, and their digest.
         self.received = self.resumed_bytes = 0
         self.digest = hashlib.sha256()
         self._restarts = 0

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A port for a server that is there for a moment only."""
+"""Finds a port for a server that runs for a short time."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Requests to HTTP servers that have files: sending, facts about the file from headers, and error messages.
+"""Requests to HTTP servers of files: sending requests, reading facts about the file from headers, and error messages.
 
 Source: RFC 9110; RFC 9530 for the header Repr-Digest, and RFC 3230 for Digest, which it replaces. Headers X-Linked and
 X-Error are those of Hugging Face hubs, as huggingface_hub reads them (get_hf_file_metadata, hf_raise_for_status).
@@ -56,8 +56,8 @@ def validate_url(url: str, option: str = "url") -> None:
 def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> ServedFile:
     """Return size, validator and digest of a server's file by a HEAD request.
 
-    After a redirection the digest of the first server counts. A hub also sends the size with its redirection, and the
-    store that it redirects to may refuse HEAD. BadRequest where a hub denies access to the file.
+    After a redirection the digest of the first server counts. A hub also sends the size with its redirection, because
+    the storage server that it redirects to may refuse HEAD. BadRequest where a hub denies access to the file.
     """
     redirects = Redirects()
     try:
@@ -124,7 +124,7 @@ def open_url(
 
 
 def permanent_error(url: str, error: Exception) -> TuningError:
-    """Return the error of ours for a failed request that is not worth another try."""
+    """Return the TuningError for a failed request that would fail again."""
     if reason := _access_denied_reason(url, error):
         return BadRequest(reason)
     if isinstance(error, urllib.error.HTTPError):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The beginning of a file on an HTTP server, fetched only as far as it is read.
+"""Reads the beginning of a file on an HTTP server without fetching the rest.
 
-It is fetched by range requests of growing size. A server without range requests sends the whole file; then too, only
-the bytes that are read are received, and the connection is closed.
+The file is fetched by range requests of growing size. A server without range requests sends the whole file; then the
+connection is closed after the bytes that are read.
 Source: RFC 9110, sections 13.1.5 (If-Range) and 14 (Range requests).
 """
 

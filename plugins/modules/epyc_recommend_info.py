@@ -10,48 +10,50 @@ module: epyc_recommend_info
 short_description: Recommend the variables of an inventory for a host and the models that it shall serve
 version_added: 0.1.0
 description:
-  - Reads topology and memory of the host, and the headers of the models, of those at a URL no more than the header.
-  - Returns the variables for the roles of this collection as a file of YAML, with the reason and the cost above each
-    line. P(sovereign.epyc.epyc_plan#role) and C(sovereign.epyc.site) take it as it is.
-  - Memory is counted by the planner of M(sovereign.epyc.llama_server), for a recent build of llama.cpp. Instances get
-    what is available of each node, less 5 percent of the node. What instances of that module hold counts as available.
-  - The longest context of 32768, 16384, 8192 or 4096 tokens for each slot that fits is taken, and then the largest
-    prompt cache of 64, 8, 2 or 0 GiB.
-  - One model gets the whole host, or on several sockets an instance on each where both fit. Several models share the
-    sockets, else the nodes, else the CCDs.
-  - A model that does not fit fails the module, with what it needs, what there is, and what would fit.
+  - Reads the topology and memory of the host, and the headers of the models. Of a model at a URL, only the header is
+    fetched.
+  - Returns the variables for the roles of this collection as a YAML file, with the reason and the cost above each
+    variable. P(sovereign.epyc.epyc_plan#role) and C(sovereign.epyc.site) can use this file without changes.
+  - The planner of M(sovereign.epyc.llama_server) counts the memory, as for a recent build of llama.cpp. Instances get
+    the available memory of each node, less 5 percent of the node. The memory of running instances counts as available.
+  - Chooses the longest context of 32768, 16384, 8192 or 4096 tokens for each slot that fits into memory, and then the
+    largest prompt cache of 64, 8, 2 or 0 GiB.
+  - A single model gets the whole host, or an instance on each socket if the instances fit. Several models share the
+    sockets, or else the nodes, or else the CCDs.
+  - For a model that does not fit, the module fails with the needed and available memory, and with ways to fit.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   models:
     description:
-      - The models, a list of which each is the path of a GGUF file on the host, or its URL. Of one in several files,
-        the first. One model may stand without a list.
-      - Instead, each may be a dictionary with C(model), the path or URL; C(draft), the path or URL of a model that
-        drafts for it; C(checksum) and C(draft_checksum), lists of C(sha256:HEX) for each file at a URL, where the
-        server does not say it; C(context), tokens of all slots together, and C(slots), as in
+      - A list of models, each as the path of a GGUF file on the host, or as a URL. For a model in several files, name
+        the first file. A single model needs no list.
+      - A model may also be a dictionary with C(model) and C(draft), paths or URLs of the model and its draft model;
+        C(checksum) and C(draft_checksum), lists of C(sha256:HEX) for the files at a URL whose server states no
+        checksums; and C(context), the tokens of all slots together, and C(slots), as in
         O(sovereign.epyc.llama_server#module:instances).
-      - A draft that is computed to gain nothing on this host is left out, with the reason.
+      - A draft that is estimated to gain nothing on this host is left out, with the reason.
     type: raw
     required: true
   folder:
-    description: Where the files of models at a URL will be on the host.
+    description: The future folder on the host for model files at a URL.
     type: path
     default: /srv/models
   port:
-    description: The port of the first instance. The next ones get the ports that follow and that no program has.
+    description: The port of the first instance. The other instances get the next ports that no program uses.
     type: int
     default: 8080
   binary:
-    description: The llama-server of the host. Where it is not there, a remark says so; without it, none is looked for.
+    description: The llama-server of the host. A missing file causes a remark. Without this option, no file is searched.
     type: path
   timeout:
-    description: How many seconds a server of models may be silent.
+    description: The seconds for which a file server may be silent.
     type: int
     default: 60
 notes:
-  - A URL stands in the result as it was given, so give none with a secret in it.
-  - A server that sends no parts of files begins to send the whole one; the connection is closed behind the header.
+  - The result contains the URLs of models, so a URL must not contain a secret.
+  - A file server that cannot send parts of files begins to send the whole file; the connection is closed after the
+    header.
 seealso:
   - module: sovereign.epyc.epyc_plan
   - module: sovereign.epyc.gguf_info
@@ -81,7 +83,7 @@ text:
   returned: success
   type: str
 variables:
-  description: The same as data.
+  description: The variables as data.
   returned: success
   type: dict
   sample: {"epyc_plan_sku": "9754", "epyc_numa_thp": "madvise"}
@@ -90,7 +92,7 @@ services:
   returned: success
   type: dict
 remarks:
-  description: What is to be done before M(sovereign.epyc.llama_server) can take it, also as warnings.
+  description: Necessary steps before M(sovereign.epyc.llama_server) can run, also shown as warnings.
   returned: success
   type: list
   elements: str
@@ -114,14 +116,14 @@ SPEC = dict(
 )
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the recommendation as the module's result."""
+def recommend_variables(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the recommended variables as the module's result."""
     request = Request(params["folder"], params["port"], params["binary"], params["timeout"])
     return recommend(fs, params["models"], request)
 
 
 def main() -> None:
-    run_reader(SPEC, read)
+    run_reader(SPEC, recommend_variables)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: llama_fingerprint_info
-short_description: Look whether a host and its instance of llama-server are still what a result was measured on
+short_description: Compare a host and its instance of llama-server with the host of a measured result
 version_added: 0.1.0
 description:
-  - What M(sovereign.epyc.llama_tune) finds out holds for one kernel, microcode, BIOS, build of the server, model and
-    SKU. This module says which of them are others now.
+  - A result of M(sovereign.epyc.llama_tune) is valid for one kernel, microcode, BIOS, build of the server, model and
+    SKU. This module returns which of these have changed since.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment: sovereign.epyc.attributes.reader
 options:
   instance:
-    description: The name of the instance, which has to run.
+    description: The name of the instance, which must run.
     type: str
     required: true
   expect:
     description:
-      - What it was measured on, as C(measured_on) in the result of M(sovereign.epyc.llama_tune). What is null there is
-        not compared.
+      - The facts during the measurement, as C(measured_on) in the result of M(sovereign.epyc.llama_tune). A fact that
+        is null is not compared.
     type: dict
     required: true
 seealso:
@@ -36,19 +36,19 @@ EXAMPLES = r"""
     expect: {kernel: 6.12.48+deb13-amd64, engine_build: b11434}
   register: known
 
-- name: Show what is otherwise
+- name: Show what has changed
   ansible.builtin.debug:
     var: known.differences
 """
 
 RETURN = r"""
 found:
-  description: What is there now, with the keys of O(expect); null where it is not known.
+  description: The present facts, with the keys of O(expect); null for an unknown fact.
   returned: always
   type: dict
   sample: {"kernel": "6.12.57+deb13-amd64", "engine_build": "b11434"}
 differences:
-  description: A sentence on each that is otherwise.
+  description: A sentence for each fact that has changed.
   returned: always
   type: list
   elements: str

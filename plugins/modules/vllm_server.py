@@ -10,11 +10,11 @@ module: vllm_server
 short_description: Serve models with vLLM, a process on each NUMA node
 version_added: 0.1.0
 description:
-  - Makes each instance a hardened unit of systemd, with a process on each NUMA node on which it has CPUs and a thread
-    on each core. The memory of a process lies on its node.
-  - Waits until each server serves. If one does not start, what ran before is put back.
-  - Everything that can be refused is refused before a running instance is touched. vLLM itself says which arguments it
-    has.
+  - Makes each instance a hardened unit of systemd. An instance has a process on each NUMA node of its CPUs, with a
+    thread on each core, and the memory of a process is on its node.
+  - Waits until each server serves. If a server does not start, the previous unit is restored and started.
+  - An impossible request is refused before a running instance is changed. The valid arguments are read from vLLM
+    itself.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -39,10 +39,10 @@ options:
         type: int
         required: true
       folder:
-        description: The virtual environment with vLLM. Without it, O(folder).
+        description: The virtual environment with vLLM. The default is O(folder).
         type: path
       alias:
-        description: The name by which clients ask for the model. Without it, that of the folder of the model.
+        description: The name of the model for clients. The default is the name of the model's folder.
         type: str
       host:
         description: The address to listen on.
@@ -50,23 +50,23 @@ options:
         default: 127.0.0.1
       cpus:
         description:
-          - The CPUs to compute on, as names of roles in the plan, places or numbers, such as V(socket0), V(node0,node1)
-            or V(8-15). Without it, all but the housekeeping.
-          - It decides on the number of processes, one for each node, between which the layers are divided.
+          - The CPUs that compute, as roles of the plan, places or numbers, such as V(socket0), V(node0,node1) or
+            V(8-15). The default is all CPUs except for the housekeeping CPUs.
+          - Each node of these CPUs gets a process, and the layers of the model are divided between the processes.
         type: str
       slots:
-        description: How many requests are worked on at a time.
+        description: The number of requests that the server works on at the same time.
         type: int
         default: 32
       context:
-        description: How many tokens a request has at most with its answer. Without it, what the model allows.
+        description: The most tokens of a request with its answer. The default is the limit of the model.
         type: int
       kv_cache:
-        description: The KV cache of each process, as V(40GiB).
+        description: The size of the KV cache of each process, as V(40GiB).
         type: str
         default: 4GiB
       dtype:
-        description: The type of weights that are not quantized. V(auto) takes that of the model.
+        description: The type of weights that are not quantized. V(auto) uses the type in the model.
         type: str
         choices: [auto, bfloat16, float16, float32]
         default: auto
@@ -75,83 +75,83 @@ options:
         type: bool
         default: false
       api_key_file:
-        description: A file with the key that clients have to send, in its first line. It is asked for below C(/v1).
+        description: A file with an API key in its first line. Clients must send this key to paths below C(/v1).
         type: path
       user:
-        description: The system user of the server. Without it, systemd makes one for the time that the server runs.
+        description: The system user of the server. By default, systemd makes a dynamic user.
         type: str
       workers:
         description:
-          - Other hosts between which the model is divided too, each as C(ADDRESS:PORT). On a host without O(member),
-            only the room of such an instance is kept.
+          - Other hosts that compute a part of the model, each as C(ADDRESS:PORT). A host without O(member) runs no part
+            of such an instance, but memory and CPUs for the instance stay free.
         type: list
         elements: str
         default: []
       clients:
         description:
-          - With O(instances[].workers), the addresses and networks that may ask it, such as those of the gateways. Its
-            unit lets in nobody else but the hosts of the group.
+          - With O(instances[].workers), the addresses and networks of clients, such as the gateways. The unit admits
+            connections from these clients and from the hosts of the group only.
         type: list
         elements: str
         default: []
       group_port:
-        description: With O(instances[].workers), the port on which its processes find each other.
+        description: With O(instances[].workers), the port through which the processes of all hosts find each other.
         type: int
         default: 29501
       extra_arguments:
-        description: More arguments. Those that this vLLM does not know, or that an option sets, are refused.
+        description: Further arguments. Arguments that this vLLM does not know, or that an option sets, are refused.
         type: list
         elements: str
         default: []
       extra_environment:
-        description: More variables for its environment.
+        description: Further environment variables of the server.
         type: dict
         default: {}
       unit_settings:
         description:
-          - Settings of systemd for its unit, by their names there, with a text or a list of texts each. Those that the
-            plan or an option sets are refused.
+          - Further settings of systemd for the unit, each with a text or a list of texts. Settings that the plan or an
+            option sets are refused.
         type: dict
         default: {}
       start_timeout:
-        description: How many seconds it may take to load its model, and to compile it. Without it, O(start_timeout).
+        description: The seconds in which the server must load and compile its model. The default is O(start_timeout).
         type: int
       drain_timeout:
-        description: How many seconds requests in progress may take to end before the server is stopped.
+        description: The seconds in which requests in progress may end before the server is stopped.
         type: int
         default: 60
       stop_timeout:
-        description: How many seconds the server may take to end after that.
+        description: The seconds that the server may take to stop after the requests have ended.
         type: int
         default: 30
       restart_seconds:
-        description: After how many seconds a server that failed is started again.
+        description: The seconds after which systemd starts a failed server again.
         type: int
         default: 5
       restart_limit:
-        description: After how many starts that fail one after another systemd gives up.
+        description: The number of starts within O(instances[].restart_limit_seconds) after which systemd gives up.
         type: int
         default: 5
       restart_limit_seconds:
-        description: Within how many seconds these starts are counted. Without it, as long as so many starts may take.
+        description: The period for O(instances[].restart_limit) in seconds. The default is enough for these starts.
         type: int
       watchdog:
-        description: After how many seconds without an answer the server is killed, and started again.
+        description: The seconds without an answer after which the server is killed, so that systemd starts it again.
         type: int
   folder:
-    description: The virtual environment with vLLM of all instances that name no other with O(instances[].folder).
+    description: The virtual environment with vLLM of all instances without O(instances[].folder).
     type: path
     default: /opt/vllm
   start_timeout:
-    description: How many seconds an instance may take to start that says nothing else.
+    description: The seconds for the start of instances without O(instances[].start_timeout).
     type: int
     default: 1800
   purge:
-    description: Whether other instances of this host alone that this module made are stopped and removed.
+    description: Whether other instances that this module made, and that run on this host only, are removed.
     type: bool
     default: false
   purge_groups:
-    description: Whether parts of instances on several hosts that are not named are stopped and removed.
+    description: Whether this host's parts of other instances that run on several hosts are removed.
     type: bool
     default: false
   member:
@@ -163,11 +163,11 @@ options:
         type: str
         required: true
       rank:
-        description: The place of this host among O(member.addresses), 0 for the head.
+        description: The position of this host in O(member.addresses), 0 for the head.
         type: int
         required: true
       addresses:
-        description: The addresses of all hosts of the group, that of the head first.
+        description: The addresses of all hosts of the group; the first is the head.
         type: list
         elements: str
         required: true
@@ -181,8 +181,8 @@ options:
 notes:
   - Needs root, a host that was booted with systemd, and the host tool (M(sovereign.epyc.epyc_host_tool)), whose command
     waits for the server and drains it.
-  - Runs in the background of the host, since a large model is read for minutes. The controller shows what is being
-    started, and goes on when the connection was lost in between. C(async) and C(poll) of a task are heeded too.
+  - The module runs in the background of the host, because a large model takes minutes to load. The controller shows
+    the starting units, and continues after a lost connection. C(async) and C(poll) of a task work too.
 seealso:
   - module: sovereign.epyc.llama_server
   - module: sovereign.epyc.service_placement_info
@@ -206,7 +206,7 @@ EXAMPLES = r"""
 RETURN = r"""
 diff:
   description:
-    - What differed. The address of a file has its text as value.
+    - The differences. The value of a file's address is its text.
     - C(prepared) is the text that C(--diff) prints; C(changes) has all addresses with their values.
   returned: always
   type: dict
@@ -216,30 +216,30 @@ services:
   type: dict
   contains:
     unit:
-      description: The name of its unit.
+      description: The name of the unit.
       type: str
     cpus:
-      description: The CPUs that it cannot leave.
+      description: The CPUs to which the unit is limited.
       type: str
     busy_cpus:
       description: The CPUs that compute.
       type: str
     nodes:
-      description: The nodes of its memory.
+      description: The NUMA nodes of the memory.
       type: str
     need:
-      description: The memory that it needs, in bytes, C(weights), C(kv_cache) and the C(total).
+      description: The needed memory in bytes, as C(weights), C(kv_cache) and C(total).
       type: dict
     expect:
-      description: Options of M(sovereign.epyc.service_placement_info) that prove all this of the running service.
+      description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running service.
       type: dict
     details:
       description:
-        - Its C(alias), C(model), C(slots), C(context) and the number of its C(hosts); and in C(build) what has to be
-          the same on all of them.
+        - The C(alias), C(model), C(slots), C(context) and number of C(hosts) of the instance. C(build) has the facts
+          that must be equal on all hosts of the instance.
       type: dict
 remarks:
-  description: What you should know although nothing failed.
+  description: Messages on facts that are no errors, but that an operator should know.
   returned: always
   type: list
   elements: str
@@ -269,12 +269,12 @@ MEMBER = {
 }
 
 
-def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
-    """Return the knobs of all instances."""
+def build_instance_knobs(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+    """Return the knobs of all requested instances, and of instances to remove."""
     defaults = {key: params[key] for key in ("folder", "start_timeout")}
-    asked = [{**one, **{key: one[key] or defaults[key] for key in defaults}} for one in params["instances"]]
+    requests = [{**row, **{key: row[key] or defaults[key] for key in defaults}} for row in params["instances"]]
     engine = VllmEngine(Member(**params["member"]) if params["member"] else None)
-    return instances.build_knobs(engine, host, asked, instances.Purge(params["purge"], params["purge_groups"]))
+    return instances.build_knobs(engine, host, requests, instances.Purge(params["purge"], params["purge_groups"]))
 
 
 def main() -> None:
@@ -287,7 +287,7 @@ def main() -> None:
         "member": dict(type="dict", options=MEMBER),
         "intent": dict(type="dict"),
     }
-    run_converging_module(spec, build)
+    run_converging_module(spec, build_instance_knobs)
 
 
 if __name__ == "__main__":

@@ -155,8 +155,8 @@ traffic:
     parts:
       description:
         - The bytes by part. C(layers) are the weights of all layers with shared experts; C(experts) is the average read
-          part of the routed experts; C(output) are the weights after the layers, which may also be the embedding;
-          C(kv) are keys and values; C(state) are the states of recurrent layers.
+          part of the routed experts; C(output) are the weights after the layers, which may also be the embedding; C(kv)
+          are keys and values; C(state) are the states of recurrent layers.
         - With O(draft), C(draft) are the weights and C(draft_context) the KV cache and states that all its guesses
           read.
       type: dict

@@ -89,9 +89,8 @@ complaints:
   type: list
   elements: str
 measured:
-  description:
-    - The measured values of the instance, as M(sovereign.epyc.epyc_verify) returns them, and C(tokens), the number of
-      tokens in the answer.
+  description: The measured values of the instance, as M(sovereign.epyc.epyc_verify) returns them, and C(tokens), the
+    number of tokens in the answer.
   returned: always
   type: dict
   sample: {"tokens": 42, "drafts": 5, "drafted": 31, "accepted": 24, "acceptance": 0.774, "tokens_per_second": 9.1}

@@ -52,9 +52,8 @@ options:
     description: The number of compilers that run at once. The default is the number of CPUs that are not isolated.
     type: int
   prune:
-    description:
-      - Whether builds in O(folder) that no file in C(/etc/systemd/system) names are removed. A server that still runs
-        from such a build is not stopped, but cannot start again.
+    description: Whether builds in O(folder) that no file in C(/etc/systemd/system) names are removed. A server that
+      still runs from such a build is not stopped, but cannot start again.
     type: bool
     default: false
   reserve:

@@ -20,9 +20,8 @@ options:
     type: str
     required: true
   expect:
-    description:
-      - The facts during the measurement, as C(measured_on) in the result of M(sovereign.epyc.llama_tune). A fact that
-        is null is not compared.
+    description: The facts during the measurement, as C(measured_on) in the result of M(sovereign.epyc.llama_tune). A
+      fact that is null is not compared.
     type: dict
     required: true
 seealso:

@@ -22,8 +22,8 @@ description:
     prompt cache and checkpoints.
   - When a new unit does not start, the previous unit is restored and started.
   - An instance is restarted only when its unit, binary, model or API keys changed. Settings for the stop of a server,
-    or for its next start, change without a restart. Drop-ins of the unit are removed; use
-    O(instances[].unit_settings) instead.
+    or for its next start, change without a restart. Drop-ins of the unit are removed; use O(instances[].unit_settings)
+    instead.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes
@@ -61,10 +61,9 @@ options:
         type: dict
         default: {}
       models_loaded:
-        description:
-          - How many of O(instances[].models) may be in memory at once. When a client requests another model, the server
-            of the model that was idle for the longest time is ended. Memory for the largest models must be available.
-            The default is all models.
+        description: How many of O(instances[].models) may be in memory at once. When a client requests another model,
+          the server of the model that was idle for the longest time is ended. Memory for the largest models must be
+          available. The default is all models.
         type: int
       draft_model:
         description: The GGUF file of the model that drafts. It must have the same vocabulary as the model.
@@ -85,14 +84,12 @@ options:
         type: dict
         default: {}
       chat_template:
-        description:
-          - A file with a Jinja template that renders a conversation as one text. It replaces the template in the model
-            file. The server is restarted when this file changes.
+        description: A file with a Jinja template that renders a conversation as one text. It replaces the template in
+          the model file. The server is restarted when this file changes.
         type: path
       task:
-        description:
-          - The task of the server. V(completion) continues texts, V(embedding) computes a vector for a text, and
-            V(rerank) ranks texts by a question. The last two generate no tokens, so there is no speculation.
+        description: The task of the server. V(completion) continues texts, V(embedding) computes a vector for a text,
+          and V(rerank) ranks texts by a question. The last two generate no tokens, so there is no speculation.
         type: str
         choices: [completion, embedding, rerank]
         default: completion
@@ -144,9 +141,8 @@ options:
         description: The physical size of a batch, in tokens.
         type: int
       experts:
-        description:
-          - The number of experts for each token in a mixture of experts. It must be less than the model's own number,
-            and makes the answers of the model worse.
+        description: The number of experts for each token in a mixture of experts. It must be less than the model's own
+          number, and makes the answers of the model worse.
         type: int
       sampling:
         description:
@@ -157,10 +153,9 @@ options:
         type: dict
         default: {}
       mla:
-        description:
-          - The method, from 0 to 3, by which ik_llama.cpp computes with compressed keys (MLA). The default is that of
-            the build. This option, O(instances[].attention_buffer) and O(instances[].fused_moe) are refused for
-            llama.cpp, which has no such settings.
+        description: The method, from 0 to 3, by which ik_llama.cpp computes with compressed keys (MLA). The default is
+          that of the build. This option, O(instances[].attention_buffer) and O(instances[].fused_moe) are refused for
+          llama.cpp, which has no such settings.
         type: int
       attention_buffer:
         description: The most MiB that ik_llama.cpp uses for attention scores of a model with compressed keys.
@@ -249,10 +244,9 @@ options:
         type: int
         default: 1
       suffix_corpus:
-        description:
-          - A file with texts that V(suffix) speculation searches from the start on. A file whose name ends in C(.json)
-            has a list of texts, or of objects with C(content) or C(messages). Any other file has numbers of tokens, in
-            4 bytes each. The server never writes to the file. The server is restarted when the file changes.
+        description: A file with texts that V(suffix) speculation searches from the start on. A file whose name ends in
+          C(.json) has a list of texts, or of objects with C(content) or C(messages). Any other file has numbers of
+          tokens, in 4 bytes each. The server never writes to the file. The server is restarted when the file changes.
         type: path
       cpus:
         description:
@@ -292,9 +286,8 @@ options:
         type: str
         choices: [bind, interleave, distribute, rows, local]
       hugepages:
-        description:
-          - The kind of huge pages for the weights. V(thp) means transparent huge pages, as far as the kernel can make
-            them. V(pool) uses the pages of a pool, and V(hugetlbfs) copies the file to a hugetlbfs.
+        description: The kind of huge pages for the weights. V(thp) means transparent huge pages, as far as the kernel
+          can make them. V(pool) uses the pages of a pool, and V(hugetlbfs) copies the file to a hugetlbfs.
         type: str
         choices: [none, thp, pool, hugetlbfs]
         default: none
@@ -307,28 +300,24 @@ options:
         type: bool
         default: false
       direct_io:
-        description:
-          - Whether the server reads the weights into its own memory past the page cache. So a model that needs nearly
-            all memory is never in memory twice.
+        description: Whether the server reads the weights into its own memory past the page cache. So a model that needs
+          nearly all memory is never in memory twice.
         type: bool
         default: false
       repack:
-        description:
-          - Whether the server copies weights of types such as Q4_0 or Q4_K into an order that suits the instructions of
-            the CPU. The copy saves work for each token, and needs memory in addition to the mapped file. By default,
-            the server decides; current builds repack where the file need not stay mapped.
+        description: Whether the server copies weights of types such as Q4_0 or Q4_K into an order that suits the
+          instructions of the CPU. The copy saves work for each token, and needs memory in addition to the mapped file.
+          By default, the server decides; current builds repack where the file need not stay mapped.
         type: bool
       prompt_cache:
-        description:
-          - The largest size of the cache for prompts of earlier requests, as V(2GiB), which saves reading these prompts
-            again. V(0MiB) is no cache. Memory for the whole size must be available on O(instances[].nodes).
+        description: The largest size of the cache for prompts of earlier requests, as V(2GiB), which saves reading
+          these prompts again. V(0MiB) is no cache. Memory for the whole size must be available on O(instances[].nodes).
         type: str
         default: 8GiB
       checkpoints:
-        description:
-          - The number of checkpoints (earlier states) of each slot to which the server can return. Only models with
-            sliding windows or recurrent layers need checkpoints, which may take hundreds of MiB each. Memory for all
-            checkpoints must be available.
+        description: The number of checkpoints (earlier states) of each slot to which the server can return. Only models
+          with sliding windows or recurrent layers need checkpoints, which may take hundreds of MiB each. Memory for all
+          checkpoints must be available.
         type: int
         default: 32
       bandwidth:
@@ -483,9 +472,8 @@ services:
       description: The NUMA nodes of the memory.
       type: str
     need:
-      description:
-        - The needed memory in bytes, as C(weights), C(kv_cache), C(compute), C(prompt_cache), C(checkpoints) and
-          C(total). The memory of a draft in its own process is in C(rpc).
+      description: The needed memory in bytes, as C(weights), C(kv_cache), C(compute), C(prompt_cache), C(checkpoints)
+        and C(total). The memory of a draft in its own process is in C(rpc).
       type: dict
     expect:
       description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running service.

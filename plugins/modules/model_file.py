@@ -89,9 +89,8 @@ options:
     type: int
     default: 60
   progress:
-    description:
-      - A file for one line on the progress of a download or of reading a whole file. The line is written every five
-        seconds, and the file is removed at the end. By default, the controller chooses a file in C(/run).
+    description: A file for one line on the progress of a download or of reading a whole file. The line is written every
+      five seconds, and the file is removed at the end. By default, the controller chooses a file in C(/run).
     type: path
 notes:
   - Check mode asks the server for the size (C(HEAD)), and writes nothing. If the server refuses such a request, the

@@ -43,18 +43,16 @@ options:
     type: list
     elements: path
   cpus:
-    description:
-      - Where every thread may run and nowhere else, see the notes.
+    description: Where every thread may run and nowhere else, see the notes.
     type: str
   busy_cpus:
-    description:
-      - Where the busy threads may run and nowhere else, written as O(cpus). A thread is busy when it ran, or waited for
-        a CPU, for half of O(window) or more. Threads that serve requests may thus be on other CPUs.
+    description: Where the busy threads may run and nowhere else, written as O(cpus). A thread is busy when it ran, or
+      waited for a CPU, for half of O(window) or more. Threads that serve requests may thus be on other CPUs.
     type: str
   busy_threads:
     description:
-      - How many threads must be busy at least, as many as the service was started with. A service that works with
-        fewer has been given fewer, or leaves CPUs idle.
+      - How many threads must be busy at least, as many as the service was started with. A service that works with fewer
+        has been given fewer, or leaves CPUs idle.
       - Say it only where the service has work during O(window). A service without work has too few.
     type: int
   spread:
@@ -84,9 +82,8 @@ options:
       - V(ok) where no tensor is as large. Pages that are not in memory are reported and not judged.
     type: dict
   hugepages:
-    description:
-      - How much memory must be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that are
-        reserved and not used do not count.
+    description: How much memory must be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that
+      are reserved and not used do not count.
     type: dict
     suboptions:
       hugetlb:
@@ -252,10 +249,9 @@ memory:
       description: What cannot be swapped out.
       type: int
 rows:
-  description:
-    - By model of O(rows), in percent how many bytes of its large tensors lie on the node that reads them (C(local)),
-      how many can (C(possible)), how many of their pages are in memory (C(in_memory)), and how many such C(tensors)
-      it has. None where it cannot be seen.
+  description: By model of O(rows), in percent how many bytes of its large tensors lie on the node that reads them
+    (C(local)), how many can (C(possible)), how many of their pages are in memory (C(in_memory)), and how many such
+    C(tensors) it has. None where it cannot be seen.
   returned: always
   type: dict
   sample: {"/srv/models/model.gguf": {"local": 98.7, "possible": 98.7, "in_memory": 100.0, "tensors": 225}}
@@ -276,12 +272,11 @@ groups:
       type: dict
       sample: {"0": {"occupancy": 8388608, "local_bandwidth": 21474836480, "total_bandwidth": 21474836480}}
 noise:
-  description:
-    - Interrupts and other tasks on the CPUs of the busy threads; none without a window or a busy thread. C(cpus) are
-      those that they ran on. C(ticks), C(devices) and C(sent) are interrupts per second of timers, of devices and from
-      other CPUs, on the CPU that had most of a kind. C(involuntary) are the switches per second of the thread that
-      other tasks interrupted most, and C(waited) is the share of the time in which another task had the CPU of the
-      thread that waited longest.
+  description: Interrupts and other tasks on the CPUs of the busy threads; none without a window or a busy thread.
+    C(cpus) are those that they ran on. C(ticks), C(devices) and C(sent) are interrupts per second of timers, of devices
+    and from other CPUs, on the CPU that had most of a kind. C(involuntary) are the switches per second of the thread
+    that other tasks interrupted most, and C(waited) is the share of the time in which another task had the CPU of the
+    thread that waited longest.
   returned: always
   type: dict
   sample: {"cpus": "4-7", "ticks": 1.0, "devices": 0.0, "sent": 12.5, "involuntary": 0.5, "waited": 0.0002}

@@ -81,16 +81,14 @@ options:
         description: The system user of the server. By default, systemd makes a dynamic user.
         type: str
       workers:
-        description:
-          - Other hosts that compute a part of the model, each as C(ADDRESS:PORT). A host without O(member) runs no part
-            of such an instance, but memory and CPUs for the instance stay free.
+        description: Other hosts that compute a part of the model, each as C(ADDRESS:PORT). A host without O(member)
+          runs no part of such an instance, but memory and CPUs for the instance stay free.
         type: list
         elements: str
         default: []
       clients:
-        description:
-          - With O(instances[].workers), the addresses and networks of clients, such as the gateways. The unit admits
-            connections from these clients and from the hosts of the group only.
+        description: With O(instances[].workers), the addresses and networks of clients, such as the gateways. The unit
+          admits connections from these clients and from the hosts of the group only.
         type: list
         elements: str
         default: []
@@ -108,9 +106,8 @@ options:
         type: dict
         default: {}
       unit_settings:
-        description:
-          - Further settings of systemd for the unit, each with a text or a list of texts. Settings that the plan or an
-            option sets are refused.
+        description: Further settings of systemd for the unit, each with a text or a list of texts. Settings that the
+          plan or an option sets are refused.
         type: dict
         default: {}
       start_timeout:
@@ -234,9 +231,8 @@ services:
       description: Options of M(sovereign.epyc.service_placement_info) that prove this placement of the running service.
       type: dict
     details:
-      description:
-        - The C(alias), C(model), C(slots), C(context) and number of C(hosts) of the instance. C(build) has the facts
-          that must be equal on all hosts of the instance.
+      description: The C(alias), C(model), C(slots), C(context) and number of C(hosts) of the instance. C(build) has the
+        facts that must be equal on all hosts of the instance.
       type: dict
 remarks:
   description: Messages on facts that are no errors, but that an operator should know.

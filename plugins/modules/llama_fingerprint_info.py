@@ -67,12 +67,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 #: Names of facts for people; a fact without a row is shown by its key.
-TITLES = {
-    "sku": "SKU",
-    "bios": "BIOS",
-    "engine_build": "build of the server",
-    "model_sha256": "SHA-256 of the model",
-}
+TITLES = {"sku": "SKU", "bios": "BIOS", "engine_build": "build of the server", "model_sha256": "SHA-256 of the model"}
 #: The number of characters of a checksum that people are shown.
 SHOWN = 12
 

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_placement_info
-short_description: Prove where the threads and the memory of a running service are
+short_description: Prove on which CPUs and NUMA nodes the threads and the memory of a running service are
 version_added: 0.1.0
 description:
-  - Reads for a running service where each thread may run and where it ran last, on which nodes the pages of the model
-    and of anonymous memory lie, which huge pages are in use, and which resctrl groups hold with what occupancy and
-    bandwidth.
-  - Compares that with what is requested. Every option that requests something returns a verdict with a sentence.
-  - What cannot be determined is V(unknown) with the reason, which is not clean. The module succeeds with any verdict;
-    fail on C(clean) where you want to.
-  - Cheap for any size of a model. It reads three small files per thread, twice with a window, and two per process,
-    C(numa_maps) and C(smaps_rollup). For each of these two the kernel walks the page tables of the process once; pages
-    are never asked for one by one. While it walks, the service runs on, but for calls that change its mappings.
+  - Reads the placement of a running service. This includes the CPUs on which each thread may run and ran last, the
+    nodes with the pages of the model and of anonymous memory, the huge pages in use, and the resctrl groups with their
+    occupancy and bandwidth.
+  - Compares the placement with the requested placement. Each option that requests a placement returns a verdict with a
+    sentence.
+  - A placement that cannot be determined has the verdict V(unknown) with the reason, so RV(clean) is false. The module
+    succeeds with any verdict; a task can fail on RV(clean).
+  - The module is cheap for a model of any size. It reads three small files of each thread, twice with a window, and the
+    files C(numa_maps) and C(smaps_rollup) of each process. For each of these two files, the kernel walks the page
+    tables of the process once. Meanwhile the service continues, except for calls that change its memory mappings.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
   - sovereign.epyc.attributes.reader
@@ -31,29 +32,29 @@ options:
     required: true
   window:
     description:
-      - For how many seconds the threads are observed. C(busy), context switches and bandwidth are counted over time,
-        and are known only with a window.
-      - Give the service work meanwhile. One or two seconds are enough.
+      - The seconds for which the threads are observed. C(busy), context switches and bandwidth are only known with a
+        window.
+      - The service must have work during the window. One or two seconds are enough.
     type: float
     default: 0
   model:
     description:
-      - The files whose mapping counts as weights. Of a model in several files name each.
-      - Without it, every mapped file that is called C(.gguf).
+      - The files whose mappings count as weights. Name each file of a model in several files.
+      - The default is every mapped file whose name ends in C(.gguf).
     type: list
     elements: path
   cpus:
-    description: Where every thread may run and nowhere else, see the notes.
+    description: The only CPUs on which any thread may run; the notes explain how CPUs are written.
     type: str
   busy_cpus:
-    description: Where the busy threads may run and nowhere else, written as O(cpus). A thread is busy when it ran, or
+    description: The only CPUs on which busy threads may run, written as O(cpus). A thread is busy when it ran, or
       waited for a CPU, for half of O(window) or more. Threads that serve requests may thus be on other CPUs.
     type: str
   busy_threads:
     description:
-      - How many threads must be busy at least, as many as the service was started with. A service that works with fewer
-        has been given fewer, or leaves CPUs idle.
-      - Say it only where the service has work during O(window). A service without work has too few.
+      - The least number of busy threads, usually the number of compute threads with which the service was started. With
+        fewer busy threads, CPUs are idle.
+      - Set this option only where the service has work during O(window), because an idle service has no busy threads.
     type: int
   spread:
     description: Requests that no two busy threads share a CPU (V(cpu)), or a core (V(core)).
@@ -63,27 +64,27 @@ options:
     description: The NUMA nodes on which memory must lie, as V(2), V(0-3), V(0,2) or V(all).
     type: str
   percent:
-    description: Which share of the mapped weights, and which of anonymous memory, must lie on O(nodes) at least.
+    description: The least percentage of the mapped weights, and of anonymous memory, that must be on O(nodes).
     type: int
     default: 99
   interleaved:
     description:
-      - Requests that the weights lie evenly on O(nodes), none of which may have less than nine tenths of its share.
-      - Where no model is mapped, the weights are part of anonymous memory, and that memory must be even.
+      - Whether the weights must be spread evenly over O(nodes), with at least nine tenths of an equal share on each.
+      - Where no model is mapped, the weights are part of anonymous memory, so that memory must be spread evenly.
     type: bool
     default: false
   rows:
     description:
-      - Requests that each large tensor of a model lies on the nodes of the threads that read it, as C(memory rows) of
-        M(sovereign.epyc.llama_server) puts it. One entry for each model, its path and the number of its threads.
-      - Needs O(nodes), which are those of C(--numa distribute), from 0 without holes. A sample of the pages of each
-        tensor of which a thread reads 64 KiB or more is looked at in the page cache. Of the bytes that pages of 4 KiB
-        allow to be local, 98 percent must be.
-      - V(ok) where no tensor is as large. Pages that are not in memory are reported and not judged.
+      - Requests that each large tensor of a model is on the nodes of the threads that read it, as with C(memory rows)
+        of M(sovereign.epyc.llama_server). Each entry is the path of a model and its number of threads.
+      - Needs O(nodes), which must be the nodes of C(--numa distribute), from 0 without holes. The verdict is on a
+        sample of the pages, in the page cache, of each tensor of which a thread reads 64 KiB or more. At least 98
+        percent of the bytes that can be local, with pages of 4 KiB, must be local.
+      - The verdict is V(ok) where no tensor is large enough. Pages that are not in memory are only reported.
     type: dict
   hugepages:
-    description: How much memory must be in huge pages at least, in one process, as V(40GiB) or V(512MiB). Pages that
-      are reserved and not used do not count.
+    description: The least memory in huge pages, in one process, as V(40GiB) or V(512MiB). Reserved pages that are not
+      in use do not count.
     type: dict
     suboptions:
       hugetlb:
@@ -100,15 +101,15 @@ options:
         type: str
   group:
     description:
-      - The resctrl group whose limits must hold for every thread, V(/) for the default one.
-      - A thread that is in no group itself has the limits of the groups that its CPUs are in.
+      - The resctrl group whose limits must hold for every thread, V(/) for the default group.
+      - A thread that is assigned to no group has the limits of the groups of its CPUs.
     type: str
 notes:
-  - Needs root to read the memory of other users' processes. Without it the verdicts on memory are V(unknown).
+  - Needs root to read the memory of other users' processes. Without root, the verdicts on memory are V(unknown).
   - The kernel does not distinguish KV cache, compute buffers and repacked weights; all of them are anonymous memory.
-  - Only pages that the process has touched are counted. A model that was just mapped has none yet.
-  - Occupancy and bandwidth are those of a whole resctrl group, with whatever else is in it. Reading them
-    interrupts one CPU of each L3 domain.
+  - Only pages that the process has touched are counted. A model that was just mapped has no such pages yet.
+  - Occupancy and bandwidth are those of a whole resctrl group, including other processes in the group. Reading these
+    counters interrupts one CPU of each L3 domain.
 seealso:
   - module: sovereign.epyc.epyc_plan
   - module: sovereign.epyc.resctrl_schemata
@@ -116,7 +117,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Prove that the service is where it should be, while it answers a request
+- name: Prove that the service is on the planned CPUs and nodes, while it answers a request
   sovereign.epyc.service_placement_info:
     service: llama.service
     window: 2
@@ -132,7 +133,7 @@ EXAMPLES = r"""
     intent: "{{ epyc.intent }}"
   register: placement
 
-- name: Say what is wrong or not known
+- name: Fail with the sentences of all verdicts that are not ok
   ansible.builtin.assert:
     that: placement.clean
     fail_msg: "{{ placement.verdicts | rejectattr('verdict', 'eq', 'ok') | map(attribute='sentence') | join(' ') }}"
@@ -144,26 +145,26 @@ clean:
   returned: always
   type: bool
 verdicts:
-  description: One entry for each requested thing, two for O(nodes) where a model is mapped.
+  description: One verdict for each requested placement, and two for O(nodes) where a model is mapped.
   returned: always
   type: list
   elements: dict
   contains:
     name:
-      description: The option, as C(spread), and what of it, as C(nodes/weights) or C(hugepages/thp).
+      description: The option, as C(spread), or the option with the kind of memory, as C(nodes/weights).
       type: str
     verdict:
       description: V(ok), V(drift) or V(unknown).
       type: str
     sentence:
-      description: The present placement, or why it is not known.
+      description: The present placement, or the reason why the placement is unknown.
       type: str
   sample:
     - name: cpus
       verdict: drift
       sentence: "1 of 34 threads may run outside 1-31: thread 1234 (llama-server) on 0-31."
 seconds:
-  description: How long the threads were watched; none without a window.
+  description: The seconds for which the threads were observed; null without a window.
   returned: always
   type: float
 threads:
@@ -173,19 +174,19 @@ threads:
   elements: dict
   contains:
     process:
-      description: The number of its process.
+      description: The number of the thread's process.
       type: int
     thread:
-      description: Its number.
+      description: The number of the thread.
       type: int
     name:
-      description: Its name.
+      description: The name of the thread.
       type: str
     allowed:
-      description: The CPUs that it may run on.
+      description: The CPUs on which the thread may run.
       type: str
     cpu:
-      description: The CPU that it ran on last.
+      description: The CPU on which the thread ran last.
       type: int
     l3:
       description: The L3 domain of that CPU.
@@ -194,23 +195,23 @@ threads:
       description: The NUMA node of that CPU.
       type: int
     groups:
-      description: The resctrl groups whose limits hold for it; none where that is unknown.
+      description: The resctrl groups whose limits hold for the thread; null where this is unknown.
       type: list
       elements: str
     busy:
-      description: The share of the window in which it ran or waited for a CPU, from 0 to 1.
+      description: The share of the window, from 0 to 1, in which the thread ran or waited for a CPU.
       type: float
     worked:
-      description: For how many seconds of the window it ran.
+      description: The seconds of the window in which the thread ran.
       type: float
     waited:
-      description: For how many seconds of the window it waited for a CPU.
+      description: The seconds of the window in which the thread waited for a CPU.
       type: float
     voluntary:
-      description: How often it gave its CPU away in the window.
+      description: The number of voluntary context switches of the thread in the window.
       type: int
     involuntary:
-      description: How often its CPU was taken away in the window.
+      description: The number of involuntary context switches of the thread in the window.
       type: int
 memory:
   description: The memory of each process. Sizes are in bytes.
@@ -231,22 +232,22 @@ memory:
         files: [/srv/models/model.gguf]
         policies: ["interleave:0-1"]
     anonymous:
-      description: Anonymous memory, in the same way.
+      description: Anonymous memory, with the keys of C(weights).
       type: dict
     other:
-      description: Other mapped files such as libraries, in the same way. No verdict looks at them.
+      description: Other mapped files, such as libraries, with the keys of C(weights). These files have no verdict.
       type: dict
     hugepages:
       description: Memory in huge pages in use by kind, C(hugetlb), C(thp), C(thp_shmem) and C(thp_file).
       type: dict
     resident:
-      description: What is in memory, without pages of a pool.
+      description: The memory in use, without pages of a pool.
       type: int
     swapped:
-      description: What was swapped out.
+      description: The memory that was swapped out.
       type: int
     locked:
-      description: What cannot be swapped out.
+      description: The memory that cannot be swapped out.
       type: int
 rows:
   description: By model of O(rows), in percent how many bytes of its large tensors lie on the node that reads them
@@ -281,7 +282,7 @@ noise:
   type: dict
   sample: {"cpus": "4-7", "ticks": 1.0, "devices": 0.0, "sent": 12.5, "involuntary": 0.5, "waited": 0.0002}
 missing:
-  description: What could not be read, with the reason.
+  description: A sentence with the reason for each fact that could not be read.
   returned: always
   type: list
   elements: str
@@ -321,7 +322,7 @@ SPEC = dict(
 
 
 def prove_service_placement(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the module's result."""
+    """Return the placement of a service and the verdicts on it as the module's result."""
     return prove_placement(Host(fs, params["intent"]), params)
 
 

@@ -14,7 +14,7 @@ from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from . import ik_llama, reserved_flags
 from .capabilities import FIRST_PINNING_BUILD, IK
-from .flags import COMMON_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
+from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
 from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
 
 TYPE_CHECKING = False
@@ -25,6 +25,26 @@ if TYPE_CHECKING:
     from .capabilities import Capabilities
     from .flags import Candidate
 
+#: The present flags of drafts and n-grams; older builds have EARLY_FLAGS.
+NEWEST_FLAGS: dict[str, Candidate] = {
+    "draft_model": ("--spec-draft-model", VALUE),
+    "draft_threads": ("--spec-draft-threads", VALUE),
+    "draft_threads_batch": ("--spec-draft-threads-batch", VALUE),
+    "draft_max": ("--spec-draft-n-max", VALUE),
+    "draft_min": ("--spec-draft-n-min", VALUE),
+    "draft_p_min": ("--spec-draft-p-min", VALUE),
+    "draft_cache_type_k": ("--spec-draft-type-k", VALUE),
+    "draft_cache_type_v": ("--spec-draft-type-v", VALUE),
+    "ngram_lookup/ngram-simple": ("--spec-ngram-simple-size-n", VALUE),
+    "ngram_lookup/ngram-map-k": ("--spec-ngram-map-k-size-n", VALUE),
+    "ngram_lookup/ngram-mod": ("--spec-ngram-mod-n-match", VALUE),
+    "ngram_max/ngram-simple": ("--spec-ngram-simple-size-m", VALUE),
+    "ngram_max/ngram-map-k": ("--spec-ngram-map-k-size-m", VALUE),
+    "ngram_max/ngram-mod": ("--spec-ngram-mod-n-max", VALUE, "--spec-ngram-mod-n-min", SHORTEST_NGRAM_MOD_DRAFT),
+    "ngram_min_hits/ngram-simple": ("--spec-ngram-simple-min-hits", VALUE),
+    "ngram_min_hits/ngram-map-k": ("--spec-ngram-map-k-min-hits", VALUE),
+    "rpc": ("--rpc", VALUE, "--device", "none", "--spec-draft-device", "RPC0", "--spec-draft-ngl", "99"),
+}
 FLAGS: dict[str, tuple[Candidate, ...]] = {
     "models": (("--models-preset", VALUE),),
     "models_loaded": (("--models-max", VALUE),),
@@ -45,38 +65,7 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "flash_attention=off": (("--flash-attn", "off"), ()),
     "experts": (("--override-kv", VALUE),),
     **COMMON_FLAGS,
-    "draft_model": (("--spec-draft-model", VALUE), ("--model-draft", VALUE)),
-    "draft_threads": (("--spec-draft-threads", VALUE), ("--threads-draft", VALUE)),
-    "draft_threads_batch": (("--spec-draft-threads-batch", VALUE), ("--threads-batch-draft", VALUE)),
-    "draft_max": (("--spec-draft-n-max", VALUE), ("--draft-max", VALUE)),
-    "draft_min": (("--spec-draft-n-min", VALUE), ("--draft-min", VALUE)),
-    "draft_p_min": (("--spec-draft-p-min", VALUE), ("--draft-p-min", VALUE)),
-    "draft_cache_type_k": (("--spec-draft-type-k", VALUE), ("--cache-type-k-draft", VALUE)),
-    "draft_cache_type_v": (("--spec-draft-type-v", VALUE), ("--cache-type-v-draft", VALUE)),
-    # Early in 2026, all kinds of n-gram speculation shared their flags, and --draft-max limited every draft.
-    "ngram_lookup/ngram-simple": (("--spec-ngram-simple-size-n", VALUE), ("--spec-ngram-size-n", VALUE)),
-    "ngram_lookup/ngram-map-k": (("--spec-ngram-map-k-size-n", VALUE), ("--spec-ngram-size-n", VALUE)),
-    "ngram_lookup/ngram-mod": (("--spec-ngram-mod-n-match", VALUE), ("--spec-ngram-size-n", VALUE)),
-    "ngram_max/ngram-simple": (
-        ("--spec-ngram-simple-size-m", VALUE),
-        ("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),
-    ),
-    "ngram_max/ngram-map-k": (
-        ("--spec-ngram-map-k-size-m", VALUE),
-        ("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),
-    ),
-    "ngram_max/ngram-mod": (
-        ("--spec-ngram-mod-n-max", VALUE, "--spec-ngram-mod-n-min", SHORTEST_NGRAM_MOD_DRAFT),
-        ("--draft-max", VALUE, "--draft-min", SHORTEST_NGRAM_MOD_DRAFT),
-    ),
-    "ngram_min_hits/ngram-simple": (("--spec-ngram-simple-min-hits", VALUE), ("--spec-ngram-min-hits", VALUE)),
-    "ngram_min_hits/ngram-map-k": (("--spec-ngram-map-k-min-hits", VALUE), ("--spec-ngram-min-hits", VALUE)),
-    "ngram_min_hits/ngram-mod=1": ((),),
-    # Without --device none, the RPC process of the draft would compute the model too.
-    "rpc": (
-        ("--rpc", VALUE, "--device", "none", "--spec-draft-device", "RPC0", "--spec-draft-ngl", "99"),
-        ("--rpc", VALUE, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),
-    ),
+    **{name: (newest, EARLY_FLAGS[name]) for name, newest in NEWEST_FLAGS.items()},
     # The server divides these layers between the workers in proportion to the free memory that each worker reports.
     "rpc_workers": (("--rpc", VALUE),),
     "rpc_layers": (("--n-gpu-layers", VALUE),),

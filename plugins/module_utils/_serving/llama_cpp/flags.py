@@ -57,11 +57,31 @@ COMMON_FLAGS: dict[str, tuple[Candidate, ...]] = {
     "presence_penalty": (("--presence-penalty", VALUE),),
     "frequency_penalty": (("--frequency-penalty", VALUE),),
     "max_tokens": (("--predict", VALUE),),
+    "ngram_min_hits/ngram-mod=1": ((),),
 }
 
 #: The least number of tokens in a draft of ngram-mod, because each chance match costs a batch. The server's default of
 #: 48 would discard the short drafts that suit a CPU.
 SHORTEST_NGRAM_MOD_DRAFT = "2"
+
+#: The flags of drafts and n-grams until early 2026; ik_llama.cpp still has these flags. All kinds of n-gram speculation
+#: shared their flags, and --draft-max limited every draft. --device none keeps the model out of the RPC process.
+EARLY_FLAGS: dict[str, Candidate] = {
+    "draft_model": ("--model-draft", VALUE),
+    "draft_threads": ("--threads-draft", VALUE),
+    "draft_threads_batch": ("--threads-batch-draft", VALUE),
+    "draft_max": ("--draft-max", VALUE),
+    "draft_min": ("--draft-min", VALUE),
+    "draft_p_min": ("--draft-p-min", VALUE),
+    "draft_cache_type_k": ("--cache-type-k-draft", VALUE),
+    "draft_cache_type_v": ("--cache-type-v-draft", VALUE),
+    **{f"ngram_lookup/{kind}": ("--spec-ngram-size-n", VALUE) for kind in ("ngram-simple", "ngram-map-k", "ngram-mod")},
+    "ngram_max/ngram-simple": ("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),
+    "ngram_max/ngram-map-k": ("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),
+    "ngram_max/ngram-mod": ("--draft-max", VALUE, "--draft-min", SHORTEST_NGRAM_MOD_DRAFT),
+    **{f"ngram_min_hits/{kind}": ("--spec-ngram-min-hits", VALUE) for kind in ("ngram-simple", "ngram-map-k")},
+    "rpc": ("--rpc", VALUE, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),
+}
 
 
 def choose_arguments(parameter: str, value: object, table: Table, capabilities: Capabilities) -> list[str]:

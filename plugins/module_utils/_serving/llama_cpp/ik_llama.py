@@ -13,7 +13,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..options.speculation_kinds import DRAFTING_KINDS
 from . import reserved_flags
-from .flags import COMMON_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
+from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
 from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
 
 TYPE_CHECKING = False
@@ -33,24 +33,8 @@ FLAGS: dict[str, tuple[Candidate, ...]] = {
     "flash_attention=on": (("--flash-attn", "on"),),
     "flash_attention=off": (("--flash-attn", "off"),),
     **COMMON_FLAGS,
-    "draft_model": (("--model-draft", VALUE),),
-    "draft_threads": (("--threads-draft", VALUE),),
-    "draft_threads_batch": (("--threads-batch-draft", VALUE),),
-    "draft_max": (("--draft-max", VALUE),),
-    "draft_min": (("--draft-min", VALUE),),
-    "draft_p_min": (("--draft-p-min", VALUE),),
-    "draft_cache_type_k": (("--cache-type-k-draft", VALUE),),
-    "draft_cache_type_v": (("--cache-type-v-draft", VALUE),),
-    "ngram_lookup/ngram-simple": (("--spec-ngram-size-n", VALUE),),
-    "ngram_lookup/ngram-map-k": (("--spec-ngram-size-n", VALUE),),
-    "ngram_lookup/ngram-mod": (("--spec-ngram-size-n", VALUE),),
-    "ngram_max/ngram-simple": (("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),),
-    "ngram_max/ngram-map-k": (("--spec-ngram-size-m", VALUE, "--draft-max", VALUE),),
+    **{name: (candidate,) for name, candidate in EARLY_FLAGS.items()},
     "ngram_max/ngram-mod": (("--draft-max", VALUE),),
-    "ngram_min_hits/ngram-simple": (("--spec-ngram-min-hits", VALUE),),
-    "ngram_min_hits/ngram-map-k": (("--spec-ngram-min-hits", VALUE),),
-    "ngram_min_hits/ngram-mod=1": ((),),
-    "rpc": (("--rpc", VALUE, "--device", "none", "--device-draft", "RPC0", "--gpu-layers-draft", "99"),),
     "fused_moe=True": (("--fused-moe",), ()),
     "fused_moe=False": (("--no-fused-moe",), ()),
     "slots_endpoint": ((),),

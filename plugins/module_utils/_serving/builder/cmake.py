@@ -55,7 +55,7 @@ class Cmake:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         programs = {**dict.fromkeys(PACKAGES), "c++": options.get("CMAKE_CXX_COMPILER")}
-        missing = [name for name, own in programs.items() if not shutil.which(own or name, path=command.PATH)]
+        missing = [name for name, path in programs.items() if not shutil.which(path or name, path=command.PATH)]
         if missing:
             packages = " ".join(PACKAGES[name] for name in missing)
             raise BadRequest(

@@ -56,8 +56,8 @@ class LlamaEngine(Engine):
 
     def list_model_paths(self, options: Options) -> list[str]:
         """Return the GGUF files that an instance reads; of a model in several files, only the first."""
-        own = (options.draft_model if options.uses_draft else None, options.projector)
-        return [*options.model_paths, *(path for path in own if path), *options.adapters]
+        optional = (options.draft_model if options.uses_draft else None, options.projector)
+        return [*options.model_paths, *(path for path in optional if path), *options.adapters]
 
     def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
         """Raise BadRequest for a file that is no model or cannot be read; ``pending`` files may be missing."""

@@ -66,7 +66,7 @@ def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -
 
 
 def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
-    """Return the nodes of these CPUs that have memory, or all nodes of these CPUs where no node of them has memory."""
+    """Return the nodes of these CPUs that have memory, or all nodes of these CPUs if none of these nodes has memory."""
     near = [node for node in host.topology.nodes if set(node.cpus) & set(cpus)]
     return tuple([node.id for node in near if node.bytes] or [node.id for node in near])
 

@@ -107,7 +107,7 @@ def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) 
 
 
 def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
-    """Return the page size in kB of the hugetlbfs that a path lies on, None where it lies on none."""
+    """Return the page size in kB of the hugetlbfs that contains a path, None for a path on another file system."""
     nearest: tuple[str, int] = ("", 0)
     for point, kb in list_hugetlbfs_mounts(fs, with_other_kinds=True):
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")

@@ -160,14 +160,18 @@ class InstancePlan:
         self.need = need
         self.parameters = parameters
         self.rpc = rpc
-        self.files = {part.path: [part.size, part.changed] for one in models for part in one.parts}
-        self.staged = {part.path: path for one in staged for part, path in zip(one.parts, staged_paths(options, one))}
+        self.files = {part.path: [part.size, part.changed] for model in models for part in model.parts}
+        self.staged = {
+            part.path: path for model in staged for part, path in zip(model.parts, staged_paths(options, model))
+        }
         # The server maps neither a projector nor adapters, which it reads into memory, nor the draft of another
         # process, which it sends there. A model that is its own draft is mapped.
         aside = {parameters.get("projector"), parameters.get("draft_model") if rpc else None, *options.adapters}
         aside -= {parameters.get("model")}
-        mapped = [] if staged or parameters.get("load") != "mmap" else [one for one in models if one.path not in aside]
-        self.mapped = list(dict.fromkeys(part.path for one in mapped for part in one.parts))
+        mapped = (
+            [] if staged or parameters.get("load") != "mmap" else [model for model in models if model.path not in aside]
+        )
+        self.mapped = list(dict.fromkeys(part.path for model in mapped for part in model.parts))
         self.expect = expect
         #: The bytes per second at which the server reads its files, for the start timeout; None where not known.
         self.rate: int | None = None

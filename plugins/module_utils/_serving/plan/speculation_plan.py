@@ -78,31 +78,31 @@ def plan_speculation(
     cpus = _choose_draft_cpus(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
     # Memory is on the nodes of the model's CPUs: a draft on another socket must not move the model's memory there.
-    box = draft_estimate.find_compute_resources(
+    resources = draft_estimate.find_compute_resources(
         top, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy), options.bandwidth
     )
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
-    draft_box = draft_estimate.find_compute_resources(top, cpus, near, options.bandwidth) if cpus else box
-    guesses = (
+    draft_resources = draft_estimate.find_compute_resources(top, cpus, near, options.bandwidth) if cpus else resources
+    draft_work = (
         TokenWork.of_model(draft)
         if draft and options.drafting_kind not in draft_compatibility.HEAD_KINDS
         else draft_compatibility.drafted_token_work(model, draft)
     )
-    works = TokenWork.of_model(model, options.experts), guesses
+    works = TokenWork.of_model(model, options.experts), draft_work
     # Without the draft, the model would compute on all CPUs, so the rate without a draft counts with all CPUs.
     alone = draft_estimate.find_compute_resources(
         top, busy, cpu_assignment.choose_memory_nodes(options, host, busy), options.bandwidth
     )
-    start = draft_estimate.estimate_best_draft(*works, box, draft_box, resources_without_draft=alone)
-    result.draft_max = options.draft_max or start.draft_max
+    estimate = draft_estimate.estimate_best_draft(*works, resources, draft_resources, resources_without_draft=alone)
+    result.draft_max = options.draft_max or estimate.draft_max
     if options.bandwidth is None and draft_estimate.socket_peak_bandwidth(top) is None:
         result.remarks.append(
-            f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {box.bandwidth / 1e9:.0f} GB/s are "
-            "assumed to choose draft_max. Set bandwidth to the measured value."
+            f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {resources.bandwidth / 1e9:.0f} GB/s "
+            "are assumed to choose draft_max. Set bandwidth to the measured value."
         )
-    if not start.draft_max:
+    if not estimate.draft_max:
         named = draft.path if draft else f"what {model.path} guesses by itself"
-        message = _no_gain_message(named, start, bool(options.draft_max))
+        message = _no_gain_message(named, estimate, bool(options.draft_max))
         result.remarks.append(message)
         result.draft_left_out_reason = "" if options.draft_max else message
     if not result.draft_max:
@@ -114,15 +114,15 @@ def plan_speculation(
     if options.draft_p_min is not None:
         result.p_min = options.draft_p_min
     else:
-        result.p_min = draft_estimate.least_worthwhile_probability(*works, box, draft_box, result.draft_max)
+        result.p_min = draft_estimate.least_worthwhile_probability(*works, resources, draft_resources, result.draft_max)
     return result
 
 
-def _no_gain_message(draft: str, start: DraftEstimate, insists: bool) -> str:
+def _no_gain_message(draft: str, estimate: DraftEstimate, insists: bool) -> str:
     left = "It runs because draft_max is set." if insists else "It is left out; set draft_max to run it nevertheless."
     return (
-        f"On this host {draft} is computed to gain nothing: {start.rate:.1f} tokens per second at best, and "
-        f"{start.rate_without_draft:.1f} without. {left}"
+        f"On this host {draft} is computed to gain nothing: {estimate.rate:.1f} tokens per second at best, and "
+        f"{estimate.rate_without_draft:.1f} without. {left}"
     )
 
 

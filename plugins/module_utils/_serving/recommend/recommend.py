@@ -77,20 +77,20 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
 
     BadRequest for an invalid request, and, with numbers, for a model that is too large for this host.
     """
-    wishes = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
-    _require_distinct_paths([file for wish in wishes for file in [*wish.files, *wish.draft_files]])
+    requested = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
+    _require_distinct_paths([file for item in requested for file in [*item.files, *item.draft_files]])
     host = host_variables.make_recommended_host(fs)
     installed = read_installed_units(root)
-    runs = find_running_instances(list(installed))
-    ending_urls = [(parse_unit_plan(installed[name]) or {}).get("url", "") for name in runs]
-    free = _read_available_memory(host, wishes[0], runs)
+    running_names = find_running_instances(list(installed))
+    ending_urls = [(parse_unit_plan(installed[name]) or {}).get("url", "") for name in running_names]
+    free = _read_available_memory(host, requested[0], running_names)
     huge = free.thp != "never"
-    for wish in wishes:
-        require_possible_fit(host, free, wish.make_candidate({}), wish.model_request)
-    candidates, services = _plan_instances(host, free, wishes, request, ending_urls)
+    for item in requested:
+        require_possible_fit(host, free, item.make_candidate({}), item.model_request)
+    candidates, services = _plan_instances(host, free, requested, request, ending_urls)
     notes = [_remove_useless_draft(candidate, service) for candidate, service in zip(candidates, services)]
     drafts = {candidate.draft.path for candidate in candidates if candidate.draft}
-    files = list({file.path: file for wish in wishes for file in wish.list_files_to_fetch(drafts)}.values())
+    files = list({file.path: file for item in requested for file in item.list_files_to_fetch(drafts)}.values())
     _check_space(files)
     program = request.binary if request.binary and os.path.exists(request.binary) else None
     lines = [
@@ -100,7 +100,7 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
         model_variables.build_instances_variable(candidates, services, notes),
     ]
     head = [*HEAD_COMMENTS, host_variables.describe_host(host, sum(free.available.values()))]
-    head += [model_variables.describe_model(wish.model) for wish in wishes]
+    head += [model_variables.describe_model(item.model) for item in requested]
     return {
         "text": render_file(head, lines),
         "variables": {line.key: line.to_data() for line in lines},
@@ -141,10 +141,10 @@ class RequestedModel:
         return [*self.files, *(self.draft_files if self.draft and self.draft.path in drafts else [])]
 
 
-def _read_available_memory(host: Host, wish: RequestedModel, runs: Sequence[str]) -> FreeMemory:
+def _read_available_memory(host: Host, item: RequestedModel, running_names: Sequence[str]) -> FreeMemory:
     """Return the memory for instances: available memory and the memory of running instances, less a reserve."""
-    free = read_free_memory(host, wish.make_candidate({}).parse_options(), [])
-    for name in runs:
+    free = read_free_memory(host, item.make_candidate({}).parse_options(), [])
+    for name in running_names:
         for memory, pages in list_held_memory(host, name):
             free.add_free(memory, pages)
     free.add_free({node.id: -int(RESERVED_SHARE * node.bytes) for node in host.topology.nodes}, {})
@@ -152,30 +152,30 @@ def _read_available_memory(host: Host, wish: RequestedModel, runs: Sequence[str]
 
 
 def _plan_instances(
-    host: Host, free: FreeMemory, wishes: Sequence[RequestedModel], request: Request, ending_urls: Sequence[str]
+    host: Host, free: FreeMemory, requested: Sequence[RequestedModel], request: Request, ending_urls: Sequence[str]
 ) -> tuple[list[Candidate], list[InstancePlan]]:
     """Return the instances and their plans: an instance for each model, or a single model's instance on each socket."""
     huge = {"hugepages": "thp"} if free.thp != "never" else {}
-    names = _choose_instance_names([wish.model.path for wish in wishes])
+    names = _choose_instance_names([item.model.path for item in requested])
     ports = _find_free_ports(request.port, ending_urls)
     sockets = host.topology.sockets
-    if len(wishes) > 1:
+    if len(requested) > 1:
         candidates = [
-            wish.make_candidate({"name": name, "port": next(ports), **huge}) for wish, name in zip(wishes, names)
+            item.make_candidate({"name": name, "port": next(ports), **huge}) for item, name in zip(requested, names)
         ]
         return candidates, assign_host_parts(host, free, candidates)
-    (wish,) = wishes
+    (item,) = requested
     # A file that two instances map is in memory once, so a copy on each socket needs huge pages.
     if len(sockets) > 1 and huge:
         each = [{"name": f"{names[0]}-{n}", "port": next(ports), "cpus": f"socket{n}", **huge} for n in sorted(sockets)]
-        candidates = [wish.make_candidate(fixed) for fixed in each]
+        candidates = [item.make_candidate(fixed) for fixed in each]
         try:
             services = fit_candidates(host, free, candidates)
         except BadRequest:
             services = []
         if services and all(candidate.has_best_context for candidate in candidates):
             return candidates, services
-    alone = wish.make_candidate({"name": names[0], "port": next(_find_free_ports(request.port, ending_urls)), **huge})
+    alone = item.make_candidate({"name": names[0], "port": next(_find_free_ports(request.port, ending_urls)), **huge})
     return [alone], fit_candidates(host, free, [alone])
 
 

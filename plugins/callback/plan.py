@@ -46,7 +46,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import f
 
 COLLECTION = "sovereign.epyc."
 MODULE = "sovereign.epyc.epyc_plan"
-#: Modules that the role epyc_plan and the begin of site.yml use, and that change no setting.
+#: Modules of the role epyc_plan and of the first tasks of site.yml. They change no setting.
 MODULES_OF_PLAN = (MODULE, "sovereign.epyc.epyc_preflight", "sovereign.epyc.epyc_history")
 
 

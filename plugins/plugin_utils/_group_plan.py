@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The members of a group: hosts that serve one model together, which is larger than each of them.
+"""The members of a group: hosts that serve together one model, which is too large for a single host.
 
 The inventory names one head, and the workers of its instance: in ``rpc_workers`` for llama.cpp, in ``workers`` for
 vLLM. A group that other hosts could reach, or that could not serve, is refused.
@@ -35,8 +35,8 @@ LLAMA, VLLM = "llama_rpc", "vllm"
 BUILD = "__epyc_group_build"
 #: Engine -> the advice for members with different facts.
 ADVICE_ON_DIFFERENCE = {
-    LLAMA: "all hosts of a group need the same build of llama.cpp. Install it on each.",
-    VLLM: "all hosts of a group need the same vLLM, the same model and as many nodes. Make them the same.",
+    LLAMA: "all hosts of a group need the same build of llama.cpp. Install the same build on each.",
+    VLLM: "all hosts of a group need the same vLLM, the same model and as many nodes. Remove the difference.",
 }
 
 

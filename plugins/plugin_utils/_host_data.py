@@ -58,8 +58,8 @@ def describe_error(error: Exception) -> str:
 def make_report(make: Callable[[Answers], Report], answers: Answers) -> Report:
     """Return the report that ``make`` makes of the answers of a fleet.
 
-    Where ``make`` fails, it is tried with each host by itself. The answers of hosts with which it fails are marked as
-    unreadable before the second and last try with all hosts.
+    Where ``make`` fails, each host is tried by itself. Hosts with which ``make`` fails are marked as unreadable before
+    the second and last try with all hosts.
     """
     try:
         return make(answers)

@@ -56,7 +56,7 @@ def load_catalogue(user_entries: Any) -> dict[str, dict[str, Any]]:
 
 
 def resolve_models(requested: Any, user_entries: Any, endpoint: str, folder: str) -> list[dict[str, Any]]:
-    """Return the models of epyc_llama_models with path, URL and checksums, and the facts that instances need of them.
+    """Return the models of epyc_llama_models with path, URL and checksums, and other facts that instances need.
 
     ``endpoint`` is the URL of the hub, and ``folder`` is the place of files whose entry has no path. Raises BadRequest
     for a model that cannot be found, or whose file no checksum identifies.

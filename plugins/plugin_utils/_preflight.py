@@ -132,7 +132,7 @@ class Preflight:
         ]
 
     def _add_models(self) -> list[dict[str, Any]] | None:
-        """Add the model files to fetch and those that must be present; return all, or None where they were refused."""
+        """Add the model files to fetch and the files that must be present; return all, or None after a refusal."""
         get = self.variables.get
         try:
             files = _model_catalogue.resolve_models(

@@ -36,7 +36,7 @@ TEXT_OPTIONS = ("name", "alias", "model", "host", "task", "projector", "draft_mo
 
 
 def list_llama_instances(host: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the instances of llama-server of a host, with its tuned options in place of those of the inventory."""
+    """Return the instances of llama-server of a host, with tuned options in place of options of the inventory."""
     return _tuned_options.apply_tuned_options(host.get(LLAMA), host.get(TUNED), f"{host['inventory_hostname']}: ")
 
 

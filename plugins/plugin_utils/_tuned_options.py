@@ -4,8 +4,8 @@
 
 """The variable epyc_llama_tuned: the options that tunings measured as best, by the name of the instance.
 
-They replace options of instances, and tune.yml writes them into a file. An entry is the return value ``tuned`` of the
-module llama_tune.
+Tuned options replace options of instances, and tune.yml writes tuned options into a file. An entry is the return value
+``tuned`` of the module llama_tune.
 """
 
 from __future__ import annotations

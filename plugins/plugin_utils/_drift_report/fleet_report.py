@@ -261,7 +261,7 @@ class RunWithoutCheck:
         return " ".join(map(escaping.quote_for_shell, [*self.command_words, "-l", ",".join(hosts)]))
 
     def build_next_step(self, hosts: Sequence[str]) -> Document | None:
-        """Return the command line for these hosts as the report has it; None for no hosts."""
+        """Return the field ``next`` of the report: the command line for these hosts; None for no hosts."""
         return {"command": self.format_command(hosts), "extra_variables": self.extra_variables} if hosts else None
 
 

@@ -34,7 +34,13 @@ FINDING: dict[str, Any] = {
 #: Layer -> status -> count. The bound is more than any host has, and small enough for sums over any fleet.
 COVERAGE = {choice_of(*LAYERS): {choice_of(*STATUSES): whole_number(0, 10**9)}}
 #: The fields that a report remembers of a finding. Any layer is accepted: an older version may have had others.
-REMEMBERED_FIELDS = {"layer": str, "what": str, "where": str, "status": WRONG_STATUS, "addresses": [str]}
+REMEMBERED_FIELDS: dict[Any, Any] = {
+    "layer": str,
+    "what": str,
+    "where": str,
+    "status": WRONG_STATUS,
+    "addresses": [str],
+}
 #: A report of an earlier run, as far as the comparison with it needs fields.
 PREVIOUS_REPORT = {
     "generated": str,

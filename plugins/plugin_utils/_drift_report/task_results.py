@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Findings from the results of tasks: those of epyc_drift_info and epyc_repair, and those of any play in check mode.
+"""Findings from results of tasks: of epyc_drift_info, of epyc_repair, and of the tasks of any play in check mode.
 
-In check mode a task reports what it would change; a module of the collection reports the values before and after by
-address. Such a change concerns either the running host or the next boot, never both. A task that check mode skips
-reports nothing. A reported change has no repair of its own, because the same run without --check makes it.
+In check mode a task reports the changes that a run would make; a module of the collection reports the values before
+and after by address. Such a change concerns either the running host or the next boot, never both. A task that check
+mode skips reports nothing. A reported change has no repair of its own, because the same run without --check makes it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def drift_result_to_findings(result: Mapping[str, Any]) -> SeenWithMap | None:
 
 
 def repair_result_to_findings(result: Mapping[str, Any]) -> SeenWithMap | None:
-    """Return the findings and counts in a result of epyc_repair in check mode; None for a result without them."""
+    """Return the findings and counts in a result of epyc_repair in check mode; None for a result without any."""
     kinds = ("repaired", "given_up", "left", "left_alone")
     if not {"coverage", *kinds} <= result.keys():
         return None
@@ -183,7 +183,7 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         verdict.reason = reason
         row = find_row(address) or find_kind(address)
         if row and row.outlives_boot(address.partition(":")[2]):
-            # The values before and after are those of the next boot.
+            # The values before and after are values of the next boot.
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT
             layer = drift_findings.layer_of_address(address)
             if layer in (BOOT, LLAMA):

@@ -31,7 +31,7 @@ COLOURS["clean"] = COLOURS["ok"]
 
 
 class _Painter:
-    """Puts escape sequences for colours around texts, or leaves them as they are."""
+    """Puts escape sequences for colours around texts, or returns texts unchanged."""
 
     def __init__(self, colour: bool) -> None:
         self.colour = colour

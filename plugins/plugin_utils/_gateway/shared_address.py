@@ -30,7 +30,7 @@ EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return ``name`` and ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
 
-    ``bind`` is epyc_gateway_peers_bind of ``gateway``; the other gateways have it in their variables.
+    ``bind`` is epyc_gateway_peers_bind of ``gateway``; the other gateways have this variable, too.
     """
     binds = {str(host["inventory_hostname"]): str(host.get("epyc_gateway_peers_bind") or "") for host in hosts}
     binds[gateway] = str(bind)
@@ -150,7 +150,7 @@ def _require_shared_address(settings: Mapping[str, Any], source: Address, taken:
 
 
 def _find_interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
-    """Return the interface that has an address ``exactly``, or else the interface with the smallest subnet for it."""
+    """Return the interface that has an address ``exactly``, else the interface with the smallest subnet for it."""
     matches: list[tuple[int, str]] = []
     for interface in interfaces:
         if "LOOPBACK" in (interface.get("flags") or ()):

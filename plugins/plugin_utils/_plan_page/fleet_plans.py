@@ -69,7 +69,7 @@ class PlanCollector:
         return collector
 
     def mark_unreadable(self, name: str, error: Exception) -> None:
-        """Replace the plan of a host by the failure that it could not be read."""
+        """Replace the plan of a host by the failure that the page cannot read the plan."""
         for rows in (self._plans, self._errors):
             for text in [text for text, names in rows.items() if name in names]:
                 rows[text].remove(name)

@@ -85,7 +85,7 @@ def test_members_of_vllm_have_the_same_model() -> None:
     )
     assert refused(head, worker, programs=[]) == (
         "the weights of the model is 7 bytes on h1 and 8 bytes on h2: all hosts of a group need the same vLLM, the "
-        "same model and as many nodes. Make them the same. Nothing was changed."
+        "same model and as many nodes. Remove the difference. Nothing was changed."
     )
     assert plan(head, {**worker, "__epyc_group_build": head["__epyc_group_build"]}, programs=[])
 

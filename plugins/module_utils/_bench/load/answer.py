@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import time
 from contextlib import closing
+from statistics import median
 
 from ..._errors import TuningError
 from ..._serving.hooks import event_stream
@@ -154,22 +155,34 @@ def build_sample(
 
     ``place`` has the round, the arm, and the number of the server's start.
     """
-    timings = answer.timings
+    digest = hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest()
+    return combine_answers([answer], place, witness, discard_reason, text_sha256=digest)
+
+
+def combine_answers(
+    answers: Sequence[Answer],
+    place: Mapping[str, Any],
+    witness: Mapping[str, Any],
+    discard_reason: str | None = None,
+    **fields: Any,
+) -> Sample:
+    """Return one record of answers to one kind of prompts for the run document; ``fields`` replace computed fields."""
     return {
         **{name: place[name] for name in SAMPLE_PLACE_KEYS},
-        "kind": answer.prompt.kind,
+        "kind": answers[0].prompt.kind,
         "streams": 1,
-        "prompt_n": round(timings["prompt_n"]),
-        "prompt_ms": timings["prompt_ms"],
-        "predicted_n": answer.generated_tokens,
-        "predicted_ms": timings["predicted_ms"],
-        "drafted": answer.drafted_tokens,
-        "accepted": answer.accepted_tokens,
-        "ttft_ms": round(answer.ttft_ms, 3),
-        "gaps_ms": [round(gap, 3) for gap in answer.gaps_ms],
-        "text_sha256": hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in answers),
+        "prompt_ms": sum(answer.timings["prompt_ms"] for answer in answers),
+        "predicted_n": sum(answer.generated_tokens for answer in answers),
+        "predicted_ms": sum(answer.timings["predicted_ms"] for answer in answers),
+        "drafted": sum(answer.drafted_tokens for answer in answers),
+        "accepted": sum(answer.accepted_tokens for answer in answers),
+        "ttft_ms": round(median(answer.ttft_ms for answer in answers), 3),
+        "gaps_ms": [round(gap, 3) for answer in answers for gap in answer.gaps_ms],
+        "text_sha256": None,
         "witness": dict(witness),
         "void": discard_reason,
+        **fields,
     }
 
 

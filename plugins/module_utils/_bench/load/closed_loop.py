@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import threading
 from itertools import cycle, islice
-from statistics import median
 
 from ..._errors import BadRequest, TuningError
-from .answer import SAMPLE_PLACE_KEYS, fetch_answer
+from .answer import combine_answers, fetch_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,24 +74,15 @@ class BusyWindow:
         ``predicted_n`` over ``predicted_ms`` is the token rate of all streams together in the window. All other fields
         are of the answers that lie wholly within the window.
         """
-        answers = self.answers
-        return {
-            **{name: place[name] for name in SAMPLE_PLACE_KEYS},
-            "kind": answers[0].prompt.kind,
-            "streams": self.streams,
-            "prompt_n": sum(round(answer.timings["prompt_n"]) for answer in answers),
-            "prompt_ms": sum(answer.timings["prompt_ms"] for answer in answers),
-            "predicted_n": round(self.tokens),
-            "predicted_ms": 1000 * (self.end - self.begin),
-            "drafted": sum(answer.drafted_tokens for answer in answers),
-            "accepted": sum(answer.accepted_tokens for answer in answers),
-            "ttft_ms": round(median(answer.ttft_ms for answer in answers), 3),
-            "gaps_ms": [round(gap, 3) for answer in answers for gap in answer.gaps_ms],
-            # Chance decides which answers lie within the window, so digests of two windows would differ.
-            "text_sha256": None,
-            "witness": dict(witness),
-            "void": discard_reason,
-        }
+        return combine_answers(
+            self.answers,
+            place,
+            witness,
+            discard_reason,
+            streams=self.streams,
+            predicted_n=round(self.tokens),
+            predicted_ms=1000 * (self.end - self.begin),
+        )
 
     def _tokens_within(self, answer: Answer) -> float:
         within = sum(self.begin < moment <= self.end for moment in answer.chunks)

@@ -43,25 +43,6 @@ APPLY_COMMAND = "sovereign-epyc apply"
 class Finding:
     """A setting of a host that is not as configured, in one place or in several."""
 
-    __slots__ = (
-        "addresses",
-        "at_boot",
-        "found",
-        "layer",
-        "live",
-        "pending_reboot",
-        "persistent",
-        "reason",
-        "repair",
-        "request",
-        "role",
-        "status",
-        "variables",
-        "wanted",
-        "what",
-        "where",
-    )
-
     def __init__(self, layer: str, what: str, status: str) -> None:
         self.layer = layer
         self.what = what
@@ -79,8 +60,7 @@ class Finding:
         self.addresses: list[str] = []
 
     def to_dict(self) -> dict[str, object]:
-        """Return the finding as modules return it."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return dict(vars(self))
 
 
 def layer_of_address(address: str) -> str:

@@ -80,7 +80,6 @@ def render_host_metrics(
 
 
 def render_failed_check() -> str:
-    """Return the text of the metrics of a host whose check failed."""
     return render_metrics({SUCCESS: [({}, 0)]})
 
 

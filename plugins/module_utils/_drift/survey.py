@@ -49,15 +49,12 @@ class Survey:
         return all(verdict.is_clean for verdict in self.verdicts)
 
     def list_findings(self) -> list[findings.Finding]:
-        """Return the findings: the verdicts that are not ok, grouped."""
         return findings.group_into_findings(self.verdicts, self.boot_failure, self.host)
 
     def count_by_status(self) -> dict[str, int]:
-        """Return the number of settings of all layers by status."""
         return findings.sum_layer_counts(self.count_by_layer())
 
     def count_by_layer(self) -> dict[str, dict[str, int]]:
-        """Return the number of settings by layer and status."""
         return findings.count_by_layer(self.verdicts, self.boot_failure)
 
 

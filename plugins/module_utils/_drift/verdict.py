@@ -44,7 +44,6 @@ class Verdict:
         return self.live == OK and self.persistent == OK
 
     def to_dict(self) -> dict[str, object]:
-        """Return the verdict as modules return it."""
         return {name: value for name, value in vars(self).items() if name != "lost_with_service"}
 
 

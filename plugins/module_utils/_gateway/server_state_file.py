@@ -43,7 +43,6 @@ def parse_lines(text: str | None) -> dict[str, str]:
 
 
 def render_file(lines: Mapping[str, str]) -> str:
-    """Return the text of a file with these lines."""
     return HEAD + "".join(f"{line}\n" for line in lines.values())
 
 

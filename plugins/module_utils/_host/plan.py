@@ -73,7 +73,6 @@ class Plan:
         self.cannot: dict[str, str] = {}
 
     def role_of(self, cpu: int) -> str:
-        """Return the role of a CPU."""
         return next((role for role in ROLES if cpu in getattr(self, role)), "idle")
 
     def resctrl_options(self) -> dict[str, Any]:
@@ -88,7 +87,6 @@ class Plan:
         }
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for facts."""
         return {
             "cpus": {role: format_cpulist(getattr(self, role)) for role in ROLES},
             "resctrl": self.resctrl_options(),

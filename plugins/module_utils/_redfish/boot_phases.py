@@ -30,7 +30,6 @@ class BootPhases:
 
     @property
     def boot_count(self) -> int:
-        """Return the number of boots until all targets are active."""
         return 2 if self.second_boot else 1 if self.first_boot else 0
 
 

@@ -71,21 +71,17 @@ class Machine:
 
     @property
     def bmc_name(self) -> str:
-        """Return the name of the BMC for messages."""
         return self.client.access.bmc_name
 
     def read_again(self) -> Machine:
-        """Return the machine as its BMC shows it now."""
         return read_machine(self.client, str(self.system.get("Id") or "") or None)
 
     @property
     def model(self) -> str:
-        """Return manufacturer and model as a text."""
         return " ".join(str(self.system.get(key) or "") for key in ("Manufacturer", "Model")).strip()
 
     @property
     def summary(self) -> dict[str, str | None]:
-        """Return the facts about the machine that modules return."""
         return {
             "vendor": self.vendor,
             "model": self.model,
@@ -96,7 +92,6 @@ class Machine:
 
     @property
     def job_summaries(self) -> list[dict[str, str]]:
-        """Return the facts about open jobs that modules return."""
         return [{"id": job.id, "state": job.state} for job in self.jobs]
 
     @property
@@ -106,7 +101,6 @@ class Machine:
 
     @property
     def bios_version(self) -> str:
-        """Return the BIOS version."""
         return str(self.system.get("BiosVersion") or "")
 
     @property

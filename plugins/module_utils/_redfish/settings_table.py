@@ -43,11 +43,10 @@ def build_rows(
     pending = machine.pending
     rows = []
     for name, target in {**targets, **plan.first_boot, **plan.second_boot}.items():
-        active = machine.active.get(name)
         title = BIOS_OPTIONS[target.option].title if target.option in BIOS_OPTIONS else target.attribute.title
-        verdict, sentence = _judge_target(target, active, pending, machine, plan, sent)
-        row: tuple[Any, ...] = (target.option, title, name, target.value, active, pending.get(name), verdict)
-        rows.append(dict(zip(KEYS, (*row, f"{name} {sentence}"))))
+        verdict, sentence = _judge_target(target, machine, plan, sent)
+        values = (target.value, machine.active.get(name), pending.get(name))
+        rows.append(dict(zip(KEYS, (target.option, title, name, *values, verdict, f"{name} {sentence}"))))
     for missing in absent:
         title = BIOS_OPTIONS[missing.option].title
         row = (missing.option, title, None, missing.meaning, None, None, ABSENT, missing.sentence)
@@ -55,16 +54,10 @@ def build_rows(
     return rows
 
 
-def _judge_target(
-    target: Target,
-    active: Value,
-    pending: Mapping[str, Value],
-    machine: Machine,
-    plan: BootPhases,
-    sent: Mapping[str, Value],
-) -> tuple[str, str]:
+def _judge_target(target: Target, machine: Machine, plan: BootPhases, sent: Mapping[str, Value]) -> tuple[str, str]:
     """Return the verdict on a requested attribute, and a sentence without its subject, the name of the attribute."""
     name, wanted = target.name, target.value
+    active, pending = machine.active.get(name), machine.pending
     if name in pending:
         if pending[name] == wanted:
             job = f", by the job {machine.jobs[0].id}" if machine.jobs else ""

@@ -155,7 +155,6 @@ class Preflight:
                 )
 
     def _check_sources(self) -> None:
-        """Check that the host can get the server and the models of this run."""
         if self.params["sources"]:
             self.refusals += llama_sources.find_refusals(self.params["sources"], self.host.fs, self.ledger.store)
 

@@ -190,7 +190,6 @@ class Prerequisites(ManagedFiles):
             )
 
     def module_facts(self) -> dict[str, object]:
-        """Return distribution, kernel and missing packages as return values."""
         return {
             "distribution": self.system.distribution,
             "distribution_version": self.system.version,

@@ -54,7 +54,6 @@ class Item:
         return self.verdict in CLEAN_VERDICTS
 
     def to_dict(self) -> dict[str, object]:
-        """Return the item as plain data."""
         return dict(vars(self))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VERDICT, WRONG_STATUS = choice_of(OK, DRIFT, UNKNOWN), choice_of(*(status for status in STATUSES if status != OK))
 FINDING: dict[str, Any] = {
-    **dict.fromkeys(Finding.__slots__, str),
+    **dict.fromkeys(vars(Finding("", "", "")), str),
     "pending_reboot": bool,
     "variables": [str],
     "addresses": [str],

@@ -74,6 +74,11 @@ def single_attribute(name: str, values: Mapping[str, Sequence[str]] | None = Non
     return [[AttributePattern(name, values)]]
 
 
+def determinism_ways(name: str, control: str) -> list[list[AttributePattern]]:
+    """Return the ways to set determinism by an attribute that counts only while a second attribute is manual."""
+    return [[AttributePattern(name), AttributePattern(control, _MANUAL, required=False)]]
+
+
 #: Vendor -> the profile that locks other attributes, and the value with which the profile locks no attribute.
 LOCKING_PROFILES = {
     "Dell": AttributePattern("SysProfile", {"custom": ("custom",)}),
@@ -161,22 +166,12 @@ BIOS_OPTIONS = {
         _DETERMINISM,
         {
             "Dell": single_attribute("DeterminismSlider"),
-            "HPE": [
-                [
-                    AttributePattern("PerformanceDeterminism"),
-                    AttributePattern("DeterminismControl", _MANUAL, required=False),
-                ]
-            ],
+            "HPE": determinism_ways("PerformanceDeterminism", "DeterminismControl"),
             "Lenovo": single_attribute("Processors_DeterminismSlider"),
-            "Supermicro": [
-                [AttributePattern("DeterminismEnable"), AttributePattern("DeterminismControl", _MANUAL, required=False)]
-            ],
+            "Supermicro": determinism_ways("DeterminismEnable", "DeterminismControl"),
             AMI: [
-                [
-                    AttributePattern(r"CbsCmnDeterminismEnable\w*"),
-                    AttributePattern(r"CbsCmnDeterminismC(on)?tr?l\w*", _MANUAL, required=False),
-                ],
-                [AttributePattern(r"CbsCmnDeterminismSlider\w*")],
+                *determinism_ways(r"CbsCmnDeterminismEnable\w*", r"CbsCmnDeterminismC(on)?tr?l\w*"),
+                *single_attribute(r"CbsCmnDeterminismSlider\w*"),
             ],
         },
         "determinism slider",

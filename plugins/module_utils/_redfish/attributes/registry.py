@@ -56,7 +56,6 @@ class Attribute:
 
     @property
     def is_secret(self) -> bool:
-        """Return whether the value is a password."""
         return self.type == "Password" or bool(re.search(r"passw|pwd", self.name, re.IGNORECASE))
 
     def format_allowed_values(self) -> str:

@@ -42,7 +42,6 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Return the name of the attribute."""
         return self.attribute.name
 
 

@@ -65,7 +65,6 @@ class BmcAccess:
 
     @property
     def bmc_name(self) -> str:
-        """Return the name of the BMC for messages."""
         return urlsplit(self.base_url).netloc
 
 

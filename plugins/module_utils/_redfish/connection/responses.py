@@ -107,7 +107,6 @@ class Response:
 
     @property
     def lacks_licence(self) -> bool:
-        """Return whether the BMC refuses because a licence is missing."""
         return self.status in (400, 403) and self.mentions_any(*NO_LICENCE_WORDS)
 
     def quoted_error_messages(self) -> str:
@@ -133,7 +132,6 @@ class Response:
 
 
 def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
-    """Yield the messages of a list in a resource."""
     for entry in entries:
         if isinstance(entry, dict):
             yield Message(entry)

@@ -74,5 +74,4 @@ class Setting:
 
 
 def read_nothing(dummy_view: KernelView) -> Reading:
-    """Return that no kernel file shows the setting."""
     return None, "no kernel file shows it"

@@ -45,7 +45,6 @@ class Slot:
 
     @property
     def has_module(self) -> bool:
-        """Return whether the slot has a module."""
         return self.mib != 0
 
 
@@ -58,7 +57,6 @@ class MemorySlots:
 
     @property
     def filled_slots(self) -> list[Slot]:
-        """The slots with a module."""
         return [slot for slot in self.slots if slot.has_module]
 
 

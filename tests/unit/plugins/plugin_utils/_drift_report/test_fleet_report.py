@@ -184,7 +184,7 @@ FINDING, COVERAGE = answer("mask")[0][0], answer("mask")[1]
     ("findings", "coverage", "where"),
     [
         ([5], COVERAGE, "findings[0] is 5"),
-        ([{"what": "x"}], COVERAGE, "findings[0].addresses is missing"),
+        ([{"what": "x"}], COVERAGE, "findings[0].layer is missing"),
         ([FINDING, {**FINDING, "layer": "colour"}], COVERAGE, "findings[1].layer is 'colour'"),
         ([{**FINDING, "status": "ok"}], COVERAGE, "findings[0].status is 'ok'"),
         ([{**FINDING, "live": []}], COVERAGE, "findings[0].live is []"),

@@ -109,7 +109,7 @@ def test_a_certificate_is_verified_or_known(start: Start, tmp_path: Path) -> Non
     run = start("hpe")
     with pytest.raises(TuningError, match=r"cannot be verified.*fingerprint"), run.client(ca_path=None):
         pass
-    with pytest.raises(TuningError, match=r"has the fingerprint .* and not the one"):
+    with pytest.raises(TuningError, match=r"has the fingerprint .* which differs"):
         run.client(ca_path=None, fingerprint="ab" * 32).__enter__()
     assert run.bmc.request_log == []
     with run.client(ca_path=None, fingerprint=run.bmc.fingerprint) as client:

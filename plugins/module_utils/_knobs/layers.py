@@ -95,8 +95,8 @@ class LayerSettings:
         kept = self._kept.get(name, set())
         if not kept and all(role in self.layers for role in KNOBS[name].roles.values()):
             return None
-        mine = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
-        return {address for address in mine if _layer_of_setting(address) in self.layers}
+        candidates = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
+        return {address for address in candidates if _layer_of_setting(address) in self.layers}
 
     def _has_layer(self, name: str) -> bool:
         return any(role in self.layers for role in KNOBS[name].roles.values())
@@ -104,17 +104,17 @@ class LayerSettings:
 
 def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
     """Return the addresses that a stored request sets, and those of their holders, such as groups."""
-    found = set()
+    addresses = set()
     try:
         for knob in KNOBS[request.partition("/")[0]].build_knobs(host, options):
             for address in knob.wanted_settings():
                 holder: str | None = address
                 while holder is not None:
-                    found.add(holder)
+                    addresses.add(holder)
                     holder = knob.holder_address(holder)
     except TuningError as error:
         raise BadRequest(
             f"The stored request {request} belongs to no layer of site.yml and is to stay, but its settings cannot be "
             f"planned now: {error} Nothing was changed. Undo this request first, or undo everything."
         ) from None
-    return found
+    return addresses

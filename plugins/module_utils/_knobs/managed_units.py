@@ -55,14 +55,14 @@ class ManagedUnits(Knob):
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the digests of files, and the states of units, with one call of systemctl."""
         addresses = list(addresses)
-        found = super().read_settings(address for address in addresses if not _is_unit_address(address))
+        values = super().read_settings(address for address in addresses if not _is_unit_address(address))
         states = [address for address in addresses if _is_unit_address(address)]
         if states:
             shown = read_unit_properties(dict.fromkeys(_unit_of_address(address) for address in states))
             for address in states:
                 unit = shown.get(_unit_of_address(address), {})
-                found[address] = self._enabled_state(unit) if address.endswith("/enabled") else _active_state(unit)
-        return found
+                values[address] = self._enabled_state(unit) if address.endswith("/enabled") else _active_state(unit)
+        return values
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
         """Compare two states. Inactive and failed both count as stopped; a passing state counts as equal."""
@@ -118,8 +118,8 @@ def list_drop_ins(root: str, name: str) -> list[str]:
     paths = []
     for folder in FOLDERS:
         with suppress(FileNotFoundError):
-            there = sorted(os.listdir(textfile.path_in_tree(root, f"{folder}/{name}.d")))
-            paths += [f"{folder}/{name}.d/{file}" for file in there if file.endswith(".conf")]
+            names = sorted(os.listdir(textfile.path_in_tree(root, f"{folder}/{name}.d")))
+            paths += [f"{folder}/{name}.d/{file}" for file in names if file.endswith(".conf")]
     return paths
 
 

@@ -92,8 +92,7 @@ def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collec
         if layers:
             _refuse_during_trial(ledger)
             settings = LayerSettings(host, layers, intent, requests)
-            mine = requests_of_layers(requests, layers)
-            requests = {name: options for name, options in requests.items() if name in mine}
+            requests = {name: requests[name] for name in requests_of_layers(requests, layers)}
         ledger.store.require_writable()
         work = _Undo(host, ledger, check, settings)
         work.run(requests)

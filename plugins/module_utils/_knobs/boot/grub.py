@@ -145,7 +145,7 @@ class Grub:
         ]
 
     def _recovery_messages(self, added: Mapping[str, str | None]) -> list[str]:
-        """Return which parameters of the drop-in the entry for recovery has, because of a script of somebody else."""
+        """Return which parameters of the drop-in a script of another program gives to the entry for recovery."""
         lines = [
             _parse_settings(" ".join(words)) for words in parse_linux_entries(self._read_grub_cfg(), recovery=True)
         ]
@@ -178,19 +178,18 @@ class Grub:
             if configured.get(key) != text:
                 raise NotApplied(
                     f"cmdline:{name}: wanted {_quote_value(text)}, and {self._find_files_with(name, after=DROP_IN)}, "
-                    "which is read "
-                    f"after {DROP_IN}, makes it {_quote_value(configured.get(key))}. Take it out there."
+                    f"which is read after {DROP_IN}, makes it {_quote_value(configured.get(key))}. Take it out there."
                 )
             if any(line.get(key) != text for line in lines):
-                found = _quote_value(next(line.get(key) for line in lines if line.get(key) != text))
+                present = _quote_value(next(line.get(key) for line in lines if line.get(key) != text))
                 raise NotApplied(
                     f"cmdline:{name}: update-grub succeeded, but {RESULT} does not have it: wanted "
-                    f"{_quote_value(text)}, "
-                    f"found {found}. Look for a script in /etc/grub.d that does not use GRUB_CMDLINE_LINUX_DEFAULT."
+                    f"{_quote_value(text)}, found {present}. Look for a script in /etc/grub.d that does not use "
+                    "GRUB_CMDLINE_LINUX_DEFAULT."
                 )
 
     def _find_files_with(self, name: str, after: str = "") -> str:
-        """Return the files that name a parameter, for a sentence."""
+        """Return the files that contain the name of a parameter, as text for a sentence."""
         import os
 
         try:
@@ -201,14 +200,14 @@ class Grub:
         spellings = {
             form for member in cmdline.parameters_of_setting(name) for form in (member, cmdline.canonical_name(member))
         }
-        found = [
+        matching = [
             path
             for path in paths
             if path != DROP_IN
             and (not after or path > after)
             and any(form in (textfile.read_text(textfile.path_in_tree(self.root, path)) or "") for form in spellings)
         ]
-        return " and ".join(found) or "another file"
+        return " and ".join(matching) or "another file"
 
     def _run_config_files(self, with_drop_in: bool) -> tuple[str, str]:
         """Return the parameters that the files set for all entries, and those for ordinary entries only."""

@@ -75,7 +75,7 @@ class CommandLine(Knob):
         return self._loader
 
     def wanted_settings(self) -> Settings:
-        """Return the settings asked for, with CPUs for roles."""
+        """Return the requested parameters, with roles expanded to CPUs."""
         parameters, absent = self.options.get("parameters", []), self.options.get("absent", [])
         if not parameters and not absent:
             raise BadRequest("Nothing is requested. Set parameters or absent.")

@@ -178,7 +178,7 @@ class Msr(Knob):
         return self._remarks
 
     def module_facts(self) -> dict[str, object]:
-        """Return whether the kernel is tainted by register writes, ours or others', before the run and now."""
+        """Return whether register writes of any program had tainted the kernel before the run, and have now."""
         before = self._was_tainted()
         return {"tainted_before": before, "tainted": self._is_tainted()}
 

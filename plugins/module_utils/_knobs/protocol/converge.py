@@ -40,9 +40,9 @@ class LedgerNotUpdated(TuningError):
     """All changes were made, but the ledger still lists originals that were restored."""
 
     def __init__(self, reasons: Sequence[str], outcome: Outcome) -> None:
-        made = f"The {len(outcome.changes)} changes of this run stay" if outcome.changes else "Nothing was changed"
+        state = f"The {len(outcome.changes)} changes of this run stay" if outcome.changes else "Nothing was changed"
         super().__init__(
-            f"{' '.join(reasons)} {made}, and the record still lists originals that were put back. Repair the record "
+            f"{' '.join(reasons)} {state}, and the record still lists originals that were put back. Repair the record "
             "and run this again.",
             changed=bool(outcome.changes),
             diff=outcome.to_diff(),

@@ -72,7 +72,7 @@ def test_every_request_that_a_role_stores_is_in_the_catalogue() -> None:
 def test_the_variable_that_decides(request_: str, address: str, variable: str) -> None:
     assert origin.deciding_variable(request_, address, "x", role_of) == variable
     specs = "".join(file.read_text() for file in (ROOT / "roles").glob("*/meta/main.yml"))
-    assert f"\n      {variable}:" in specs, "no role has it"
+    assert f"\n      {variable}:" in specs, "no role has the variable"
 
 
 def test_settings_without_a_variable() -> None:

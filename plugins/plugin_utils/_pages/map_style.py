@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The style and the legend of host maps, and the script that shows a map, with marks, in an opened host."""

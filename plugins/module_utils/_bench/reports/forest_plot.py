@@ -1,5 +1,4 @@
 # Copyright (c) 2026, the sovereign.epyc authors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """A forest plot in characters: each line shows an interval, the ratio 1 and the zone of no effect on one axis."""

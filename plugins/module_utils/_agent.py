@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 
-from ._drift.metrics import parse_findings
+from ._drift.metrics import parse_finding_labels
 from ._errors import TuningError
 from ._io import command, textfile
 from ._io.paths import HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
@@ -91,9 +91,9 @@ def _next_step(unit: str, state: str) -> str:
     if state not in ("failed", "inactive"):
         return ""
     # Imported here because the answers to gateways do not need it.
-    from ._drift.next_step import advise_on_unit
+    from ._drift.next_step import stopped_unit_advice
 
-    return f"; {advise_on_unit(unit)}"
+    return f"; {stopped_unit_advice(unit)}"
 
 
 def serve() -> None:
@@ -204,7 +204,7 @@ def share_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
         return options["unknown"], f"its last check is {age / 60:.0f} minutes old, so its timer does not run"
     if age < -AHEAD:
         return options["unknown"], f"its last check is dated {-age / 60:.0f} minutes ahead, so its age is not known"
-    findings = parse_findings(text)
+    findings = parse_finding_labels(text)
     if findings is None:
         return options["unknown"], "its last check could not be made"
     # A finding that waits for a reboot was just requested; a finding without live drift is still in force.

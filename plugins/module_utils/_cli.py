@@ -184,14 +184,14 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
         new_interrupts.pin_to_housekeeping(survey.host)
         found = survey.list_findings()
         more = {
-            **host_metrics.read_metric_families(fs),
+            **host_metrics.read_host_samples_by_metric(fs),
             **service_metrics.read_metric_samples(survey.host),
-            **repair.repair_metrics(Store(read_only=True), found),
+            **repair.given_up_settings_metric(Store(read_only=True), found),
         }
         texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
         textfiles.write_file(textfile, metrics.render_host_metrics(found, survey.count_by_layer(), more, texts))
     except TuningError:
-        textfiles.write_file(textfile, metrics.render_failed_check())
+        textfiles.write_file(textfile, metrics.render_metrics_of_failed_check())
         raise
     return _print_findings(survey, as_json)
 
@@ -240,7 +240,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     if as_json:
         print_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:
-        print_lines(*outcome.format_lines())
+        print_lines(*outcome.format_outcome_lines())
     return 0 if outcome.is_clean else 2
 
 

@@ -195,7 +195,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._verify import chec
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios import bmc_claims
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import (
     check_bios_settings,
-    expected_values,
+    expected_values_from_options,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import KernelView
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.settings_table import SETTINGS
@@ -212,16 +212,16 @@ def check_bios(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the module's result."""
     view = KernelView(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
     later_values = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
-    claims = bmc_claims.parse_claims(params["claims"])
+    claims = bmc_claims.parse_bmc_claims(params["claims"])
     requested = {name: claim.wanted for name, claim in claims.items() if claim.wanted is not None}
-    items = check_bios_settings(view, {**expected_values(params), **requested}, later_values)
-    items = bmc_claims.judge_with_claims(items, claims)
-    rows = bmc_claims.build_rows(items, claims)
+    items = check_bios_settings(view, {**expected_values_from_options(params), **requested}, later_values)
+    items = bmc_claims.judge_items_with_bmc_claims(items, claims)
+    rows = bmc_claims.items_with_bmc_values(items, claims)
     return {
         "clean": all(item.is_clean for item in items),
         "settings": rows,
-        **({"table": bmc_claims.render_table(rows)} if claims else {}),
-        "complaints": checklist_items.complaint_messages(items),
+        **({"table": bmc_claims.render_bmc_table(rows)} if claims else {}),
+        "complaints": checklist_items.messages_of_unclean_items(items),
         "iommu_users": list_vfio_devices(fs),
         "text": checklist_items.render_checklist(items),
     }

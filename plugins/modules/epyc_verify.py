@@ -214,7 +214,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._verify import (
     checklist_items,
     pending_reboot,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import expected_values
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import expected_values_from_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     boot_run = boot_service.read_boot_service_state(fs)
     survey = _survey_host(params, fs)
     expected = checklist.Checklist(
-        bios=expected_values(params),
+        bios=expected_values_from_options(params),
         layers=params["layers"],
         units={unit: str(cpus or "") for unit, cpus in params["units"].items()},
         allow_pending_reboot=params["allow_pending_reboot"],
@@ -238,18 +238,18 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     items = expected.check_host(survey, boot_run)
     more, services = instance_items.check_instances(survey.host) if params["services"] else ([], {})
     items += more
-    boot = pending_reboot.read_boot(fs, survey.verdicts)
+    boot = pending_reboot.read_boot_id_and_parameters(fs, survey.verdicts)
     counted = [words.settings_checked_message(survey.count_by_status())] if params["tuned"] else []
     return {
         "clean": all(item.is_clean for item in items),
         "checklist": [item.to_dict() for item in items],
-        "complaints": checklist_items.complaint_messages(items),
+        "complaints": checklist_items.messages_of_unclean_items(items),
         "text": "\n".join([checklist_items.render_checklist(items), *counted]),
         "services": services,
-        "pending_reboot": pending_reboot.pending_messages(fs, survey.verdicts),
+        "pending_reboot": pending_reboot.waits_for_reboot_messages(fs, survey.verdicts),
         "boot": boot,
         "boot_id": boot["id"],
-        "failed_reboot": pending_reboot.failed_reboot_reasons(params["before"], boot) if params["before"] else [],
+        "failed_reboot": pending_reboot.ineffective_reboot_reasons(params["before"], boot) if params["before"] else [],
         "boot_service": next(item.found for item in items if item.name == "boot_service"),
     }
 
@@ -257,14 +257,14 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
     """Return the drift check of the host; without ``tuned``, of its stored requests only, even during a trial."""
     if params["tuned"]:
-        return drift.check_host(fs, **requested.parse_requested_option(params))
+        return drift.check_host(fs, **requested.parse_asked_option(params))
     store = Store(read_only=True)
     intent, requests = load_stored_requests(store)
     host = Host(fs, intent, stored=True)
     return Survey(
         host,
-        [*judge.judge_requests(host, store, requests), *judge.judge_offline_roles(host)],
-        judge.not_applied_at_boot_reason(host),
+        [*judge.judge_requests(host, store, requests), *judge.judge_roles_with_offline_cpus(host)],
+        judge.boot_service_failure_reason(host),
     )
 
 

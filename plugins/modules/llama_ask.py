@@ -132,7 +132,7 @@ def ask_and_prove(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         "unit": answer.unit,
         "clean": bool(answer.text) and all(item.is_clean for item in answer.items),
         "checklist": [item.to_dict() for item in answer.items],
-        "complaints": checklist_items.complaint_messages(answer.items),
+        "complaints": checklist_items.messages_of_unclean_items(answer.items),
         "measured": answer.facts,
         "text": f"{answer.text.strip()}\n\n{checklist_items.render_checklist(answer.items)}",
     }

@@ -290,7 +290,7 @@ missing:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove_placement
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove_placement_of_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ SPEC = dict(
 
 def prove_service_placement(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the placement of a service and the verdicts on it as the module's result."""
-    return prove_placement(Host(fs, params["intent"]), params)
+    return prove_placement_of_service(Host(fs, params["intent"]), params)
 
 
 def main() -> None:

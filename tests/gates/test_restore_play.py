@@ -23,7 +23,7 @@ from .conftest import ROOT, VARIABLES
 ACTION = """\
 import json
 from ansible.plugins.action import ActionBase
-from ansible_collections.sovereign.epyc.plugins.module_utils._verify.pending_reboot import failed_reboot_reasons
+from ansible_collections.sovereign.epyc.plugins.module_utils._verify.pending_reboot import ineffective_reboot_reasons
 
 REFUSED = {"failed": True, "msg": "llama-chat.service calls the command. Nothing was changed."}
 
@@ -51,8 +51,8 @@ ANSWERS = {
     "file": "{'changed': True}",
     "reboot": "{'changed': True, 'rebooted': True}",
     "epyc_verify": "{'clean': True, 'boot_service': 'missing', 'complaints': [], 'boot': boot,"
-    " 'pending_reboot': restored, 'failed_reboot': failed_reboot_reasons(asked['before'], boot) if 'before' in asked"
-    " else []}",
+    " 'pending_reboot': restored, 'failed_reboot': ineffective_reboot_reasons(asked['before'], boot)"
+    " if 'before' in asked else []}",
 }
 #: No host takes a connection: nothing but the answers can be had.
 NOWHERE = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_become": False}

@@ -15,7 +15,7 @@ from .._knobs.managed_units import BETWEEN_STATES
 from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist, parse_cpulist
 from . import origin, words
-from .next_step import repair_of_unit
+from .next_step import role_variables_and_repair_of_unit
 from .verdict import DRIFT, OK, PLAN, UNKNOWN, UNSUPPORTED
 
 TYPE_CHECKING = False
@@ -68,7 +68,7 @@ def layer_of_address(address: str) -> str:
     return kind.layer if kind else prefix if prefix in LAYERS else OTHER
 
 
-def setting_status(verdict: Verdict) -> str:
+def status_of_verdict(verdict: Verdict) -> str:
     """Return the status of a setting.
 
     A setting that only a failing boot service would lose is ok: the boot service has a finding of its own.
@@ -80,7 +80,7 @@ def setting_status(verdict: Verdict) -> str:
     return OK if verdict.is_clean or (verdict.live == OK and verdict.lost_with_service) else DRIFT
 
 
-def count_lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
+def count_settings_lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
     """Return how many settings the next boot loses; ``boot`` is why the boot service will fail, "" if it will work.
 
     Unknown settings count too, except where they are not supported or outlive a boot by themselves.
@@ -98,14 +98,14 @@ def count_by_layer(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dic
     counts: dict[str, dict[str, int]] = {}
     for verdict in verdicts:
         row = counts.setdefault(layer_of_address(verdict.address), dict.fromkeys(STATUSES, 0))
-        row[setting_status(verdict)] += 1
+        row[status_of_verdict(verdict)] += 1
     if counts.keys() - {BOOT, RUN}:
         row = counts.setdefault(BOOT, dict.fromkeys(STATUSES, 0))
-        row[DRIFT if count_lost_at_boot(verdicts, boot) else OK] += 1
+        row[DRIFT if count_settings_lost_at_boot(verdicts, boot) else OK] += 1
     return {layer: counts[layer] for layer in LAYERS if layer in counts}
 
 
-def sum_layer_counts(coverage: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def sum_layer_counts_by_status(coverage: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """Return the number of settings of all layers by status."""
     return {status: sum(counts.get(status, 0) for counts in coverage.values()) for status in STATUSES}
 
@@ -118,23 +118,23 @@ def group_into_findings(verdicts: Iterable[Verdict], boot: str = "", host: Host 
     """
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     verdicts = list(verdicts)
-    lost = count_lost_at_boot(verdicts, boot)
+    lost = count_settings_lost_at_boot(verdicts, boot)
     for verdict in verdicts:
-        if setting_status(verdict) != OK:
-            groups.setdefault(_grouping_key(verdict), []).append(verdict)
+        if status_of_verdict(verdict) != OK:
+            groups.setdefault(_key_of_common_finding(verdict), []).append(verdict)
     builder = _FindingBuilder(host)
     result = [builder.build_finding(members) for members in groups.values()]
     if lost:
-        result.append(_boot_service_finding(boot, lost))
-    return sorted(result, key=_report_order)
+        result.append(_finding_on_failing_boot_service(boot, lost))
+    return sorted(result, key=_report_sort_key)
 
 
-def _report_order(finding: Finding) -> tuple[object, ...]:
+def _report_sort_key(finding: Finding) -> tuple[object, ...]:
     return LAYER_ORDER.index(finding.layer), words.natural_sort_key(f"{finding.what} {finding.where}")
 
 
-def _grouping_key(verdict: Verdict) -> tuple[object, ...]:
-    what, unit, dummy = words.describe_address(verdict.address)
+def _key_of_common_finding(verdict: Verdict) -> tuple[object, ...]:
+    what, unit, dummy = words.name_and_place_of_address(verdict.address)
     key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
     # Settings whose value differs by address anyway are one finding, whatever their values are.
     row = find_row(verdict.address) or find_kind(verdict.address)
@@ -143,7 +143,7 @@ def _grouping_key(verdict: Verdict) -> tuple[object, ...]:
     return (*key, verdict.wanted, verdict.found, verdict.at_boot)
 
 
-def _boot_service_finding(boot: str, lost: int) -> Finding:
+def _finding_on_failing_boot_service(boot: str, lost: int) -> Finding:
     finding = Finding(BOOT, "boot service", DRIFT)
     finding.where = BOOT_SERVICE
     finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
@@ -165,16 +165,16 @@ class _FindingBuilder:
 
     def build_finding(self, members: Sequence[Verdict]) -> Finding:
         first = members[0]
-        what, unit, dummy = words.describe_address(first.address)
-        places = [words.describe_address(verdict.address)[2] for verdict in members]
-        finding = Finding(layer_of_address(first.address), what, setting_status(first))
+        what, unit, dummy = words.name_and_place_of_address(first.address)
+        places = [words.name_and_place_of_address(verdict.address)[2] for verdict in members]
+        finding = Finding(layer_of_address(first.address), what, status_of_verdict(first))
         finding.where = words.format_location(
             unit,
             [place for place in places if place is not None],
             self.ccd_by_l3_domain() if unit == L3_DOMAIN else None,
         )
         for name in ("wanted", "found", "at_boot"):
-            setattr(finding, name, _format_values(members, name))
+            setattr(finding, name, _format_values_by_place(members, name))
         for name in ("live", "persistent", "pending_reboot", "reason", "request"):
             setattr(finding, name, getattr(first, name))
         finding.addresses = [verdict.address for verdict in members]
@@ -184,13 +184,13 @@ class _FindingBuilder:
             finding.wanted = finding.found = finding.at_boot = ""
             return finding
         if finding.layer == LLAMA:
-            finding.role, finding.variables, finding.repair = repair_of_unit(first.address)
+            finding.role, finding.variables, finding.repair = role_variables_and_repair_of_unit(first.address)
             if first.found in BETWEEN_STATES:
                 finding.repair = ""  # systemd is starting or stopping the unit, so no repair is needed.
             return finding
         finding.role = ROLES.get(first.request, "")
         names = (
-            origin.deciding_variable(member.request, member.address, member.wanted, self.cpu_role_lookup())
+            origin.find_deciding_variable(member.request, member.address, member.wanted, self.cpu_role_lookup())
             for member in members
         )
         finding.variables = [name for name in dict.fromkeys(names) if name]
@@ -220,12 +220,12 @@ def _build_cpu_role_lookup(host: Host) -> RoleOf:
     return roles.get
 
 
-def _format_values(members: Sequence[Verdict], name: str) -> str:
+def _format_values_by_place(members: Sequence[Verdict], name: str) -> str:
     """Return the common value of verdicts; where the values differ, each place with its value."""
     texts = {verdict.address: words.format_value(verdict.address, getattr(verdict, name)) for verdict in members}
     if len(set(texts.values())) == 1 or not members:
         return texts[members[0].address]
-    return ", ".join(f"{words.describe_address(address)[2]}={text}" for address, text in texts.items())
+    return ", ".join(f"{words.name_and_place_of_address(address)[2]}={text}" for address, text in texts.items())
 
 
 def _choose_repair(finding: Finding, first: Verdict) -> str:

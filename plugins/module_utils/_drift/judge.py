@@ -10,7 +10,7 @@ from .._io.paths import BOOT_SERVICE, BOOT_SERVICE_LINK, HOST_TOOL
 from .._knobs.catalogue import KNOBS, find_row, sort_requests
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
-from .verdict import DRIFT, OK, PLAN, Verdict, is_single_setting, unknown_verdict
+from .verdict import DRIFT, OK, PLAN, Verdict, is_single_setting, unreadable_address_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def judge_requests(
     The remarks of the knobs are appended to ``remarks``, where it is given.
     """
     by_address: dict[tuple[str, str], Verdict] = {}
-    boot = not_applied_at_boot_reason(host)
+    boot = boot_service_failure_reason(host)
     stored_requests = load_stored_requests(store)[1]
     for name, label, options in sort_requests(requests):
         request = f"{name}/{label}"
         is_stored = stored_requests.get(request) == dict(options)
         reason = boot if is_stored else NOT_STORED
-        for verdict in _judge_request(host, name, request, options, reason, remarks):
+        for verdict in _judge_settings_of_request(host, name, request, options, reason, remarks):
             verdict.lost_with_service = verdict.lost_with_service and is_stored
             # Verdicts on whole requests have addresses in common, so their reasons keep them apart.
             subject = "" if is_single_setting(verdict.address) else f"{request}: {verdict.reason}"
@@ -46,7 +46,7 @@ def judge_requests(
     return list(by_address.values())
 
 
-def judge_offline_roles(host: Host) -> list[Verdict]:
+def judge_roles_with_offline_cpus(host: Host) -> list[Verdict]:
     """Return a drift verdict on each role that lacks CPUs because they are offline.
 
     No other verdict shows such CPUs: the plan gives no offline CPU to a role, so all settings are as planned.
@@ -71,7 +71,7 @@ def waits_for_reboot(verdict: Verdict) -> bool:
     return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
-def not_applied_at_boot_reason(host: Host) -> str:
+def boot_service_failure_reason(host: Host) -> str:
     """Return why the boot service will apply nothing at the next boot; "" if it will."""
     # The link of a masked service leads to /dev/null, so its text is empty.
     if not host.fs.read_if_present(BOOT_SERVICE_LINK):
@@ -83,36 +83,36 @@ def not_applied_at_boot_reason(host: Host) -> str:
     return ""
 
 
-def _judge_request(
+def _judge_settings_of_request(
     host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
 ) -> Iterable[Verdict]:
     whole = f"{name}:"
     if name not in KNOBS:
-        return [unknown_verdict(request, whole, f"this version of the collection has no knob {name}")]
+        return [unreadable_address_verdict(request, whole, f"this version of the collection has no knob {name}")]
     verdicts: list[Verdict] = []
     try:
         for knob in KNOBS[name].build_knobs(host, options):
             try:
-                verdicts += _judge_knob(knob, request, boot)
+                verdicts += _judge_addresses_of_knob(knob, request, boot)
                 if remarks is not None:
                     remarks += knob.list_remarks()
             except BadRequest:
                 raise
             except TuningError as error:
-                verdicts.append(unknown_verdict(request, whole, str(error)))
+                verdicts.append(unreadable_address_verdict(request, whole, str(error)))
     except BadRequest as error:
         # A run applies a request as a whole, so a refused request has one verdict and none on its settings.
-        refused = unknown_verdict(request, whole, str(error))
+        refused = unreadable_address_verdict(request, whole, str(error))
         refused.supported = False
         return [refused]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # Somebody has edited the file of stored requests: modules validate options before they store them.
         reason = f"the stored options cannot be used ({type(error).__name__}: {error}); site.yml stores them anew"
-        return [unknown_verdict(request, whole, reason)]
+        return [unreadable_address_verdict(request, whole, reason)]
     return verdicts
 
 
-def _judge_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
+def _judge_addresses_of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
     wanted = knob.wanted_settings()
     live = knob.read_live_settings(wanted)
     configured = knob.read_settings(wanted) if knob.outlives_reboot else {}

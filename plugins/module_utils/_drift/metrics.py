@@ -45,7 +45,7 @@ def render_metrics(families: Mapping[str, Sequence[Sample]], texts: Mapping[str,
     return "\n".join(lines) + "\n"
 
 
-def make_settings_samples(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sample]:
+def make_settings_count_samples(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sample]:
     """Return a sample for each layer and status, with further labels in ``more``."""
     return [
         ({**more, "layer": layer, "status": status}, count)
@@ -70,7 +70,7 @@ def render_host_metrics(
     return render_metrics(
         {
             SUCCESS: [({}, 1)],
-            SETTINGS: make_settings_samples(coverage),
+            SETTINGS: make_settings_count_samples(coverage),
             DRIFT: [make_finding_sample(finding.to_dict()) for finding in findings],
             **more,
         },
@@ -78,11 +78,11 @@ def render_host_metrics(
     )
 
 
-def render_failed_check() -> str:
+def render_metrics_of_failed_check() -> str:
     return render_metrics({SUCCESS: [({}, 0)]})
 
 
-def parse_findings(text: str) -> list[dict[str, str]] | None:
+def parse_finding_labels(text: str) -> list[dict[str, str]] | None:
     """Return the labels of each finding in the metrics of a host; None where the check of the host failed.
 
     The values of labels still have their escapes.

@@ -12,7 +12,7 @@ from __future__ import annotations
 PLAYBOOKS = "sovereign.epyc."
 
 
-def repair_of_unit(address: str) -> tuple[str, list[str], str]:
+def role_variables_and_repair_of_unit(address: str) -> tuple[str, list[str], str]:
     """Return the role, the variables and the repair for the address of a unit of an instance or a worker."""
     parts = address.partition(":")[2].split("/")
     if any(part.startswith("vllm-") for part in parts):
@@ -27,7 +27,7 @@ def is_playbook(repair: str) -> bool:
     return repair.startswith(PLAYBOOKS)
 
 
-def describe_step(repair: str) -> str:
+def repair_to_words(repair: str) -> str:
     """Return a repair in words, such as "run site.yml --tags cat"; "" for no repair."""
     if is_playbook(repair):
         name, dummy, options = repair[len(PLAYBOOKS) :].partition(" ")
@@ -35,12 +35,12 @@ def describe_step(repair: str) -> str:
     return f"run '{repair}' on the host" if repair else ""
 
 
-def step_to_sentence(step: str) -> str:
+def capitalize_and_end_step(step: str) -> str:
     """Return a step as a sentence, with a capital and a full stop; "" for no step."""
     return f"{step[:1].upper()}{step[1:]}." if step else ""
 
 
-def advise_on_unit(unit: str) -> str:
+def stopped_unit_advice(unit: str) -> str:
     """Return the advice for a unit that does not run: where its journal is, and what starts it."""
-    step = step_to_sentence(describe_step(repair_of_unit(f"llama:{unit}")[2]))
+    step = capitalize_and_end_step(repair_to_words(role_variables_and_repair_of_unit(f"llama:{unit}")[2]))
     return f"'journalctl -u {unit}' says why. {step}"

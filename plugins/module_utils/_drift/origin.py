@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .._knobs.catalogue import RoleOf
 
 
-def deciding_variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+def find_deciding_variable(request: str, address: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
     """Return the variable that decides the value of a setting; "" where no variable of a role decides the value.
 
     ``role_of`` returns the role of a CPU in the plan: frequencies and prefetchers have a variable for each role.

@@ -80,7 +80,7 @@ class Repair:
         names = ("repaired", "given_up", "left", "left_alone")
         return {name: [finding.to_dict() for finding in getattr(self, name)] for name in names}
 
-    def format_lines(self) -> list[str]:
+    def format_outcome_lines(self) -> list[str]:
         """Return a line for people for each finding, followed by the remarks."""
         done = "would be repaired" if self.check else "was repaired"
         lines = [f"{_format_title(row)}: {done}, {row.found} -> {row.wanted}" for row in self.repaired]
@@ -120,10 +120,10 @@ def repair_drift(
             return outcome
         survey = check_host(fs, store=store)
         findings, outcome.coverage = survey.list_findings(), survey.count_by_layer()
-        repairable = [finding for finding in findings if _can_repair(finding, roles)]
+        repairable = [finding for finding in findings if _can_repair_without_reboot(finding, roles)]
         outcome.left_alone = [finding for finding in findings if finding not in repairable]
-        past = _load_recent_repairs(store, clock.time())
-        outcome.given_up = [finding for finding in repairable if _count_repairs(finding, past) >= most]
+        past = _load_repair_times_of_last_day(store, clock.time())
+        outcome.given_up = [finding for finding in repairable if _count_repairs_of_finding(finding, past) >= most]
         blocked = {finding.request for finding in outcome.given_up}
         outcome.left = [row for row in repairable if row.request in blocked and row not in outcome.given_up]
         outcome.repaired = [finding for finding in repairable if finding.request not in blocked]
@@ -131,30 +131,30 @@ def repair_drift(
             store.require_writable()
         if outcome.repaired and not check:
             # Repairs are counted before the kernel is written: an uncounted repair could be repeated without end.
-            _save_repairs(store, past, most, outcome.repaired, clock.time())
+            _save_repair_times(store, past, most, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
-            _apply_requests(fs, store, roles, outcome, check_host)
+            _apply_requests_and_check_again(fs, store, roles, outcome, check_host)
             addresses = {change.address for change in outcome.changes}
             unwritten = history_file.note_finished_run(store, history_file.REPAIR, addresses)
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
-                _correct_saved_repairs(store, past, most, outcome, clock.time())
+                _save_only_successful_repairs(store, past, most, outcome, clock.time())
     return outcome
 
 
-def repair_metrics(store: Store, findings: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
+def given_up_settings_metric(store: Store, findings: Iterable[Finding], clock: Any = time) -> dict[str, list[Sample]]:
     """Return the metric of given-up settings: a sample for each such finding; empty where no setting is given up."""
     most = store.load_cache(REPAIRS, SHAPE).get("most", MOST)
-    past = _load_recent_repairs(store, clock.time())
+    past = _load_repair_times_of_last_day(store, clock.time())
     samples: list[Sample] = [
         ({name: getattr(finding, name) for name in ("layer", "what", "where", "role")}, 1)
         for finding in findings
-        if finding.status == DRIFT and _count_repairs(finding, past) >= most
+        if finding.status == DRIFT and _count_repairs_of_finding(finding, past) >= most
     ]
     return {GIVEN_UP: samples} if samples else {}
 
 
-def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
+def _can_repair_without_reboot(finding: Finding, roles: Collection[str]) -> bool:
     """Return whether a repair of these roles can put the settings of a finding in force at once."""
     return (
         finding.role in roles
@@ -165,14 +165,20 @@ def _can_repair(finding: Finding, roles: Collection[str]) -> bool:
     )
 
 
-def _apply_requests(fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, check_host: HostCheck) -> None:
+def _apply_requests_and_check_again(
+    fs: KernelFS, store: Store, roles: Collection[str], outcome: Repair, check_host: HostCheck
+) -> None:
     """Apply the requests of the findings to repair, check the host again, and sort the findings by their outcome."""
     work = StoredApplication(fs, store, only={finding.request for finding in outcome.repaired})
     work.apply_requests()
     outcome.changes, outcome.remarks = work.changes, [*work.failures, *work.unsupported]
     tried = outcome.repaired
     try:
-        wrong = [finding for finding in check_host(fs, store=store).list_findings() if _can_repair(finding, roles)]
+        wrong = [
+            finding
+            for finding in check_host(fs, store=store).list_findings()
+            if _can_repair_without_reboot(finding, roles)
+        ]
     except TuningError as error:
         outcome.remarks.append(f"{len(work.changes)} settings were changed, and cannot be looked at again: {error}")
         wrong = tried
@@ -181,7 +187,7 @@ def _apply_requests(fs: KernelFS, store: Store, roles: Collection[str], outcome:
     outcome.repaired = [finding for finding in tried if not wrong_addresses & set(finding.addresses)]
 
 
-def _load_recent_repairs(store: Store, now: float) -> dict[str, list[float]]:
+def _load_repair_times_of_last_day(store: Store, now: float) -> dict[str, list[float]]:
     """Return the times of the repairs of the last day by address; times in the future count, as a clock may go back."""
     stored: Mapping[str, Sequence[float]] = store.load_cache(REPAIRS, SHAPE).get("repairs", {})
     recent = {
@@ -191,11 +197,11 @@ def _load_recent_repairs(store: Store, now: float) -> dict[str, list[float]]:
     return {address: moments for address, moments in recent.items() if moments}
 
 
-def _count_repairs(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
+def _count_repairs_of_finding(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
     return max((len(past.get(address, ())) for address in finding.addresses), default=0)
 
 
-def _save_repairs(
+def _save_repair_times(
     store: Store, past: Mapping[str, list[float]], most: int, repaired: Iterable[Finding], now: float
 ) -> None:
     """Save the repairs of the last day and those of these findings now."""
@@ -206,12 +212,12 @@ def _save_repairs(
     store.save_document(REPAIRS, {"most": most, "repairs": repairs})
 
 
-def _correct_saved_repairs(
+def _save_only_successful_repairs(
     store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float
 ) -> None:
     """Save only the repairs that succeeded; where that fails, add a remark that attempts count as repairs."""
     try:
-        _save_repairs(store, past, most, outcome.repaired, now)
+        _save_repair_times(store, past, most, outcome.repaired, now)
     except TuningError as error:
         outcome.remarks.append(f"{error} So what could not be repaired counts as repaired there.")
 

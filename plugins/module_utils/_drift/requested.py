@@ -47,7 +47,7 @@ REQUESTED_OPTION: dict[str, object] = dict(
 )
 
 
-def parse_requested_option(params: Mapping[str, Any]) -> dict[str, Any]:
+def parse_asked_option(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the option ``asked`` as the arguments ``layers`` and ``instances`` of check_host.
 
     Raises BadRequest for a malformed layer.
@@ -73,13 +73,13 @@ def list_requested_layers(store: Store, named: Layers | None) -> Layers:
     return {name: () for name in history_file.load_requested_layers(store) or () if name in (BASE, *ALWAYS_STORED)}
 
 
-def judge_missing_layers(host: Host, stored: Collection[str], layers: Layers, boot: str) -> list[Verdict]:
+def judge_layers_without_requests(host: Host, stored: Collection[str], layers: Layers, boot: str) -> list[Verdict]:
     """Return a drift verdict on each of the ``layers`` of which the host has stored no request.
 
     ``stored`` are the names of the stored requests, and ``boot`` is why the boot service will fail, "" if it will work.
     """
     names = [name for name in REQUESTS_OF_LAYER if name in layers and not set(REQUESTS_OF_LAYER[name]) & set(stored)]
-    verdicts = [_missing_layer_verdict(name) for name in names if _applies_to_host(host, layers[name])]
+    verdicts = [_drift_verdict_on_missing_layer(name) for name in names if _layer_roles_have_cpus(host, layers[name])]
     if BASE in layers and boot and not stored:
         verdict = Verdict("", SERVICE_ENABLED, "enabled")
         verdict.live = verdict.persistent = DRIFT
@@ -88,7 +88,7 @@ def judge_missing_layers(host: Host, stored: Collection[str], layers: Layers, bo
     return verdicts
 
 
-def _applies_to_host(host: Host, roles: Sequence[str]) -> bool:
+def _layer_roles_have_cpus(host: Host, roles: Sequence[str]) -> bool:
     """Return True if one of the roles of a layer has CPUs in the plan of the host, so that the layer should be there.
 
     Also True for a layer without roles, and on a host without a plan.
@@ -99,7 +99,7 @@ def _applies_to_host(host: Host, roles: Sequence[str]) -> bool:
         return True
 
 
-def _missing_layer_verdict(layer: str) -> Verdict:
+def _drift_verdict_on_missing_layer(layer: str) -> Verdict:
     request = MAIN_REQUEST.get(layer, REQUESTS_OF_LAYER[layer][0])
     verdict = Verdict(request, f"{request.partition('/')[0]}:", "stored")
     verdict.live = verdict.persistent = DRIFT

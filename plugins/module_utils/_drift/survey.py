@@ -13,9 +13,9 @@ from .._knobs.history import history_file
 from .._knobs.protocol.ledger import Ledger
 from .._knobs.protocol.stored_requests import INTENT, load_stored_requests
 from . import findings
-from .judge import judge_offline_roles, judge_requests, not_applied_at_boot_reason
-from .requested import REQUESTS_OF_LAYER, judge_missing_layers, list_requested_layers
-from .verdict import DRIFT, OK, Verdict, unknown_verdict
+from .judge import boot_service_failure_reason, judge_requests, judge_roles_with_offline_cpus
+from .requested import REQUESTS_OF_LAYER, judge_layers_without_requests, list_requested_layers
+from .verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Survey:
         return findings.group_into_findings(self.verdicts, self.boot_failure, self.host)
 
     def count_by_status(self) -> dict[str, int]:
-        return findings.sum_layer_counts(self.count_by_layer())
+        return findings.sum_layer_counts_by_status(self.count_by_layer())
 
     def count_by_layer(self) -> dict[str, dict[str, int]]:
         return findings.count_by_layer(self.verdicts, self.boot_failure)
@@ -82,18 +82,18 @@ def check_host(
     host = Host(fs, stored_intent if intent is None else intent, stored=True)
     run = _judge_unfinished_run(store)
     if store.has_file(TRIAL):
-        return Survey(host, [*run, unknown_verdict("", "desired:", UNDER_TRIAL)])
-    requested_layers, boot = list_requested_layers(store, layers), not_applied_at_boot_reason(host)
+        return Survey(host, [*run, unreadable_address_verdict("", "desired:", UNDER_TRIAL)])
+    requested_layers, boot = list_requested_layers(store, layers), boot_service_failure_reason(host)
     checked_requests = stored_requests if requests is None else requests
     verdicts = judge_requests(host, store, checked_requests, remarks)
     if not verdicts and (not requested_layers or requested_layers.keys() & REQUESTS_OF_LAYER.keys()):
-        return Survey(host, [*run, unknown_verdict("", "desired:", NOTHING_STORED), *extra_verdicts])
-    missing = judge_missing_layers(host, checked_requests, requested_layers, boot)
+        return Survey(host, [*run, unreadable_address_verdict("", "desired:", NOTHING_STORED), *extra_verdicts])
+    missing = judge_layers_without_requests(host, checked_requests, requested_layers, boot)
     if verdicts:
-        verdicts += _judge_ledger(Ledger(store, fs))
+        verdicts += _judge_damaged_ledger(Ledger(store, fs))
     if intent is not None and verdicts and not _intents_equal(intent, stored_intent):
-        verdicts.append(_intent_verdict(intent, stored_intent))
-    return Survey(host, [*run, *missing, *verdicts, *judge_offline_roles(host), *extra_verdicts], boot)
+        verdicts.append(_verdict_on_different_intent(intent, stored_intent))
+    return Survey(host, [*run, *missing, *verdicts, *judge_roles_with_offline_cpus(host), *extra_verdicts], boot)
 
 
 def _judge_unfinished_run(store: Store) -> list[Verdict]:
@@ -108,24 +108,24 @@ def _judge_unfinished_run(store: Store) -> list[Verdict]:
     return [verdict]
 
 
-def _judge_ledger(ledger: Ledger) -> list[Verdict]:
+def _judge_damaged_ledger(ledger: Ledger) -> list[Verdict]:
     """Return an unknown verdict on a damaged ledger, so that the damage is seen before an undo needs the ledger."""
     try:
         damage = ledger.damaged_copy_reason()
     except TuningError as error:
-        return [unknown_verdict("", findings.LOST_LEDGER, str(error))]
-    return [unknown_verdict("", "ledger:copy", damage)] if damage else []
+        return [unreadable_address_verdict("", findings.LOST_LEDGER, str(error))]
+    return [unreadable_address_verdict("", "ledger:copy", damage)] if damage else []
 
 
 def _intents_equal(intent: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return True if two intents are equal after defaults are filled in."""
     try:
-        return intent == other or _comparable_intent(intent) == _comparable_intent(other)
+        return intent == other or _intent_with_defaults_to_list(intent) == _intent_with_defaults_to_list(other)
     except TuningError:
         return False  # An intent that cannot be parsed has verdicts with the reason, one for each request on the plan.
 
 
-def _comparable_intent(options: Mapping[str, Any]) -> list[object]:
+def _intent_with_defaults_to_list(options: Mapping[str, Any]) -> list[object]:
     from .._host.intent import Intent
 
     intent = Intent.from_options(options)
@@ -135,7 +135,7 @@ def _comparable_intent(options: Mapping[str, Any]) -> list[object]:
     return [intent.housekeeping_cores, intent.housekeeping_per, *places, *shares]
 
 
-def _intent_verdict(intent: Mapping[str, Any], stored_intent: Mapping[str, Any]) -> Verdict:
+def _verdict_on_different_intent(intent: Mapping[str, Any], stored_intent: Mapping[str, Any]) -> Verdict:
     import json
 
     verdict = Verdict("", INTENT, json.dumps(intent, sort_keys=True))

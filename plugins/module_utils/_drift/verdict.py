@@ -51,7 +51,7 @@ def is_single_setting(address: str) -> bool:
     return bool(address.partition(":")[2])
 
 
-def unknown_verdict(request: str, address: str, reason: str) -> Verdict:
+def unreadable_address_verdict(request: str, address: str, reason: str) -> Verdict:
     """Return the verdict on an address that could not be read."""
     verdict = Verdict(request, address, None)
     verdict.reason = reason

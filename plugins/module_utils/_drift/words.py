@@ -14,7 +14,7 @@ from .._knobs import address_kinds
 from .._knobs.address_kinds import NOTHING, format_places, format_plural
 from .._knobs.catalogue import find_row
 from .._notation.cpulist import format_cpulist
-from .next_step import describe_step, step_to_sentence
+from .next_step import capitalize_and_end_step, repair_to_words
 from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED, is_single_setting
 
 TYPE_CHECKING = False
@@ -32,30 +32,30 @@ STATUS_WORDS = {OK: "ok", UNSUPPORTED: NOT_SUPPORTED, UNKNOWN: "unknown", DRIFT:
 ALL_SETTINGS = "all settings"
 
 
-def describe_address(address: str) -> Words:
+def name_and_place_of_address(address: str) -> Words:
     """Return the name of a setting, the unit of its place such as "CPU", and its place.
 
     An unknown address is returned as the name.
     """
     rest = address.partition(":")[2]
     if not rest:
-        return _title_of_whole_address(address) or ALL_SETTINGS, "", None
+        return _title_of_address_kind(address) or ALL_SETTINGS, "", None
     row = find_row(address)
     return row.describe_setting(rest) if row else address_kinds.describe_address(address)
 
 
-def _title_of_whole_address(address: str) -> str:
+def _title_of_address_kind(address: str) -> str:
     """Return the title of an address that stands for all addresses of its kind; "" for those of a knob."""
     kind = address_kinds.find_kind(address)
     return kind.title if kind else ""
 
 
-def format_title(finding: Mapping[str, Any]) -> str:
+def format_setting_and_place(finding: Mapping[str, Any]) -> str:
     """Return the name of the setting of a finding, followed by its place."""
     return f"{finding['what']}, {finding['where']}" if finding["where"] else str(finding["what"])
 
 
-def format_values(finding: Mapping[str, Any]) -> str:
+def format_found_and_wanted(finding: Mapping[str, Any]) -> str:
     """Return the found and the wanted value of a finding; the reason where no value was compared; may be empty."""
     if finding["status"] != DRIFT:
         return f"{STATUS_WORDS[finding['status']]}: {finding['reason']}"
@@ -76,21 +76,21 @@ def format_finding(finding: Mapping[str, Any], shown_title: str = "") -> str:
 
     The title is left out where it equals ``shown_title``, because the reader sees that title before the line.
     """
-    title = format_title(finding)
+    title = format_setting_and_place(finding)
     address = finding["addresses"][0] if finding["addresses"] else title
-    if not is_single_setting(address) and not _title_of_whole_address(address):
+    if not is_single_setting(address) and not _title_of_address_kind(address):
         row = find_row(address)
         title = row.title if row else address.rstrip(":")
     reason = str(finding["reason"]) if finding["status"] == DRIFT else ""
-    details = "; ".join(part for part in (format_values(finding), reason) if part)
+    details = "; ".join(part for part in (format_found_and_wanted(finding), reason) if part)
     if details and title != shown_title:
         details = f"{title}: {details}"
     return (details or title).rstrip(".")
 
 
-def choose_next_step(finding: Mapping[str, Any]) -> str:
+def next_step_words(finding: Mapping[str, Any]) -> str:
     """Return the next step about a finding, such as "run site.yml --tags cat"; "" for a finding without a repair."""
-    if step := describe_step(str(finding["repair"])):
+    if step := repair_to_words(str(finding["repair"])):
         return step
     return CHANGE_WHAT_IS_ASKED.rstrip(".") if finding.get("status") == UNSUPPORTED else ""
 
@@ -102,10 +102,10 @@ def format_finding_with_step(finding: Mapping[str, Any]) -> str:
 
 def next_step_sentence(finding: Mapping[str, Any]) -> str:
     """Return the next step about a finding as a sentence; "" for a finding without a next step."""
-    return step_to_sentence(choose_next_step(finding))
+    return capitalize_and_end_step(next_step_words(finding))
 
 
-def list_next_steps(findings: Iterable[Mapping[str, Any]]) -> list[str]:
+def list_next_step_sentences(findings: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the next steps of findings as sentences, each step once, in the order of the findings."""
     return [step for step in dict.fromkeys(map(next_step_sentence, findings)) if step]
 

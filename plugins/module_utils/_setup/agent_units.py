@@ -117,9 +117,10 @@ class AgentUnits(ManagedUnits, ManagedFiles):
         cpus: str = "",
         root: str = "/",
     ) -> None:
-        """``textfile`` has the metrics of the host's check, made every ``interval`` seconds; the units run on ``cpus``.
+        """``options`` are those of the agent. The units run on ``cpus``, or on all CPUs.
 
-        Raises BadRequest for options that a unit cannot express, or not safely.
+        ``textfile`` is the path of the file to which the check of the host writes its metrics every ``interval``
+        seconds. Raises BadRequest for options that cannot be written to a unit, or not safely.
         """
         super().__init__(_render_units(options, textfile, interval, cpus) if options else {}, root)
 

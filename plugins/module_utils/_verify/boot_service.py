@@ -31,12 +31,12 @@ def read_boot_service_state(fs: KernelFS) -> tuple[str | None, str]:
     state before the settings: if the service ends in between, the settings were read too early for the state "done".
     """
     try:
-        return _read_state(fs)
+        return _read_boot_service_state(fs)
     except TuningError as error:
         return None, str(error)
 
 
-def _read_state(fs: KernelFS) -> tuple[str, str]:
+def _read_boot_service_state(fs: KernelFS) -> tuple[str, str]:
     output = command.run_command(["systemctl", "show", f"--property={PROPERTIES}", BOOT_SERVICE])
     properties = dict(line.partition("=")[::2] for line in output.splitlines())
     remedy = "so no setting is applied at boot. Run site.yml --tags base."
@@ -44,10 +44,10 @@ def _read_state(fs: KernelFS) -> tuple[str, str]:
         return MISSING, f"{BOOT_SERVICE} is not installed, {remedy}"
     if properties.get("UnitFileState") != "enabled":
         return MISSING, f"{BOOT_SERVICE} is {properties.get('UnitFileState') or 'disabled'}, {remedy}"
-    return _judge_last_run(properties, fs)
+    return _judge_run_at_boot(properties, fs)
 
 
-def _judge_last_run(properties: dict[str, str], fs: KernelFS) -> tuple[str, str]:
+def _judge_run_at_boot(properties: dict[str, str], fs: KernelFS) -> tuple[str, str]:
     active = properties.get("ActiveState", "")
     hint = f"'journalctl -b -u {BOOT_SERVICE}' on the host shows why."
     if active in BETWEEN_STATES or properties.get("Job", "0") not in ("", "0"):
@@ -60,12 +60,12 @@ def _judge_last_run(properties: dict[str, str], fs: KernelFS) -> tuple[str, str]
     condition_time = properties.get("ConditionTimestampMonotonic", "0")
     if properties.get("ConditionResult") == "no" and condition_time not in ("", "0"):
         return IDLE, "Enabled; nothing was stored yet when this host booted, so it had nothing to do."
-    if _is_newer_than_boot(fs):
+    if _unit_file_is_newer_than_boot(fs):
         return IDLE, "Enabled; it was installed after the last boot, so it has not had to run yet."
     return MISSED, f"Enabled, but it did not run at this boot. {hint}"
 
 
-def _is_newer_than_boot(fs: KernelFS) -> bool:
+def _unit_file_is_newer_than_boot(fs: KernelFS) -> bool:
     """Return whether the unit file was written after the boot."""
     unit = fs.read_status(UNIT)
     show_boot_time = ["env", "TZ=UTC", "systemctl", "show", "--value", "--property=UserspaceTimestamp"]

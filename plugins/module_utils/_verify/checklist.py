@@ -75,44 +75,48 @@ class Checklist:
     def check_host(self, survey: Survey, boot_run: tuple[str | None, str]) -> list[Item]:
         """Return all items in the order of the recipe; ``boot_run`` is the result of read_boot_service_state."""
         host, findings = survey.host, survey.list_findings()
-        items = self._host_items(findings) if self.tuned else []
+        items = self._run_and_stored_document_items(findings) if self.tuned else []
         view = KernelView(host.fs, host.topology)
         items += bios_settings.check_bios_settings(view, self.bios, only={"nps", "smt", *self.bios})
         plan_findings = [finding for finding in findings if finding.addresses[0].startswith(f"{PLAN}:")]
         for name in KNOBS:
             layer_findings = [finding for finding in findings if finding.layer == name and finding not in plan_findings]
             number = sum(verdict.request.partition("/")[0] == name for verdict in survey.verdicts)
-            items.append(self._layer_item(name, layer_findings, number, survey.boot_failure))
-        items += [_finding_item("cpus", "CPUs of the plan", finding) for finding in plan_findings]
-        items.append(_check_isolation(host.fs, survey.verdicts))
-        items.append(_boot_service_item(*boot_run, any(verdict.request for verdict in survey.verdicts)))
-        items += [unit_threads.check_unit_threads(host, unit, cpus) for unit, cpus in self.units.items()]
-        return [*items, *self._unit_items(findings)] if self.tuned else items
+            items.append(self._stored_settings_item(name, layer_findings, number, survey.boot_failure))
+        items += [_item_from_finding("cpus", "CPUs of the plan", finding) for finding in plan_findings]
+        items.append(_compare_isolated_cpus_with_boot(host.fs, survey.verdicts))
+        items.append(_item_from_boot_service_state(*boot_run, any(verdict.request for verdict in survey.verdicts)))
+        items += [
+            unit_threads.check_allowed_cpus_of_unit_threads(host, unit, cpus) for unit, cpus in self.units.items()
+        ]
+        return [*items, *self._unit_drift_items(findings)] if self.tuned else items
 
-    def _host_items(self, findings: Sequence[Finding]) -> list[Item]:
+    def _run_and_stored_document_items(self, findings: Sequence[Finding]) -> list[Item]:
         """Return items on a run that did not end, and on wrong stored documents, if there are such findings."""
         boot = [finding for finding in findings if finding.layer == BOOT]
         stored = [finding for finding in boot if finding.addresses[0] not in BOOT_SERVICE_ADDRESSES]
         return [
-            *(_finding_item("run", "run of site.yml", finding) for finding in findings if finding.layer == RUN),
-            *(_finding_item("stored", "what is stored", finding) for finding in stored),
+            *(_item_from_finding("run", "run of site.yml", finding) for finding in findings if finding.layer == RUN),
+            *(_item_from_finding("stored", "what is stored", finding) for finding in stored),
         ]
 
-    def _unit_items(self, findings: Sequence[Finding]) -> list[Item]:
+    def _unit_drift_items(self, findings: Sequence[Finding]) -> list[Item]:
         """Return an item for each unit with drift, and without ``services`` the item that instances were left out."""
         units = [finding for finding in findings if finding.layer == LLAMA]
         if self.services:
             units = [finding for finding in units if finding.addresses[0].rpartition("/")[2] not in RUNNING_STATES]
-            return [_finding_item("units", finding.what, finding) for finding in units]
+            return [_item_from_finding("units", finding.what, finding) for finding in units]
         # Without requests to instances, a unit that systemd is still starting cannot be judged.
         units = [finding for finding in units if finding.found not in BETWEEN_STATES]
         left_out = "What instances answer, and where they compute (epyc_verify_services is false)."
         return [
-            *(_finding_item("units", finding.what, finding) for finding in units),
+            *(_item_from_finding("units", finding.what, finding) for finding in units),
             Item("services", "services", NOT_CHECKED, left_out),
         ]
 
-    def _layer_item(self, name: str, findings: Sequence[Finding], count: int, not_at_boot_reason: str) -> Item:
+    def _stored_settings_item(
+        self, name: str, findings: Sequence[Finding], count: int, not_at_boot_reason: str
+    ) -> Item:
         """Return the item on a kind of setting, of which ``count`` settings are stored."""
         title = KNOBS[name].title
         if not count and not findings:
@@ -127,7 +131,9 @@ class Checklist:
             for verdict in (WRONG, UNSUPPORTED, UNKNOWN)
         ]
         groups.append((PENDING if self.allow_pending_reboot else WRONG, waiting))
-        messages = [(verdict, _findings_message(members, title)) for verdict, members in groups if members]
+        messages = [
+            (verdict, _findings_and_next_steps_message(members, title)) for verdict, members in groups if members
+        ]
         if not messages:
             at_boot = "" if not_at_boot_reason else ", and kept over a boot"
             return Item(name, title, OK, f"{count} {format_plural('setting', count)} in force{at_boot}.")
@@ -135,15 +141,15 @@ class Checklist:
         return Item(name, title, worst, " ".join(text for dummy, text in messages))
 
 
-def _finding_item(name: str, title: str, finding: Finding) -> Item:
-    return Item(name, title, _finding_verdict(finding), _findings_message([finding], title))
+def _item_from_finding(name: str, title: str, finding: Finding) -> Item:
+    return Item(name, title, _finding_verdict(finding), _findings_and_next_steps_message([finding], title))
 
 
 def _finding_verdict(finding: Finding) -> str:
     return finding.status if finding.status in (UNSUPPORTED, UNKNOWN) else WRONG
 
 
-def _findings_message(findings: Sequence[Finding], title: str) -> str:
+def _findings_and_next_steps_message(findings: Sequence[Finding], title: str) -> str:
     """Return sentences that name the first findings, count the others, and say what to do about all of them.
 
     Findings are named without the ``title`` of their item, because the checklist shows the title before the sentences.
@@ -151,10 +157,10 @@ def _findings_message(findings: Sequence[Finding], title: str) -> str:
     rows = [finding.to_dict() for finding in findings]
     more = f"; and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
     named = "; ".join(words.format_finding(row, shown_title=title) for row in rows[:MAX_NAMED])
-    return " ".join([f"{named}{more}.", *words.list_next_steps(rows)])
+    return " ".join([f"{named}{more}.", *words.list_next_step_sentences(rows)])
 
 
-def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
+def _compare_isolated_cpus_with_boot(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
     """Return the item that compares the isolated CPUs with boot parameters: the kernel ignores some without a word."""
     name, title = "isolation", "isolated CPUs"
     wanted = {v.address[len(CMDLINE) :]: v.wanted for v in verdicts if v.address.startswith(CMDLINE) and v.live == OK}
@@ -195,7 +201,7 @@ def _check_isolation(fs: KernelFS, verdicts: Sequence[Verdict]) -> Item:
     return Item(name, title, NOT_CONFIGURED, nothing)
 
 
-def _boot_service_item(state: str | None, sentence: str, has_stored_settings: bool) -> Item:
+def _item_from_boot_service_state(state: str | None, sentence: str, has_stored_settings: bool) -> Item:
     name, title = "boot_service", "boot service"
     if state is None:
         return Item(name, title, UNKNOWN, sentence)

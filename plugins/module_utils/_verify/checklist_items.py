@@ -59,8 +59,8 @@ class Item:
 def render_checklist(items: Sequence[Item]) -> str:
     """Return a page with a row for each item and a last line that counts verdicts, without a newline at its end."""
     width = max((len(item.title) for item in items), default=0)
-    marks = max([8, *(len(_verdict_mark(item)) for item in items)])
-    rows = [f"{_verdict_mark(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
+    marks = max([8, *(len(_verdict_column_text(item)) for item in items)])
+    rows = [f"{_verdict_column_text(item):<{marks}} {item.title:<{width}}  {item.sentence}" for item in items]
     counts = [f"{sum(item.verdict == verdict for item in items)} {verdict}" for verdict in (OK, WRONG, UNKNOWN)]
     for verdict in (UNSUPPORTED, ABSENT, CLAIMED, PENDING, NOT_CONFIGURED, NOT_CHECKED):
         number = sum(item.verdict == verdict for item in items)
@@ -68,10 +68,10 @@ def render_checklist(items: Sequence[Item]) -> str:
     return "\n".join([*rows, f"{len(items)} items: {', '.join(counts)}"])
 
 
-def complaint_messages(items: Sequence[Item]) -> list[str]:
+def messages_of_unclean_items(items: Sequence[Item]) -> list[str]:
     """Return a line for each item that is wrong, unknown or unsupported."""
     return [f"{item.title}: {item.sentence}" for item in items if not item.is_clean]
 
 
-def _verdict_mark(item: Item) -> str:
+def _verdict_column_text(item: Item) -> str:
     return item.verdict if item.is_clean else item.verdict.upper()

@@ -31,19 +31,19 @@ HELP = {
 }
 
 
-def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
+def read_host_samples_by_metric(fs: KernelFS) -> dict[str, list[Sample]]:
     """Return the samples by name of the metric, without metrics that this host cannot count now."""
     families: dict[str, list[Sample]] = {
         INFO: [({"version": VERSION}, 1)],
         OCCUPANCY: [],
         BANDWIDTH: [],
-        HUGEPAGES: _hugepage_samples(fs),
+        HUGEPAGES: _read_huge_page_samples(fs),
     }
     groups = ResctrlGroups(fs)
     names = [name for name in fs.list_names(groups.mount) if name not in FIXED] if groups.mount else []
     # Without a mount, the default group has no counters.
     for group in [DEFAULT_GROUP, *names]:
-        for domain, counters in groups.read_counters(group).items():
+        for domain, counters in groups.read_counters_by_l3_domain(group).items():
             labels = {"group": group, "domain": str(domain)}
             if counters["occupancy"] is not None:
                 families[OCCUPANCY].append((labels, counters["occupancy"]))
@@ -54,7 +54,7 @@ def read_metric_families(fs: KernelFS) -> dict[str, list[Sample]]:
     return {name: samples for name, samples in families.items() if samples}
 
 
-def _hugepage_samples(fs: KernelFS) -> list[Sample]:
+def _read_huge_page_samples(fs: KernelFS) -> list[Sample]:
     samples: list[Sample] = []
     for node in hugepages.nodes_with_memory(fs):
         for kb in hugepages.list_page_sizes(fs):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .._kernel.threads import Thread
 
 
-def check_unit_threads(host: Host, unit: str, cpus: str) -> Item:
+def check_allowed_cpus_of_unit_threads(host: Host, unit: str, cpus: str) -> Item:
     """Return an item on the threads of a unit; ``cpus`` names the CPUs where they may run, "" for all CPUs."""
     name, title = f"threads/{unit}", f"threads of {unit}"
     try:
@@ -44,10 +44,10 @@ def check_unit_threads(host: Host, unit: str, cpus: str) -> Item:
             f"({format_cpulist(allowed)}). Set AllowedCPUs={format_cpulist(allowed)} for {unit}."
         )
         return Item(name, title, WRONG, sentence)
-    return Item(name, title, *_judge_spread(host.fs, threads))
+    return Item(name, title, *_judge_spread_over_isolated_cpus(host.fs, threads))
 
 
-def _judge_spread(fs: KernelFS, threads: Sequence[Thread]) -> tuple[str, str]:
+def _judge_spread_over_isolated_cpus(fs: KernelFS, threads: Sequence[Thread]) -> tuple[str, str]:
     """Return the verdict and a sentence on whether threads that may run on isolated CPUs are spread over them."""
     isolated = set(parse_cpulist(fs.read_if_present("/sys/devices/system/cpu/isolated") or ""))
     kind, partition = partitions.read_partition_in_force(fs)

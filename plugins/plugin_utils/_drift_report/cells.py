@@ -53,7 +53,7 @@ def _build_finding_row(finding: Document, layer: str, document: Document) -> Fin
     return FindingCells(
         number=str(finding["id"]),
         layer=layer,
-        setting=wording.format_title(finding),
+        setting=wording.format_setting_and_place(finding),
         status=wording.format_finding_status(finding, document),
         hosts=format_host_group(finding),
         change=wording.format_finding_values(finding, check),

@@ -130,7 +130,7 @@ def _render_findings(document: Document, cells: Mapping[int, FindingCells]) -> I
 def _render_resolved_findings(document: Document) -> Iterator[Html]:
     if document["gone"]:
         lines = [
-            f"{finding['label']}: {wording.format_title(finding)}, was there since {finding['since']}"
+            f"{finding['label']}: {wording.format_setting_and_place(finding)}, was there since {finding['since']}"
             for finding in document["gone"]
         ]
         yield element("h2", "Gone since the last report")
@@ -176,7 +176,10 @@ def _render_host_row(row: Document, lines: list[Html], map_marks: str, layers: l
     wrong = " ".join(layer for layer, status in statuses.items() if status not in ("", NOT_CHECKED, "ok"))
     name, state = row["name"], row["state"]
     if "error" in row:
-        known = [element("li", f"last known: {wording.format_title(finding)}") for finding in row.get("last_known", [])]
+        known = [
+            element("li", f"last known: {wording.format_setting_and_place(finding)}")
+            for finding in row.get("last_known", [])
+        ]
         lines = [element("li", f"{row['error']['task']}: {row['error']['message']}"), *lines, *known]
     label = [name] if state == CLEAN else [f"{name} ", element("span", wording.STATE_WORDS[state], class_=state)]
     if lines:

@@ -26,7 +26,9 @@ def render_fleet_metrics(document: Document) -> str:
             "sovereign_epyc_hosts": [({"state": state}, counts[state]) for state in STATES],
             "sovereign_epyc_host_state": [({"host": row["name"], "state": row["state"]}, 1) for row in rows],
             metrics.SETTINGS: [
-                sample for row in rows for sample in metrics.make_settings_samples(row["coverage"], host=row["name"])
+                sample
+                for row in rows
+                for sample in metrics.make_settings_count_samples(row["coverage"], host=row["name"])
             ],
             metrics.DRIFT: [
                 metrics.make_finding_sample(findings[number], host=row["name"])

@@ -48,7 +48,7 @@ def _find_places(address: str, finding: Mapping[str, Any]) -> list[tuple[str, in
     if address.startswith(f"{PLAN}:") or (address.startswith("resctrl:") and address.endswith(CPUS_SUFFIX)):
         return [("cpu", cpu) for cpu in _differing_cpus(finding["wanted"], finding["found"])]
     try:
-        dummy, unit, place = words.describe_address(address)
+        dummy, unit, place = words.name_and_place_of_address(address)
     except (ArithmeticError, LookupError, StopIteration, TypeError, ValueError):
         return []  # A host can answer any text, also one that is no address of a setting.
     return [(PLACE_KINDS[unit], place)] if unit in PLACE_KINDS and isinstance(place, int) else []

@@ -76,7 +76,7 @@ def _render_lines(document: Document) -> Iterator[str]:
         yield "## Gone since the last report"
         yield ""
         for finding in document["gone"]:
-            setting = f"{wording.format_title(finding)} ({titles[finding['layer']]})"
+            setting = f"{wording.format_setting_and_place(finding)} ({titles[finding['layer']]})"
             yield f"- {escape_markdown(finding['label'])}: {escape_markdown(setting)}"
     for group in [group for group in document["groups"] if group["state"] == CLEAN]:
         yield ""

@@ -197,7 +197,7 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         # The same run without --check makes the change.
         finding.repair = ""
     coverage = sum_coverages(
-        [{drift_findings.layer_of_address(v.address): {drift_findings.setting_status(v): 1}} for v in verdicts]
+        [{drift_findings.layer_of_address(v.address): {drift_findings.status_of_verdict(v): 1}} for v in verdicts]
     )
     return [finding.to_dict() for finding in findings], coverage
 

@@ -72,7 +72,7 @@ def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
         yield ""
         yield "Gone since the last report:"
         for finding in document["gone"]:
-            setting = f"{wording.format_title(finding)} ({titles[finding['layer']]})"
+            setting = f"{wording.format_setting_and_place(finding)} ({titles[finding['layer']]})"
             yield f"  {finding['label']}: {setting}, was there since {finding['since']}"
     yield ""
     yield wording.format_setting_counts(document)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import words as drift_words
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import STATUSES
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import CHANGE_WHAT_IS_ASKED
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import STATUS_WORDS, format_title
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import STATUS_WORDS, format_setting_and_place
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kinds import OTHER, RUN
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
     CLEAN,
@@ -32,7 +32,7 @@ STATE_WORDS = {UNREACHABLE: "unreachable", FAILED: "failed", "drift": "with drif
 CHECK_WORDS = {**STATE_WORDS, "drift": "would change", CLEAN: "would not change"}
 #: Layers of the report that site.yml does not have, so that an inventory cannot leave them out.
 NOT_CONFIGURABLE = (RUN, OTHER)
-__all__ = ["STATUS_WORDS", "format_title"]
+__all__ = ["STATUS_WORDS", "format_setting_and_place"]
 #: The roles of the collection. A finding has the name of such a role without the prefix epyc_, and of other roles in
 #: full.
 ROLES = Path(__file__).parents[3] / "roles"
@@ -92,7 +92,7 @@ def format_finding_values(finding: Document, check: bool = False) -> str:
     With ``check``, the value before and the value that a run would set.
     """
     if not check or finding["status"] != "drift":
-        return drift_words.format_values(finding)
+        return drift_words.format_found_and_wanted(finding)
     before = finding["at_boot"] if finding["persistent"] == "drift" else finding["found"]
     if before != finding["wanted"]:
         return f"{before} -> {finding['wanted']}"

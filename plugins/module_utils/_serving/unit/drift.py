@@ -13,7 +13,7 @@ Addresses: ``llama:UNIT/file``, ``llama:UNIT/drop-ins``, ``llama:UNIT/loaded``, 
 from __future__ import annotations
 
 from ..._drift import survey
-from ..._drift.verdict import DRIFT, OK, Verdict, unknown_verdict
+from ..._drift.verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
@@ -125,7 +125,7 @@ def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, 
 def _judge_file(unit: str, text: str) -> Verdict:
     matches = digest_matches(text)
     if matches is None:
-        return unknown_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {repair_message(unit)}")
+        return unreadable_address_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {repair_message(unit)}")
     return _build_verdict(unit, "file", WRITTEN, WRITTEN if matches else "changed by hand", CHANGED_BY_HAND)
 
 
@@ -136,7 +136,9 @@ def _judge_drop_ins(unit: str, root: str) -> Verdict:
 def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Verdict:
     plan = parse_unit_plan(text) if replaced is None else {}
     if plan is None:
-        return unknown_verdict("", f"llama:{unit}/loaded", f"the unit carries no complete plan. {repair_message(unit)}")
+        return unreadable_address_verdict(
+            "", f"llama:{unit}/loaded", f"the unit carries no complete plan. {repair_message(unit)}"
+        )
     replaced = list_replaced_files(plan) if replaced is None else replaced
     reason = "replaced or removed since it was planned; it may still run with the old ones"
     return _build_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
@@ -145,9 +147,9 @@ def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Ver
 def _judge_state(unit: str, kind: str, state: str, unknown_reason: str) -> Verdict:
     address = f"llama:{unit}/{kind}"
     if not state:
-        return unknown_verdict("", address, unknown_reason or "systemd does not know it")
+        return unreadable_address_verdict("", address, unknown_reason or "systemd does not know it")
     if state in BETWEEN_STATES:
-        verdict = unknown_verdict("", address, CHANGING_STATE)
+        verdict = unreadable_address_verdict("", address, CHANGING_STATE)
         verdict.found = state
         return verdict
     is_about_boot = kind == "enabled"

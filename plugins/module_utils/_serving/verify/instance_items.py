@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from ..._drift.next_step import advise_on_unit
+from ..._drift.next_step import stopped_unit_advice
 from ..._errors import TuningError
 from ..._knobs.managed_units import read_unit_properties
 from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
@@ -134,7 +134,7 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     if state == "activating" or (state == "active" and status == 503):
         return build_item("service", name, UNKNOWN, f"{unit} is being started. Ask again when it serves.", state)
     if state != "active":
-        return build_item("service", name, WRONG, f"{unit} is {state}. {advise_on_unit(unit)}", state)
+        return build_item("service", name, WRONG, f"{unit} is {state}. {stopped_unit_advice(unit)}", state)
     if status != 200:
         answer = f"{plan['url']}/health answers {status}" if status else f"at {plan['url']} {text}"
         sentence = f"{unit} is active, and {answer}. 'journalctl -u {unit}' says what it does."
@@ -239,7 +239,7 @@ def _finish_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] 
     if not trial.tokens and not trial.other_requests:
         return trial.reason
     try:
-        return watch.sample_since_start(relative_to_busiest=trial.tokens > 0)
+        return watch.prove_placement_since_start(relative_to_busiest=trial.tokens > 0)
     except TuningError as error:
         return str(error)
 

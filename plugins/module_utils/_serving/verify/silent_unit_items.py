@@ -9,7 +9,7 @@ threads may run, and the nodes of their memory, can be checked.
 
 from __future__ import annotations
 
-from ..._drift.next_step import advise_on_unit
+from ..._drift.next_step import stopped_unit_advice
 from ..._errors import TuningError
 from ..._knobs.managed_units import read_unit_properties
 from ..._verify.checklist_items import OK, UNKNOWN, WRONG, Item
@@ -80,7 +80,7 @@ def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
     except TuningError as error:
         return build_item("service", name, UNKNOWN, str(error))
     if state != "active":
-        sentence = f"{unit} is {state}, so that the server that uses this unit is down too. {advise_on_unit(unit)}"
+        sentence = f"{unit} is {state}, so that the server that uses this unit is down too. {stopped_unit_advice(unit)}"
         return build_item("service", name, WRONG, sentence, state)
     if changed:
         sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR_ADVICE}"
@@ -91,7 +91,7 @@ def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
 def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any], clock: Any) -> Item:
     try:
         options = {"service": unit, "cpus": expect["cpus"], "nodes": expect["nodes"]}
-        proof: Any = ServiceWatch(host, options, clock).sample_now()
+        proof: Any = ServiceWatch(host, options, clock).prove_placement_now()
     except TuningError as error:
         return build_item("placement", name, UNKNOWN, f"Not known: {error}")
     verdicts = proof["verdicts"]

@@ -36,10 +36,10 @@ class Claim:
         self.title = str(entry.get("title") or name)
         self.attribute = entry.get("attribute")
         self.wanted, self.active, self.pending = (
-            self._translate_value(entry.get(key)) for key in ("wanted", "active", "pending")
+            self._translate_bmc_value(entry.get(key)) for key in ("wanted", "active", "pending")
         )
 
-    def _translate_value(self, value: Any) -> str | None:
+    def _translate_bmc_value(self, value: Any) -> str | None:
         if value is None:
             return None
         if self.name == "nps":
@@ -47,13 +47,13 @@ class Claim:
         return VALUE_TRANSLATIONS.get(self.name, {}).get(str(value), str(value))
 
 
-def parse_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
+def parse_bmc_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the claims by setting, from the return value of epyc_bmc_bios."""
     claims = [Claim(name, entry) for name, entry in entries.items()]
     return {claim.name: claim for claim in claims}
 
 
-def judge_with_claims(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[Item]:
+def judge_items_with_bmc_claims(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[Item]:
     """Return the items with new verdicts in view of the claims, and a further item for each claim without an item."""
     known = {item.name for item in items}
     more = [
@@ -61,11 +61,13 @@ def judge_with_claims(items: Sequence[Item], claims: Mapping[str, Claim]) -> lis
         for claim in claims.values()
         if claim.name not in known and claim.wanted is not None
     ]
-    return [_judge_item(item, claims[item.name]) if item.name in claims else item for item in [*items, *more]]
+    return [
+        _judge_item_with_bmc_claim(item, claims[item.name]) if item.name in claims else item for item in [*items, *more]
+    ]
 
 
-def _judge_item(item: Item, claim: Claim) -> Item:
-    verdict, claim_message = item.verdict, _claim_message(claim)
+def _judge_item_with_bmc_claim(item: Item, claim: Claim) -> Item:
+    verdict, claim_message = item.verdict, _bmc_values_message(claim)
     if item.expected is None or verdict == PENDING:
         pass
     elif item.found == item.expected:
@@ -85,14 +87,14 @@ def _judge_item(item: Item, claim: Claim) -> Item:
     return Item(item.name, item.title, verdict, f"{item.sentence} {claim_message}", item.expected, item.found)
 
 
-def _claim_message(claim: Claim) -> str:
+def _bmc_values_message(claim: Claim) -> str:
     if claim.active is None:
         return ""
     soon = f", and {claim.pending} after the next boot" if claim.pending is not None else ""
     return f"The BMC says {claim.active}{soon}."
 
 
-def build_rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
+def items_with_bmc_values(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[str, Any]]:
     """Return the items as plain data with the values of the BMC."""
     rows = []
     for item in items:
@@ -102,7 +104,7 @@ def build_rows(items: Sequence[Item], claims: Mapping[str, Claim]) -> list[dict[
     return rows
 
 
-def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
+def render_bmc_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table for people of the rows with an expected value or a value of the BMC."""
     verdict_words = {PENDING: "waits for a reboot", OK: OK}
     lines = [TABLE_HEAD] + [

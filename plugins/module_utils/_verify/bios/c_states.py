@@ -22,9 +22,9 @@ DRIVER = "acpi_idle"
 LIMITING_PARAMETERS = ("processor.max_cstate=", "processor.nocst", "cpuidle.off=", "idle=")
 
 
-def read_c_states(view: KernelView) -> Reading:
+def read_firmware_c_states(view: KernelView) -> Reading:
     """Return whether the firmware offers C2 or a deeper state."""
-    if word := view.find_boot_parameter(*LIMITING_PARAMETERS):
+    if word := view.find_first_boot_parameter(*LIMITING_PARAMETERS):
         return None, f"the kernel was started with {word}"
     driver = view.fs.read_if_present(f"{CPUS}/cpuidle/current_driver") or "none"
     if driver != DRIVER:

@@ -40,7 +40,7 @@ def check_bios_settings(
     ]
 
 
-def expected_values(options: Mapping[str, object]) -> dict[str, str]:
+def expected_values_from_options(options: Mapping[str, object]) -> dict[str, str]:
     """Return the expected values by setting, from the options of a module that have a value."""
     switch = {True: ON, False: OFF}
     return {
@@ -62,26 +62,30 @@ def _judge_setting(
 ) -> Item:
     value, source = reading
     if expected is None:
-        sentence = f"It is {value} ({source})." if value else f"Unknown: {source}. {_location_message(setting, vendor)}"
+        sentence = (
+            f"It is {value} ({source})." if value else f"Unknown: {source}. {_where_to_change_message(setting, vendor)}"
+        )
         return Item(name, setting.title, NOT_CONFIGURED, sentence, None, value)
     if value is None:
-        sentence = f"It should be {expected}, but its value is unknown: {source}. {_cost_message(setting, '')} "
-        return Item(name, setting.title, UNKNOWN, sentence + _location_message(setting, vendor), expected, None)
+        sentence = (
+            f"It should be {expected}, but its value is unknown: {source}. {_cost_of_wrong_value_message(setting, '')} "
+        )
+        return Item(name, setting.title, UNKNOWN, sentence + _where_to_change_message(setting, vendor), expected, None)
     if value == expected:
         return Item(name, setting.title, OK, f"It is {value} ({source}).", expected, value)
     if later_value == expected:
         sentence = f"It is {value} ({source}). Later in this run the kernel makes it {later_value}, as it should be."
         return Item(name, setting.title, PENDING, sentence, expected, value)
-    advice = f"{_cost_message(setting, value)} {_location_message(setting, vendor)}"
+    advice = f"{_cost_of_wrong_value_message(setting, value)} {_where_to_change_message(setting, vendor)}"
     sentence = f"It is {value} ({source}) and should be {expected}. {advice}"
     return Item(name, setting.title, WRONG, sentence, expected, value)
 
 
-def _cost_message(setting: Setting, found: str) -> str:
+def _cost_of_wrong_value_message(setting: Setting, found: str) -> str:
     return setting.costs.get(found) or setting.costs[""]
 
 
-def _location_message(setting: Setting, vendor: str) -> str:
+def _where_to_change_message(setting: Setting, vendor: str) -> str:
     """Return a sentence on where in the BIOS a setting is changed, with the vendor's names of its attributes."""
     if setting.remedy:
         return setting.remedy

@@ -19,13 +19,13 @@ ALL = "all"
 LIMITING_PARAMETERS = ("nr_cpus=", "possible_cpus=")
 
 
-def read_cores(view: KernelView) -> Reading:
+def read_share_of_present_cores(view: KernelView) -> Reading:
     """Return "all" if as many cores are present as the name of the CPU says, else a text such as "88 of 96"."""
     top = view.top
     named = re.search(r"\b(\d+)-Core\b", top.model)
     if not named:
         return None, f"the name of the CPU, '{top.model}', does not say how many cores it has"
-    if word := view.find_boot_parameter(*LIMITING_PARAMETERS):
+    if word := view.find_first_boot_parameter(*LIMITING_PARAMETERS):
         return None, f"the kernel was started with {word}"
     if sum(len(core) for core in top.present_cores) != len(top.online) + len(top.offline):
         return None, "CPUs are offline, and the kernel does not show their cores"
@@ -34,7 +34,7 @@ def read_cores(view: KernelView) -> Reading:
     return ALL if present == promised else f"{present} of {promised}", how
 
 
-def read_smt(view: KernelView) -> Reading:
+def read_smt_and_its_source(view: KernelView) -> Reading:
     """Return whether cores have two active threads, and whether the kernel or the BIOS decided that."""
     control = view.top.smt
     if view.fs.read_if_present(f"{CPUS}/smt/active") == "1":

@@ -33,7 +33,7 @@ def read_boost(view: KernelView) -> Reading:
     return OFF, f"{path} is {value}, which a program may have set"
 
 
-def read_cppc(view: KernelView) -> Reading:
+def read_firmware_cppc(view: KernelView) -> Reading:
     """Return whether the firmware offers CPPC."""
     top = view.top
     if (top.cpufreq_driver or "").startswith("amd-pstate"):
@@ -45,7 +45,7 @@ def read_cppc(view: KernelView) -> Reading:
     return OFF, f"the firmware gives no {CPUS}/cpu{top.online[0]}/acpi_cppc"
 
 
-def read_preferred_cores(view: KernelView) -> Reading:
+def read_core_ranking(view: KernelView) -> Reading:
     """Return whether the firmware ranks cores."""
     top = view.top
     path = f"{CPUS}/cpufreq/policy{top.online[0]}/amd_pstate_hw_prefcore"
@@ -55,7 +55,7 @@ def read_preferred_cores(view: KernelView) -> Reading:
     return (ON if value == "enabled" else OFF), f"{path} is {value}"
 
 
-def read_hsmp(view: KernelView) -> Reading:
+def read_hsmp_availability(view: KernelView) -> Reading:
     """Return whether the management port of the CPU (HSMP) answers."""
     if view.fs.read_status("/dev/hsmp") is not None:
         return ON, "/dev/hsmp is there"
@@ -65,7 +65,7 @@ def read_hsmp(view: KernelView) -> Reading:
     return None, f"neither {' nor '.join(HSMP_DRIVERS)} is loaded; load one with modprobe, then /dev/hsmp shows it"
 
 
-def read_power_limit(view: KernelView) -> Reading:
+def read_lowest_power_limit(view: KernelView) -> Reading:
     """Return the lowest power limit of all sockets in watts, as 400 W."""
     folders = [f"{HWMON}/{name}" for name in view.fs.list_names(HWMON)]
     sensors = [folder for folder in folders if view.fs.read_if_present(f"{folder}/name") == HSMP_SENSOR]

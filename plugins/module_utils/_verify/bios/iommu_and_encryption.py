@@ -44,7 +44,7 @@ def read_memory_encryption(view: KernelView) -> Reading:
             return TSME, f"{path} is 1"
     allowed = ", ".join(flag for flag in ("sme", "sev", "sev_es", "sev_snp") if flag in flags)
     flags_message = f"flags {allowed}" if allowed else "no flag sme, so the BIOS does not allow the kernel to use SME"
-    if "sme" in flags and view.find_boot_parameter("mem_encrypt=on"):
+    if "sme" in flags and view.find_first_boot_parameter("mem_encrypt=on"):
         return SME, f"the kernel was started with mem_encrypt=on; {flags_message}"
     if not statuses:
         return None, f"no device of {SECURITY_PROCESSORS} has tsme_status, which shows TSME; of SME: {flags_message}"

@@ -49,9 +49,9 @@ MAX_SLOTS_PER_CHANNEL = 2
 MAX_NAMED = 4
 
 
-def read_memory_channels(view: KernelView) -> Reading:
+def read_filled_memory_channels(view: KernelView) -> Reading:
     """Return "all" if each memory channel has a module, else a text such as "11 of 12"."""
-    limits = _find_memory_limits(view.top)
+    limits = _find_channel_count_and_speed(view.top)
     if limits is None or view.memory_slots.missing_reason:
         return None, view.memory_slots.missing_reason or "the number of memory channels of this CPU is not in our table"
     per_socket, total = limits[0], limits[0] * len(view.top.sockets)
@@ -68,20 +68,20 @@ def read_memory_channels(view: KernelView) -> Reading:
         filled = min(len(modules), total)
     slowest = min((slot.configured or slot.rated for slot in modules), default=0) or limits[1]
     if filled == total:
-        bandwidth = _format_bandwidth(total, slowest)
+        bandwidth = _format_bandwidth_gb_per_second(total, slowest)
         return ALL, f"{len(modules)} modules on {total} channels: {bandwidth} GB/s at {slowest} MT/s"
     how = (
         f"no module on {'' if names else 'at least '}{total - filled} of {total} channels, each of which is "
-        f"{SHARE_WORDS[per_socket]} of the bandwidth of its socket: {_format_bandwidth(filled, slowest)} of "
-        f"{_format_bandwidth(total, slowest)} GB/s are left at {slowest} MT/s"
+        f"{SHARE_WORDS[per_socket]} of the bandwidth of its socket: {_format_bandwidth_gb_per_second(filled, slowest)} "
+        f"of {_format_bandwidth_gb_per_second(total, slowest)} GB/s are left at {slowest} MT/s"
     )
     more = f" and {len(empty) - MAX_NAMED} more" if len(empty) > MAX_NAMED else ""
     return f"{filled} of {total}", how + (f"; empty slots: {', '.join(empty[:MAX_NAMED])}{more}" if empty else "")
 
 
-def read_memory_speed(view: KernelView) -> Reading:
+def compare_memory_speed_with_rating(view: KernelView) -> Reading:
     """Return "rated" if all modules run at the highest speed of module and CPU, else the lowest speed in MT/s."""
-    limits = _find_memory_limits(view.top)
+    limits = _find_channel_count_and_speed(view.top)
     if limits is None or view.memory_slots.missing_reason:
         return None, view.memory_slots.missing_reason or "the highest memory speed of this CPU is not in our table"
     modules = view.memory_slots.filled_slots
@@ -96,7 +96,7 @@ def read_memory_speed(view: KernelView) -> Reading:
     return f"{slowest.configured} of {best} MT/s", f"{how}; {lost} percent of the bandwidth are lost"
 
 
-def read_module_sizes(view: KernelView) -> Reading:
+def compare_module_sizes(view: KernelView) -> Reading:
     """Return "equal" if all modules have the same size, else "mixed"."""
     if view.memory_slots.missing_reason:
         return None, view.memory_slots.missing_reason
@@ -110,7 +110,7 @@ def read_module_sizes(view: KernelView) -> Reading:
     return (EQUAL if len(count) == 1 else "mixed"), how
 
 
-def _find_memory_limits(top: Topology) -> tuple[int, int] | None:
+def _find_channel_count_and_speed(top: Topology) -> tuple[int, int] | None:
     """Return the number of memory channels of a socket and their highest speed in MT/s, None for an unknown CPU."""
     for family, low, high, count, speed_limit in CHANNELS:
         if top.is_amd and top.family == family and low <= top.model_number <= high:
@@ -124,7 +124,7 @@ def _find_slot_channels(slots: Sequence[Slot], per_socket: int, sockets: int) ->
     for pattern, texts in ((BY_BANK, [slot.bank for slot in slots]), (BY_NAME, [slot.name for slot in slots])):
         matches = [pattern.match(text) for text in texts]
         names = [match.group(1) for match in matches if match]
-        if len(names) == len(slots) and _can_be_channels(len(set(names)), len(slots), per_socket, sockets):
+        if len(names) == len(slots) and _name_count_fits_channels(len(set(names)), len(slots), per_socket, sockets):
             return names
     matches = [BY_NUMBER.fullmatch(slot.name) for slot in slots]
     pairs = [(match.group(1), (int(match.group(2)) - 1) % per_socket) for match in matches if match]
@@ -133,7 +133,7 @@ def _find_slot_channels(slots: Sequence[Slot], per_socket: int, sockets: int) ->
     return []
 
 
-def _can_be_channels(name_count: int, slot_count: int, per_socket: int, sockets: int) -> bool:
+def _name_count_fits_channels(name_count: int, slot_count: int, per_socket: int, sockets: int) -> bool:
     """Return whether a number of different names fits the channels of a board: enough for the slots, and not too many.
 
     A board may have fewer channels than its CPU. With two sockets, too few names could also mean that both sockets use
@@ -144,6 +144,6 @@ def _can_be_channels(name_count: int, slot_count: int, per_socket: int, sockets:
     )
 
 
-def _format_bandwidth(channel_count: int, mts: int) -> str:
+def _format_bandwidth_gb_per_second(channel_count: int, mts: int) -> str:
     """Return the bandwidth in GB/s of a number of channels, each of 8 bytes."""
     return f"{channel_count * mts * 8 / 1000:.1f}"

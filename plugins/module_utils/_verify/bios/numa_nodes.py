@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 NPS = (1, 2, 4)
 
 
-def read_nps(view: KernelView) -> Reading:
+def read_nodes_per_socket(view: KernelView) -> Reading:
     """Return the number of NUMA nodes per socket, such as "NPS1"."""
     top = view.top
-    if word := view.find_boot_parameter("numa=off", "numa=fake"):
+    if word := view.find_first_boot_parameter("numa=off", "numa=fake"):
         return None, f"the kernel was started with {word}"
     nodes, sockets = len([node for node in top.nodes if node.cpus]), len(top.sockets)
     how = f"{nodes} NUMA nodes with CPUs, {sockets} socket{'s' if sockets > 1 else ''}, {len(top.l3)} L3 domains"

@@ -39,7 +39,7 @@ class KernelView:
             self._memory_slots = smbios.read_memory_slots(self.fs)
         return self._memory_slots
 
-    def find_boot_parameter(self, *prefixes: str) -> str:
+    def find_first_boot_parameter(self, *prefixes: str) -> str:
         """Return the first boot parameter that begins with one of the prefixes; "" where no parameter does."""
         words = cmdline.split_words(self.fs.read("/proc/cmdline"))
         return next((word for word in words if word.startswith(prefixes)), "")
@@ -72,5 +72,5 @@ class Setting:
         self.value_format = value_format
 
 
-def read_nothing(dummy_view: KernelView) -> Reading:
+def reading_without_kernel_file(dummy_view: KernelView) -> Reading:
     return None, "no kernel file shows it"

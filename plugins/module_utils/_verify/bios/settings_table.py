@@ -11,13 +11,13 @@ Source: dumps of servers of each vendor for the attribute names.
 from __future__ import annotations
 
 from . import c_states, cores, frequency_and_power, iommu_and_encryption, memory_modules, numa_nodes, prefetchers
-from .setting import OFF, ON, Setting, read_nothing
+from .setting import OFF, ON, Setting, reading_without_kernel_file
 
 #: Option of epyc_bios_check_info -> the setting.
 SETTINGS = {
     "nps": Setting(
         "NUMA nodes per socket",
-        numa_nodes.read_nps,
+        numa_nodes.read_nodes_per_socket,
         {
             "": "With too few nodes no thread can be kept on the memory channels next to it; with too many nodes, a "
             "process that is bound to a node has only its share of the bandwidth."
@@ -49,7 +49,7 @@ SETTINGS = {
     ),
     "cores": Setting(
         "cores",
-        cores.read_cores,
+        cores.read_share_of_present_cores,
         {
             "": "Every core that is off lowers the speed of computing; a CCD that is off also takes away its L3 and "
             "its link to the memory."
@@ -64,7 +64,7 @@ SETTINGS = {
     ),
     "smt": Setting(
         "SMT",
-        cores.read_smt,
+        cores.read_smt_and_its_source,
         {
             ON: "Two threads then share the caches of one core, and the memory has no more bandwidth for them. The "
             "module sysfs_settings can turn it off without the BIOS, with smt: 'off'.",
@@ -75,7 +75,7 @@ SETTINGS = {
     ),
     "memory_channels": Setting(
         "memory channels",
-        memory_modules.read_memory_channels,
+        memory_modules.read_filled_memory_channels,
         {
             "": "Tokens per second fall with the bandwidth. The memory controller cannot interleave evenly over some "
             "numbers of channels, which costs further bandwidth."
@@ -84,14 +84,14 @@ SETTINGS = {
     ),
     "memory_speed": Setting(
         "memory speed",
-        memory_modules.read_memory_speed,
+        memory_modules.compare_memory_speed_with_rating,
         {"": "Bandwidth and tokens per second fall with the speed. Two modules on a channel may be the reason too."},
         "UMC Common Options, memory target speed",
         {"Dell": "MemFrequency", "HPE": "MaxMemBusFreqMHz", "Lenovo": "Memory_MemorySpeed"},
     ),
     "memory_sizes": Setting(
         "sizes of memory modules",
-        memory_modules.read_module_sizes,
+        memory_modules.compare_module_sizes,
         {"": "Memory that only the larger modules have lies on fewer channels, and is slower than the other memory."},
         remedy="No BIOS setting mends it: use modules of one size.",
     ),
@@ -145,7 +145,7 @@ SETTINGS = {
     ),
     "cppc": Setting(
         "CPPC",
-        frequency_and_power.read_cppc,
+        frequency_and_power.read_firmware_cppc,
         {
             OFF: "The driver amd-pstate cannot work then, and the kernel can only choose one of three P-states.",
             "": "The kernel may then choose amd-pstate, for which frequencies are planned in another way.",
@@ -155,13 +155,13 @@ SETTINGS = {
     ),
     "preferred_cores": Setting(
         "CPPC preferred cores",
-        frequency_and_power.read_preferred_cores,
+        frequency_and_power.read_core_ranking,
         {"": "The scheduler then prefers some cores, which has no effect on pinned threads."},
         "NBIO Common Options, SMU Common Options, CPPC preferred cores",
     ),
     "power_limit": Setting(
         "power limit of a socket",
-        frequency_and_power.read_power_limit,
+        frequency_and_power.read_lowest_power_limit,
         {"": "Cores that are all busy run as fast as the power of their socket allows."},
         "NBIO Common Options, SMU Common Options, package power limit",
         {
@@ -174,7 +174,7 @@ SETTINGS = {
     ),
     "determinism": Setting(
         "determinism",
-        read_nothing,
+        reading_without_kernel_file,
         {
             "": "Performance determinism holds every CPU of a SKU to the same speed, power determinism lets each CPU "
             "use all its allowed power."
@@ -189,7 +189,7 @@ SETTINGS = {
     ),
     "c_states": Setting(
         "core C-states",
-        c_states.read_c_states,
+        c_states.read_firmware_c_states,
         {
             ON: "A core that is idle for a moment may sleep so deeply that it wakes up late.",
             "": "Idle cores then take power that busy cores could use for boost.",
@@ -204,7 +204,7 @@ SETTINGS = {
     ),
     "df_cstates": Setting(
         "DF C-states",
-        read_nothing,
+        reading_without_kernel_file,
         {"": "With DF C-states, an idle data fabric goes to sleep, and the next accesses to memory wait for it."},
         "NBIO Common Options, SMU Common Options, DF C-states",
         {
@@ -226,7 +226,7 @@ SETTINGS = {
     ),
     "hsmp": Setting(
         "HSMP",
-        frequency_and_power.read_hsmp,
+        frequency_and_power.read_hsmp_availability,
         {"": "Without it only root can read the memory bandwidth of a socket."},
         "NBIO Common Options, SMU Common Options, HSMP support",
         {"Dell": "Hsmp", "Lenovo": "Processors_HSMPSupport"},

@@ -62,7 +62,7 @@ class MemorySlots:
 def read_memory_slots(fs: KernelFS) -> MemorySlots:
     """Return the slots of a host, read from the table of the firmware."""
     try:
-        data = _read_table(fs)
+        data = _read_smbios_table(fs)
     except Absent:
         return MemorySlots([], f"there is no {TABLE_FILE}: the firmware describes no memory modules")
     except Refused:
@@ -77,20 +77,20 @@ def parse_memory_slots(data: bytes) -> list[Slot]:
     """Return the slots that a table of SMBIOS describes, in its order."""
     arrays: dict[int, int] = {}
     devices = []
-    for kind, raw, texts in parse_structures(data):
+    for kind, raw, texts in parse_smbios_structures(data):
         if kind == ARRAY:
-            arrays[_parse_number(raw, 2, 2)] = _parse_number(raw, 5, 1)
+            arrays[_parse_number_or_zero(raw, 2, 2)] = _parse_number_or_zero(raw, 5, 1)
         elif kind == DEVICE:
             devices.append((raw, texts))
     # Slots whose array has no description count as memory of the system.
     return [
         _parse_slot(raw, texts)
         for raw, texts in devices
-        if arrays.get(_parse_number(raw, 4, 2), SYSTEM_MEMORY) == SYSTEM_MEMORY
+        if arrays.get(_parse_number_or_zero(raw, 4, 2), SYSTEM_MEMORY) == SYSTEM_MEMORY
     ]
 
 
-def parse_structures(data: bytes) -> Iterator[Structure]:
+def parse_smbios_structures(data: bytes) -> Iterator[Structure]:
     """Yield type, formatted part and texts of each structure, up to the end or to the first incomplete one."""
     at = 0
     while at + 4 <= len(data):
@@ -105,7 +105,7 @@ def parse_structures(data: bytes) -> Iterator[Structure]:
         at = end + 2
 
 
-def _read_table(fs: KernelFS) -> bytes:
+def _read_smbios_table(fs: KernelFS) -> bytes:
     data = b""
     while len(data) < MAX_TABLE_BYTES:
         page = fs.read_at(TABLE_FILE, len(data), PAGE_BYTES)
@@ -121,25 +121,25 @@ def _parse_slot(raw: bytes, texts: list[str]) -> Slot:
 
 
 def _parse_size_mib(raw: bytes) -> int | None:
-    size = _parse_number(raw, 0x0C, 2)
+    size = _parse_number_or_zero(raw, 0x0C, 2)
     if size == UNKNOWN_SIZE:
         return None
     if size == EXTENDED:
-        return _parse_number(raw, 0x1C, 4) & 0x7FFFFFFF or None
+        return _parse_number_or_zero(raw, 0x1C, 4) & 0x7FFFFFFF or None
     # Where bit 15 is set, the size is in KiB.
     return (size & 0x7FFF) // 1024 if size & 0x8000 else size
 
 
 def _parse_speed(raw: bytes, at: int, extended: int) -> int:
-    speed = _parse_number(raw, at, 2)
-    return _parse_number(raw, extended, 4) if speed == UNKNOWN_SIZE else speed
+    speed = _parse_number_or_zero(raw, at, 2)
+    return _parse_number_or_zero(raw, extended, 4) if speed == UNKNOWN_SIZE else speed
 
 
 def _parse_text(raw: bytes, at: int, texts: list[str]) -> str:
-    number = _parse_number(raw, at, 1)
+    number = _parse_number_or_zero(raw, at, 1)
     return texts[number - 1].strip() if 0 < number <= len(texts) else ""
 
 
-def _parse_number(raw: bytes, at: int, size: int) -> int:
+def _parse_number_or_zero(raw: bytes, at: int, size: int) -> int:
     """Return a field as a number, 0 for a field that an older version of the structure does not have."""
     return int.from_bytes(raw[at : at + size], "little")

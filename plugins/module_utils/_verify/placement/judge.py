@@ -76,7 +76,7 @@ class PlacementRequest:
             self.sharing_unit = {cpu: core[0] for core in host.topology.cores for cpu in core}
 
 
-def judge_placement(request: PlacementRequest, observation: Observation) -> list[Result]:
+def judge_requested_placement(request: PlacementRequest, observation: Observation) -> list[Result]:
     """Return a verdict for each option of the request that has a value."""
     verdicts = []
     busy_cpus = request.busy_cpus
@@ -86,14 +86,14 @@ def judge_placement(request: PlacementRequest, observation: Observation) -> list
         judge_busy = partial(_judge_allowed_cpus, name="busy_cpus", cpus=busy_cpus, thread_word="busy thread")
         verdicts.append(_judge_busy_threads(observation, "busy_cpus", judge_busy))
     if request.busy_threads:
-        verdicts.append(_judge_busy_count(request.busy_threads, observation))
+        verdicts.append(_judge_number_of_busy_threads(request.busy_threads, observation))
     if request.spread is not None:
-        verdicts.append(_judge_busy_threads(observation, "spread", partial(_judge_spread, request)))
+        verdicts.append(_judge_busy_threads(observation, "spread", partial(_judge_shared_cpus_or_cores, request)))
     if request.group is not None:
         verdicts.append(_judge_resctrl_group(request.group, observation))
     if request.nodes is not None:
         verdicts += _judge_memory_nodes(request, request.nodes, observation)
-    verdicts += [_judge_row_locality(path, observation.rows[path]) for path in request.rows]
+    verdicts += [_judge_locality_of_model_rows(path, observation.rows[path]) for path in request.rows]
     verdicts += [_judge_huge_pages(kind, least, observation) for kind, least in request.huge_pages.items()]
     return verdicts
 
@@ -102,17 +102,17 @@ def _make_verdict(name: str, verdict: str, sentence: str) -> Result:
     return {"name": name, "verdict": verdict, "sentence": sentence}
 
 
-def _unknown(name: str, reason: str) -> Result:
+def _make_unknown_verdict(name: str, reason: str) -> Result:
     return _make_verdict(name, UNKNOWN, f"Not known: {reason}")
 
 
-def _format_first(items: Sequence[str]) -> str:
+def _format_first_three(items: Sequence[str]) -> str:
     """Return the first three items with commas, and the number of further items."""
     more = f", and {len(items) - 3} more" if len(items) > 3 else ""
     return ", ".join(items[:3]) + more
 
 
-def _format_count(threads: Sequence[object], what: str) -> str:
+def _format_thread_count(threads: Sequence[object], what: str) -> str:
     return f"{len(threads)} {what}{'' if len(threads) == 1 else 's'}"
 
 
@@ -120,10 +120,10 @@ def _format_count(threads: Sequence[object], what: str) -> str:
 
 
 def _judge_allowed_cpus(threads: Sequence[Thread], name: str, cpus: Sequence[int], thread_word: str) -> Result:
-    text, count = format_cpulist(cpus), _format_count(threads, thread_word)
+    text, count = format_cpulist(cpus), _format_thread_count(threads, thread_word)
     outside = [f"{thread} on {format_cpulist(thread.allowed)}" for thread in threads if {*thread.allowed} - {*cpus}]
     if outside:
-        sentence = f"{len(outside)} of {count} may run outside {text}: {_format_first(outside)}."
+        sentence = f"{len(outside)} of {count} may run outside {text}: {_format_first_three(outside)}."
         return _make_verdict(name, DRIFT, sentence)
     return _make_verdict(name, OK, f"{count} may run on {text} and nowhere else.")
 
@@ -135,13 +135,13 @@ def _judge_busy_threads(
     busy = [thread for thread in observation.threads if thread.is_busy]
     if busy:
         return judge_threads(busy)
-    reason = _busy_unknown_reason(observation)
-    return _unknown(
+    reason = _busy_threads_unknown_reason(observation)
+    return _make_unknown_verdict(
         name, reason or f"no thread was busy for half of the {observation.seconds:.1f} s; {GIVE_WORK_HINT}."
     )
 
 
-def _busy_unknown_reason(observation: Observation) -> str | None:
+def _busy_threads_unknown_reason(observation: Observation) -> str | None:
     """Return why it is unknown which threads are busy, None where it is known."""
     if observation.seconds is None:
         return "without a window it is unknown which threads are busy; set window to some seconds."
@@ -150,13 +150,15 @@ def _busy_unknown_reason(observation: Observation) -> str | None:
     return None
 
 
-def _judge_busy_count(minimum: int, observation: Observation) -> Result:
+def _judge_number_of_busy_threads(minimum: int, observation: Observation) -> Result:
     """Judge the number of busy threads; no busy thread is drift, because the option says that the service has work."""
-    reason = _busy_unknown_reason(observation)
+    reason = _busy_threads_unknown_reason(observation)
     if reason:
-        return _unknown("busy_threads", reason)
+        return _make_unknown_verdict("busy_threads", reason)
     busy = [thread for thread in observation.threads if thread.is_busy]
-    sentence = f"{len(busy)} of {_format_count(observation.threads, 'thread')} busy, at least {minimum} requested"
+    sentence = (
+        f"{len(busy)} of {_format_thread_count(observation.threads, 'thread')} busy, at least {minimum} requested"
+    )
     if len(busy) >= minimum:
         return _make_verdict("busy_threads", OK, f"{sentence}.")
     hint = "" if busy else f"; {GIVE_WORK_HINT}"
@@ -164,11 +166,11 @@ def _judge_busy_count(minimum: int, observation: Observation) -> Result:
     return _make_verdict("busy_threads", DRIFT, sentence)
 
 
-def _judge_spread(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
+def _judge_shared_cpus_or_cores(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
     """Judge whether busy threads share a CPU or core: by pinning, at the end of the window, or at its beginning."""
     unit_word = "core" if request.spread == "core" else "CPU"
     shared: dict[str, None] = {}
-    for cpu_of in (_pinned_cpu, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
+    for cpu_of in (_single_allowed_cpu, lambda thread: thread.cpu, lambda thread: thread.earlier_cpu):
         threads_by_unit: dict[int, list[Thread]] = {}
         for thread in busy:
             cpu = cpu_of(thread)
@@ -176,16 +178,16 @@ def _judge_spread(request: PlacementRequest, busy: Sequence[Thread]) -> Result:
                 threads_by_unit.setdefault(request.sharing_unit.get(cpu, cpu), []).append(thread)
         for unit, threads in threads_by_unit.items():
             if len(threads) > 1:
-                shared.setdefault(f"{unit_word} {unit}: {_format_first([str(thread) for thread in threads])}")
+                shared.setdefault(f"{unit_word} {unit}: {_format_first_three([str(thread) for thread in threads])}")
     if shared:
-        return _make_verdict("spread", DRIFT, f"Busy threads share a {unit_word}. {_format_first(list(shared))}.")
-    floating = [thread for thread in busy if _pinned_cpu(thread) is None]
+        return _make_verdict("spread", DRIFT, f"Busy threads share a {unit_word}. {_format_first_three(list(shared))}.")
+    floating = [thread for thread in busy if _single_allowed_cpu(thread) is None]
     remark = f"; {len(floating)} of them may move to other CPUs and come together later" if floating else ""
-    count = _format_count(busy, "busy thread")
+    count = _format_thread_count(busy, "busy thread")
     return _make_verdict("spread", OK, f"{count}, each on a {unit_word} of its own{remark}.")
 
 
-def _pinned_cpu(thread: Thread) -> int | None:
+def _single_allowed_cpu(thread: Thread) -> int | None:
     return thread.allowed[0] if len(thread.allowed) == 1 else None
 
 
@@ -195,14 +197,13 @@ def _judge_resctrl_group(group: str, observation: Observation) -> Result:
         thread_groups = observation.places[thread.tid]
         if thread_groups and thread_groups.limiting_groups != (group,):
             outside.append(f"{thread} in {' or '.join(thread_groups.limiting_groups)}")
-    count = _format_count(observation.threads, "thread")
+    count = _format_thread_count(observation.threads, "thread")
     if outside:
-        sentence = (
-            f"{len(outside)} of {count} do not have the limits of the resctrl group {group}: {_format_first(outside)}."
-        )
+        names = _format_first_three(outside)
+        sentence = f"{len(outside)} of {count} do not have the limits of the resctrl group {group}: {names}."
         return _make_verdict("group", DRIFT, sentence)
     if None in observation.places.values():
-        return _unknown("group", observation.groups.unknown_reason)
+        return _make_unknown_verdict("group", observation.groups.unknown_reason)
     return _make_verdict("group", OK, f"{count} with the limits of the resctrl group {group}.")
 
 
@@ -213,23 +214,25 @@ def _judge_memory_nodes(request: PlacementRequest, nodes: Sequence[int], observa
     unread = [memory for memory in observation.memory if memory.kinds is None]
     if unread or not observation.memory:
         reason = unread[0].missing["kinds"] if unread else "the service has no process any more."
-        return [_unknown(f"nodes/{kind}", reason) for kind in ("weights", "anonymous")]
+        return [_make_unknown_verdict(f"nodes/{kind}", reason) for kind in ("weights", "anonymous")]
     kinds = [memory.kinds for memory in observation.memory if memory.kinds]
     weights = _sum_bytes_by_node(table["weights"] for table in kinds)
     anonymous = _sum_bytes_by_node(table["anonymous"] for table in kinds)
     verdicts = []
     if weights:
-        verdicts.append(_judge_node_shares(request, nodes, "weights", weights, request.interleaved))
+        verdicts.append(_judge_share_on_nodes(request, nodes, "weights", weights, request.interleaved))
     elif any(table["weights"].files for table in kinds):
-        verdicts.append(_unknown("nodes/weights", "the model is mapped, but no page of it was read yet."))
+        verdicts.append(_make_unknown_verdict("nodes/weights", "the model is mapped, but no page of it was read yet."))
     elif request.model:
         reason = "no process maps the model file. Read without a mapping, the weights are anonymous memory."
-        verdicts.append(_unknown("nodes/weights", reason))
+        verdicts.append(_make_unknown_verdict("nodes/weights", reason))
     if anonymous:
         # Beside mapped weights, anonymous memory holds small buffers, which the engine does not interleave.
-        verdicts.append(_judge_node_shares(request, nodes, "anonymous", anonymous, request.interleaved and not weights))
+        verdicts.append(
+            _judge_share_on_nodes(request, nodes, "anonymous", anonymous, request.interleaved and not weights)
+        )
     else:
-        verdicts.append(_unknown("nodes/anonymous", "the service has no anonymous memory yet."))
+        verdicts.append(_make_unknown_verdict("nodes/anonymous", "the service has no anonymous memory yet."))
     return verdicts
 
 
@@ -241,7 +244,7 @@ def _sum_bytes_by_node(kinds: Iterable[MemoryKind]) -> dict[int, int]:
     return total
 
 
-def _judge_node_shares(
+def _judge_share_on_nodes(
     request: PlacementRequest, nodes: Sequence[int], kind: str, bytes_by_node: Mapping[int, int], even: bool
 ) -> Result:
     size = sum(bytes_by_node.values())
@@ -258,15 +261,15 @@ def _judge_node_shares(
     return _make_verdict(f"nodes/{kind}", OK, f"{sentence}: {shares}.")
 
 
-def _judge_row_locality(path: str, locality: Locality | str) -> Result:
+def _judge_locality_of_model_rows(path: str, locality: Locality | str) -> Result:
     """Judge the locality of the rows of a model; ``locality`` may be the reason why the locality is unknown."""
     if isinstance(locality, str):
-        return _unknown("rows", locality)
+        return _make_unknown_verdict("rows", locality)
     if not locality.by_tensor:
         sentence = f"{path} has no tensor of which the slice of a thread is large enough to be judged."
         return _make_verdict("rows", OK, sentence)
     if not locality.all.cached:
-        return _unknown("rows", f"nothing of {path} is in the page cache; {GIVE_WORK_HINT}.")
+        return _make_unknown_verdict("rows", f"nothing of {path} is in the page cache; {GIVE_WORK_HINT}.")
     return _make_verdict("rows", OK if locality.is_local_enough else DRIFT, f"{path}: {locality}.")
 
 
@@ -281,5 +284,5 @@ def _judge_huge_pages(kind: str, minimum: int, observation: Observation) -> Resu
     unread = [memory for memory in observation.memory if memory.huge is None]
     if unread or not sizes:
         reason = unread[0].missing["huge"] if unread else "the service has no process any more."
-        return _unknown(name, reason)
+        return _make_unknown_verdict(name, reason)
     return _make_verdict(name, DRIFT, f"Only {sentence}")

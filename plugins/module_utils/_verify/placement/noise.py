@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     Counts = Mapping[str, Mapping[int, int]]
 
 
-def measure_noise(before: Counts, after: Counts, threads: Iterable[Thread], seconds: float) -> dict[str, object] | None:
+def measure_noise_of_busy_threads(
+    before: Counts, after: Counts, threads: Iterable[Thread], seconds: float
+) -> dict[str, object] | None:
     """Return the noise of the busy threads in a window, None where no thread was busy.
 
     ``cpus`` are the CPUs on which these threads ran last. ``ticks``, ``devices`` and ``sent`` are the interrupts per

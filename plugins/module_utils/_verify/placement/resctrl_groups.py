@@ -52,7 +52,7 @@ class ResctrlGroups:
         self.mount = mount[0] if mount else None
         self._group_of_cpu: dict[int, str] = {}
         if self.mount is None:
-            self._note_unknown("resctrl is not mounted.")
+            self._note_why_groups_are_unknown("resctrl is not mounted.")
             return
         for name in fs.list_names(self.mount):
             cpus = None if name in FIXED else fs.read_if_present(f"{self.mount}/{name}/cpus_list")
@@ -66,7 +66,7 @@ class ResctrlGroups:
         fields = dict(line.partition(":")[::2] for line in (text or "").splitlines())
         own_group = fields.get("res", "")
         if not own_group:
-            self._note_unknown(
+            self._note_why_groups_are_unknown(
                 f"there is no group in /proc/{thread.process}/task/{thread.tid}/cpu_resctrl_groups: the thread has "
                 "ended, or the kernel has no CONFIG_PROC_CPU_RESCTRL."
             )
@@ -76,7 +76,7 @@ class ResctrlGroups:
             limits = {self._group_of_cpu.get(cpu, DEFAULT_GROUP) for cpu in thread.allowed}
         return ThreadGroups(tuple(sorted(limits)), own_group, fields.get("mon", ""))
 
-    def read_counters(self, group: str, monitor: str = "") -> Counters:
+    def read_counters_by_l3_domain(self, group: str, monitor: str = "") -> Counters:
         """Return the counters of all threads of a group in each L3 domain; empty where the group has no counters."""
         if self.mount is None:
             return {}
@@ -98,23 +98,23 @@ class ResctrlGroups:
         except Absent:
             return None
         except Refused as error:
-            self._note_missing(str(error))
+            self._note_unreadable_value(str(error))
             return None
         if text.isdecimal():
             return int(text)
-        self._note_missing(f"{path} says '{text}': the hardware has no counter for it now.")
+        self._note_unreadable_value(f"{path} says '{text}': the hardware has no counter for it now.")
         return None
 
-    def _note_unknown(self, reason: str) -> None:
+    def _note_why_groups_are_unknown(self, reason: str) -> None:
         self.unknown_reason = self.unknown_reason or reason
-        self._note_missing(f"resctrl groups: {reason}")
+        self._note_unreadable_value(f"resctrl groups: {reason}")
 
-    def _note_missing(self, reason: str) -> None:
+    def _note_unreadable_value(self, reason: str) -> None:
         if reason not in self.missing:
             self.missing.append(reason)
 
 
-def list_group_names(groups_of_threads: Iterable[ThreadGroups | None]) -> list[tuple[str, str]]:
+def list_limiting_and_monitor_groups(groups_of_threads: Iterable[ThreadGroups | None]) -> list[tuple[str, str]]:
     """Return each limiting group of threads as (group, ''), and each monitor group as (group, monitor group)."""
     names: set[tuple[str, str]] = set()
     for place in filter(None, groups_of_threads):
@@ -124,7 +124,7 @@ def list_group_names(groups_of_threads: Iterable[ThreadGroups | None]) -> list[t
     return sorted(names)
 
 
-def build_group_rows(
+def build_occupancy_and_bandwidth_rows(
     names: Iterable[tuple[str, str]],
     before: Mapping[tuple[str, str], Counters],
     after: Mapping[tuple[str, str], Counters],
@@ -138,14 +138,14 @@ def build_group_rows(
             first = before.get(name, {}).get(domain, {})
             domains[str(domain)] = {
                 "occupancy": now["occupancy"],
-                "local_bandwidth": _compute_rate(first.get("local"), now["local"], seconds),
-                "total_bandwidth": _compute_rate(first.get("total"), now["total"], seconds),
+                "local_bandwidth": _compute_bytes_per_second(first.get("local"), now["local"], seconds),
+                "total_bandwidth": _compute_bytes_per_second(first.get("total"), now["total"], seconds),
             }
         rows.append({"group": name[0], "monitor": name[1], "l3": domains})
     return rows
 
 
-def _compute_rate(first: int | None, second: int | None, seconds: float | None) -> int | None:
+def _compute_bytes_per_second(first: int | None, second: int | None, seconds: float | None) -> int | None:
     if first is None or second is None or not seconds or second < first:
         return None
     return round((second - first) / seconds)

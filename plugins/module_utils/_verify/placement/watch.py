@@ -46,17 +46,17 @@ class ServiceWatch:
         self._threads_before = kernel_threads.sample_threads(host.fs, list_processes(host.fs, options["service"]))
         self._groups = resctrl_groups.ResctrlGroups(host.fs)
         self._begin = clock.monotonic()
-        names = resctrl_groups.list_group_names(
+        names = resctrl_groups.list_limiting_and_monitor_groups(
             self._groups.find_thread_groups(thread) for thread in self._threads_before.values()
         )
-        self._counters_before = {name: self._groups.read_counters(*name) for name in names}
+        self._counters_before = {name: self._groups.read_counters_by_l3_domain(*name) for name in names}
         self._interrupts_before = interrupts.read_interrupt_counts_if_shown(host.fs)
 
-    def sample_now(self) -> dict[str, object]:
+    def prove_placement_now(self) -> dict[str, object]:
         """Return the proof of this moment, without a statement on which threads are busy."""
-        return self._build_result(kernel_threads.without_measurement(self._threads_before.values()), None)
+        return self._build_proof(kernel_threads.without_measurement(self._threads_before.values()), None)
 
-    def sample_since_start(self, relative_to_busiest: bool = False) -> dict[str, object]:
+    def prove_placement_since_start(self, relative_to_busiest: bool = False) -> dict[str, object]:
         """Return the proof of the time since the observation began.
 
         With ``relative_to_busiest``, a thread that worked half as much as the busiest thread counts as busy. This is
@@ -68,9 +68,9 @@ class ServiceWatch:
         threads = kernel_threads.measure_between(self._threads_before, after, seconds)
         if relative_to_busiest:
             kernel_threads.scale_busy_to_busiest(threads)
-        return self._build_result(threads, seconds)
+        return self._build_proof(threads, seconds)
 
-    def _build_result(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
+    def _build_proof(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object]:
         fs, options = self._host.fs, self._options
         observation = Observation(options["service"], threads, self._groups)
         if not observation.threads:
@@ -78,24 +78,26 @@ class ServiceWatch:
                 f"{observation.service} has no threads: it has ended, or is being started. Ask again when it runs."
             )
         observation.seconds = seconds
-        observation.noise = self._measure_noise(observation.threads, seconds)
-        names = resctrl_groups.list_group_names(observation.places.values())
-        second = {name: self._groups.read_counters(*name) for name in names}
-        observation.monitored = resctrl_groups.build_group_rows(names, self._counters_before, second, seconds)
+        observation.noise = self._measure_noise_since_start(observation.threads, seconds)
+        names = resctrl_groups.list_limiting_and_monitor_groups(observation.places.values())
+        second = {name: self._groups.read_counters_by_l3_domain(*name) for name in names}
+        observation.monitored = resctrl_groups.build_occupancy_and_bandwidth_rows(
+            names, self._counters_before, second, seconds
+        )
         models = [os.path.realpath(path) for path in options.get("model") or []]
         observation.memory = [
             numa_maps.read_process_memory(fs, pid, models) for pid in list_processes(fs, observation.service)
         ]
         nodes = len(self._request.nodes or ())
         observation.rows = {
-            path: _read_row_locality(path, threads, nodes) for path, threads in self._request.rows.items()
+            path: _read_locality_of_model_rows(path, threads, nodes) for path, threads in self._request.rows.items()
         }
-        verdicts = judge.judge_placement(self._request, observation)
+        verdicts = judge.judge_requested_placement(self._request, observation)
         return {
             "clean": all(verdict["verdict"] == OK for verdict in verdicts),
             "verdicts": verdicts,
             "seconds": seconds,
-            "threads": [_thread_row(self._host.topology, observation, thread) for thread in observation.threads],
+            "threads": [_thread_to_dict(self._host.topology, observation, thread) for thread in observation.threads],
             "memory": [memory.to_dict() for memory in observation.memory],
             "rows": {path: None if isinstance(row, str) else row.to_dict() for path, row in observation.rows.items()},
             "groups": observation.monitored,
@@ -103,14 +105,14 @@ class ServiceWatch:
             "missing": observation.missing,
         }
 
-    def _measure_noise(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
+    def _measure_noise_since_start(self, threads: Iterable[Thread], seconds: float | None) -> dict[str, object] | None:
         after = interrupts.read_interrupt_counts_if_shown(self._host.fs) if seconds else {}
         if not (seconds and self._interrupts_before and after):
             return None
-        return noise.measure_noise(self._interrupts_before, after, threads, seconds)
+        return noise.measure_noise_of_busy_threads(self._interrupts_before, after, threads, seconds)
 
 
-def prove_placement(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
+def prove_placement_of_service(host: Host, options: Mapping[str, Any], clock: Any = time) -> dict[str, object]:
     """Return the proof about the service that the options name, as plain data."""
     window = options.get("window") or 0
     if not 0 <= window <= MAX_WINDOW_SECONDS:
@@ -119,12 +121,12 @@ def prove_placement(host: Host, options: Mapping[str, Any], clock: Any = time) -
         )
     watch = ServiceWatch(host, options, clock)
     if not window:
-        return watch.sample_now()
+        return watch.prove_placement_now()
     clock.sleep(window)
-    return watch.sample_since_start()
+    return watch.prove_placement_since_start()
 
 
-def _read_row_locality(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
+def _read_locality_of_model_rows(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
     """Return the locality of the rows of a model, or the reason why the locality is unknown."""
     try:
         return weight_locality.measure_locality(weight_locality.read_file_headers(path), threads, nodes)
@@ -132,7 +134,7 @@ def _read_row_locality(path: str, threads: int, nodes: int) -> weight_locality.L
         return str(error)
 
 
-def _thread_row(topology: Topology, observation: Observation, thread: Thread) -> dict[str, object]:
+def _thread_to_dict(topology: Topology, observation: Observation, thread: Thread) -> dict[str, object]:
     """Return a thread as plain data, with the L3 domain and the node of the CPU on which the thread ran last."""
     place = observation.places[thread.tid]
     return {

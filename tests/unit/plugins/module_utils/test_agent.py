@@ -111,7 +111,10 @@ def test_what_is_in_force_or_waits_for_a_reboot_costs_nothing(host: Host) -> Non
     ("break_it", "why"),
     [
         (lambda host: host.checked(finding("x"), age=3600), "its last check is 60 minutes old"),
-        (lambda host: (host.root / "epyc.prom").write_text(metrics.render_failed_check()), "could not be made"),
+        (
+            lambda host: (host.root / "epyc.prom").write_text(metrics.render_metrics_of_failed_check()),
+            "could not be made",
+        ),
         (lambda host: (host.root / "epyc.prom").write_text(""), "could not be made"),
         (lambda host: (host.root / "epyc.prom").mkdir(), "cannot be read"),
         (lambda host: None, "it has not checked itself yet"),

@@ -70,16 +70,16 @@ def test_every_request_that_a_role_stores_is_in_the_catalogue() -> None:
     ],
 )
 def test_the_variable_that_decides(request_: str, address: str, variable: str) -> None:
-    assert origin.deciding_variable(request_, address, "x", role_of) == variable
+    assert origin.find_deciding_variable(request_, address, "x", role_of) == variable
     specs = "".join(file.read_text() for file in (ROOT / "roles").glob("*/meta/main.yml"))
     assert f"\n      {variable}:" in specs, "no role has the variable"
 
 
 def test_settings_without_a_variable() -> None:
-    assert origin.deciding_variable("cmdline/cmdline", "cmdline:quiet", None) == "epyc_grub_params_remove"
-    assert origin.deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
-    assert origin.deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
-    assert origin.deciding_variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
-    assert origin.deciding_variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
-    assert origin.deciding_variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
+    assert origin.find_deciding_variable("cmdline/cmdline", "cmdline:quiet", None) == "epyc_grub_params_remove"
+    assert origin.find_deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu16", "1", role_of) == "", "an idle CPU"
+    assert origin.find_deciding_variable("msr/msr", "msr:0xc0000108[1]/cpu3", "1") == "", "nobody knows its role"
+    assert origin.find_deciding_variable("resctrl/resctrl", "resctrl:", None) == "", "all of a request"
+    assert origin.find_deciding_variable("msr/msr", "msr:module/msr", "loaded", role_of) == ""
+    assert origin.find_deciding_variable("sysfs/mine", "sysfs:thp/enabled", "never") == ""
     assert (ROLES.get("sysfs/mine", ""), ROLES.get("msr/msr", "")) == ("", "prefetch")

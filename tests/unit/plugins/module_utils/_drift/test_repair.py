@@ -18,8 +18,8 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair impor
     DAY_SECONDS,
     GIVEN_UP,
     ROLES,
+    given_up_settings_metric,
     repair_drift,
-    repair_metrics,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
@@ -59,7 +59,7 @@ class Machine:
     def repair(self, *roles: str, **more: Any) -> list[str]:
         """Repair; return how many were repaired, given up and left, and the words on them."""
         done = repair_drift(self.fs, self.store, roles or ROLES, clock=self.clock, **more)
-        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.format_lines()]
+        return [f"{len(done.repaired)} {len(done.given_up)} {len(done.left)}", *done.format_outcome_lines()]
 
     def fight(self) -> None:
         self.tree.put(BALANCING, 1)
@@ -73,7 +73,7 @@ class Machine:
 
     def metrics(self) -> dict[str, Any]:
         found = surveys.check_host(self.fs, store=self.store).list_findings()
-        return repair_metrics(self.store, found, self.clock)
+        return given_up_settings_metric(self.store, found, self.clock)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_is_not_the_work_of_a_repair_is_named_with_what_is_to_be_done(machi
 def test_a_host_on_which_nothing_is_stored_is_not_clean(tmp_path: Path) -> None:
     done = repair_drift(KernelFS(str(hosts.small(tmp_path).root)), Store(str(tmp_path)), ROLES)
     assert not done.is_clean
-    (line,) = done.format_lines()
+    (line,) = done.format_outcome_lines()
     assert line.startswith("Left alone: stored requests: unknown: nothing is stored on this host")
     assert line.endswith(". Run site.yml.")
 

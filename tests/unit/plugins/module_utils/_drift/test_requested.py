@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import Finding
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import parse_requested_option
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.requested import parse_asked_option
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -124,5 +124,5 @@ def test_malformed_options_are_refused(machine: Machine) -> None:
     with pytest.raises(BadRequest, match="There is no layer cta: the layers of site"):
         machine.look(layers={"cta": []})
     with pytest.raises(BadRequest, match="asked: cat is no list of roles of CPUs"):
-        parse_requested_option({"asked": {"layers": {"cat": "draft"}}})
-    assert parse_requested_option({"asked": None}) == {"layers": None, "instances": None}
+        parse_asked_option({"asked": {"layers": {"cat": "draft"}}})
+    assert parse_asked_option({"asked": None}) == {"layers": None, "instances": None}

@@ -61,7 +61,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.fleets i
     ],
 )
 def test_addresses_are_described(address: str, words: tuple[object, ...]) -> None:
-    assert drift_words.describe_address(address) == words
+    assert drift_words.name_and_place_of_address(address) == words
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_a_sentence_on_all_settings_names_the_layer(address: str, changes: dict[
     ],
 )
 def test_next_steps_of_findings(repair: str, step: str) -> None:
-    assert drift_words.choose_next_step({**finding(), "repair": repair}) == step
+    assert drift_words.next_step_words({**finding(), "repair": repair}) == step
     sentence = f"{step[:1].upper()}{step[1:]}."
-    assert drift_words.list_next_steps([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
+    assert drift_words.list_next_step_sentences([{**finding(), "repair": repair}] * 2) == ([sentence] if step else [])
 
 
 def test_settings_are_counted_in_words() -> None:

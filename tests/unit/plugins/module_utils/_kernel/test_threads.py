@@ -51,7 +51,7 @@ def test_threads_that_had_work_for_a_part_of_the_window(service: Service, second
     """Nobody was busy for half of it. After 500 s they count as idle: what they did may be anything."""
     watch = ServiceWatch(Host(service.tree.fs), {"service": "llama.service", "busy_cpus": "4-5"}, clock=service)
     service.sleep(seconds)
-    result: dict[str, Any] = watch.sample_since_start(relative_to_busiest=True)
+    result: dict[str, Any] = watch.prove_placement_since_start(relative_to_busiest=True)
     assert [row["busy"] >= 0.5 for row in result["threads"]] == busy
     assert result["clean"] is any(busy)
 

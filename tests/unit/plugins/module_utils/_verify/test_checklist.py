@@ -19,10 +19,10 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue im
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import boot_service, checklist, checklist_items
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.checklist_items import Item
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.pending_reboot import (
-    failed_reboot_reasons,
-    pending_messages,
-    read_boot,
-    restored_parameters,
+    ineffective_reboot_reasons,
+    parameters_restored_at_next_boot,
+    read_boot_id_and_parameters,
+    waits_for_reboot_messages,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 
@@ -69,14 +69,14 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> hosts.Host:
 def check(tree: hosts.Host, verdicts: list[Verdict], **expected: Any) -> dict[str, Item]:
     rules = {"bios": {}, "layers": [], "units": {}, "allow_pending_reboot": False, **expected}
     run, host = boot_service.read_boot_service_state(tree.fs), Host(tree.fs)
-    survey = Survey(host, [*verdicts, *judge.judge_offline_roles(host)])
+    survey = Survey(host, [*verdicts, *judge.judge_roles_with_offline_cpus(host)])
     return {item.name: item for item in checklist.Checklist(**rules).check_host(survey, run)}
 
 
 def test_a_bare_host_is_asked_nothing(tree: hosts.Host) -> None:
     items = check(tree, [])
     assert {name for name, item in items.items() if item.verdict != "unasked"} == {"boot_service"}
-    assert checklist_items.complaint_messages(list(items.values())) == []
+    assert checklist_items.messages_of_unclean_items(list(items.values())) == []
 
 
 def test_a_memory_module_that_failed_is_missed(tree: hosts.Host) -> None:
@@ -161,7 +161,7 @@ def test_a_parameter_that_waits_for_a_reboot(tree: hosts.Host, allowed: bool, ex
         "boot parameter, nohz_full: found nothing, wanted 1-3, which waits for a reboot. Run reboot.yml -e "
         "epyc_reboot_ok=true."
     )
-    assert pending_messages(tree.fs, rows) == [
+    assert waits_for_reboot_messages(tree.fs, rows) == [
         "cmdline:nohz_full is nothing and should be 1-3, which waits for a reboot"
     ]
 
@@ -348,21 +348,21 @@ def test_a_restored_host_needs_no_boot_service_and_may_wait_for_a_reboot(
     monkeypatch.setitem(SHOW, "LoadState", "not-found")
     assert check(tree, [])["boot_service"].verdict == "unasked"
     assert check(tree, [verdict("sysfs:numa_balancing", "0", "0")])["boot_service"].verdict == "wrong"
-    assert restored_parameters(tree.fs, []) == []
+    assert parameters_restored_at_next_boot(tree.fs, []) == []
     tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nnohz_full")
     asked = [verdict("cmdline:nohz_full", "1", "1")]
-    assert restored_parameters(tree.fs, asked) == ["isolcpus"]
-    assert pending_messages(tree.fs, asked) == ["cmdline:isolcpus was put back, which waits for a reboot"]
+    assert parameters_restored_at_next_boot(tree.fs, asked) == ["isolcpus"]
+    assert waits_for_reboot_messages(tree.fs, asked) == ["cmdline:isolcpus was put back, which waits for a reboot"]
 
 
 def test_a_reboot_has_an_effect_where_the_boot_and_the_restored_parameters_changed(tree: hosts.Host) -> None:
     tree.put("/run/sovereign-epyc/waits-for-reboot", "isolcpus\nmem-encrypt\nquiet")
     tree.put("/proc/cmdline", "ro isolcpus=1-3 mem_encrypt=on")
     tree.put("/proc/sys/kernel/random/boot_id", "first")
-    before = read_boot(tree.fs, [])
-    assert failed_reboot_reasons(before, before) == ["It has not rebooted: its boot id is still that from before."]
+    before = read_boot_id_and_parameters(tree.fs, [])
+    assert ineffective_reboot_reasons(before, before) == ["It has not rebooted: its boot id is still that from before."]
     tree.put("/proc/sys/kernel/random/boot_id", "second")
-    (reason,) = failed_reboot_reasons(before, read_boot(tree.fs, []))
+    (reason,) = ineffective_reboot_reasons(before, read_boot_id_and_parameters(tree.fs, []))
     assert reason.startswith("The kernel was started with isolcpus, mem-encrypt as before, which had been put back")
     tree.put("/proc/cmdline", "ro isolcpus=1 quiet")
-    assert failed_reboot_reasons(before, read_boot(tree.fs, [])) == []
+    assert ineffective_reboot_reasons(before, read_boot_id_and_parameters(tree.fs, [])) == []

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import survey as surveys
-from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict, unknown_verdict
+from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import Verdict, unreadable_address_verdict
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._verify import test_checklist
 from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._verify.test_checklist import check, verdict
@@ -21,7 +21,7 @@ def unit(kind: str, wanted: str, found: str | None) -> Verdict:
 
 def test_a_host_that_must_be_tuned_begins_with_what_it_lacks_as_a_whole(tree: hosts.Host) -> None:
     run = verdict("run:site", "ended", "did not end", request="", reason="the run of site.yml by ops did not end")
-    nothing = unknown_verdict("", "desired:", surveys.NOTHING_STORED)
+    nothing = unreadable_address_verdict("", "desired:", surveys.NOTHING_STORED)
     for tuned in (False, True):
         items = check(tree, [run, nothing], tuned=tuned)
         assert list(items)[:2] == (["run", "stored"] if tuned else ["nps", "smt"])

@@ -22,7 +22,7 @@ def judged(
 ) -> Item:
     item = Item(name, "nodes", verdict, "Seen.", expected, found)
     told = {"attribute": "A", "wanted": None, "active": active, "pending": pending, **more}
-    return bmc_claims.judge_with_claims([item], bmc_claims.parse_claims({name: told}))[0]
+    return bmc_claims.judge_items_with_bmc_claims([item], bmc_claims.parse_bmc_claims({name: told}))[0]
 
 
 @pytest.mark.parametrize(
@@ -60,28 +60,28 @@ def test_what_waits_and_what_the_kernel_made_is_said() -> None:
 
 
 def test_names_and_words_of_the_other_module() -> None:
-    (item,) = bmc_claims.judge_with_claims(
-        [], bmc_claims.parse_claims({"df_c_states": {"title": "DF", "wanted": "off", "active": "off"}})
+    (item,) = bmc_claims.judge_items_with_bmc_claims(
+        [], bmc_claims.parse_bmc_claims({"df_c_states": {"title": "DF", "wanted": "off", "active": "off"}})
     )
     assert (item.name, item.title, item.verdict) == ("df_cstates", "DF", "claimed by firmware")
-    assert bmc_claims.parse_claims({"memory_encryption": {"active": "on"}})["memory_encryption"].active == "tsme"
-    assert bmc_claims.judge_with_claims([], bmc_claims.parse_claims({"apbdis": {"active": "on"}})) == []
+    assert bmc_claims.parse_bmc_claims({"memory_encryption": {"active": "on"}})["memory_encryption"].active == "tsme"
+    assert bmc_claims.judge_items_with_bmc_claims([], bmc_claims.parse_bmc_claims({"apbdis": {"active": "on"}})) == []
     with pytest.raises(BadRequest, match="nps has to be a table"):
-        bmc_claims.parse_claims({"nps": 4})
+        bmc_claims.parse_bmc_claims({"nps": 4})
 
 
 def test_the_table() -> None:
-    told = bmc_claims.parse_claims(
+    told = bmc_claims.parse_bmc_claims(
         {"nps": {"attribute": "NumaNodesPerSocket", "wanted": "4", "active": "1", "pending": "4"}}
     )
     items = [Item("nps", "NUMA nodes", "wrong", "", "NPS4", "NPS1"), Item("hsmp", "HSMP", "unasked", "", None, None)]
-    rows = bmc_claims.build_rows(bmc_claims.judge_with_claims(items, told), told)
+    rows = bmc_claims.items_with_bmc_values(bmc_claims.judge_items_with_bmc_claims(items, told), told)
     assert (rows[0]["bmc_attribute"], rows[0]["bmc_active"], rows[1]["bmc_active"]) == (
         "NumaNodesPerSocket",
         "NPS1",
         None,
     )
-    assert bmc_claims.render_table(rows).splitlines() == [
+    assert bmc_claims.render_bmc_table(rows).splitlines() == [
         "setting     wanted  BMC active  BMC pending  kernel  verdict",
         "NUMA nodes  NPS4    NPS1        NPS4         NPS1    waits for a reboot",
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.check import (
     check_bios_settings,
-    expected_values,
+    expected_values_from_options,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.setting import KernelView
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.bios.settings_table import SETTINGS
@@ -119,7 +119,7 @@ def test_a_vendor_is_given_no_attribute_that_is_something_else(
 
 def test_options_become_the_words_of_the_table() -> None:
     asked = {"nps": 0, "smt": False, "iommu": True, "cores": "all", "power_limit": 400, "hsmp": None, "units": {}}
-    assert expected_values(asked) == {
+    assert expected_values_from_options(asked) == {
         "nps": "NPS0",
         "smt": "off",
         "iommu": "on",

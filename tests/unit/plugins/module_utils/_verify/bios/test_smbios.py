@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes import firmware, hosts
 def test_the_table_of_a_real_kernel() -> None:
     (slot,) = smbios.parse_memory_slots(firmware.QEMU)
     assert (slot.name, slot.bank, slot.mib, slot.rated, slot.configured) == ("DIMM 0", "", 2560, 0, 0)
-    assert [kind for kind, *_rest in smbios.parse_structures(firmware.QEMU)] == [0, 1, 3, 4, 16, 17, 19, 32, 127]
+    assert [kind for kind, *_rest in smbios.parse_smbios_structures(firmware.QEMU)] == [0, 1, 3, 4, 16, 17, 19, 32, 127]
 
 
 @pytest.mark.parametrize(

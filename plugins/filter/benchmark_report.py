@@ -46,7 +46,7 @@ def benchmark_report(data: object) -> str:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import parse_run_document
 
     with refusals_as_filter_errors("This is no document of a run: {}."):
-        return ablation_report.render_run_report(parse_run_document(data))
+        return ablation_report.render_report_of_any_run(parse_run_document(data))
 
 
 class FilterModule:

@@ -130,7 +130,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     if check:
         name, sentence = ablation.describe_ablation(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
-    with progress.progress_file() as tell:
+    with progress.progress_file_writer() as tell:
         path, document = ablation.run_ablation(host, asked, wanted, tell)
     judgement = Judgement(document)
     return {
@@ -140,7 +140,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "document": path,
         "reboots": document["ended"] is None,
         "verdicts": judgement.to_rows(),
-        "text": ablation_report.render_run_report(document),
+        "text": ablation_report.render_report_of_any_run(document),
     }
 
 

@@ -112,7 +112,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     boots = BootRounds(host, store, params["document"], MeasuringRequest(params), params["boots"])
     if check:
         return {"changed": True, "clean": True, "reboot": False, "text": "The run would go on, with a reboot."}
-    with progress.progress_file() as tell:
+    with progress.progress_file_writer() as tell:
         following = boots.continue_after_boot(params["booted"], params["stop"], tell)
     judgement = Judgement(boots.document)
     return {
@@ -121,7 +121,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
         "reboot": following is not None,
         **({"booted": following} if following else {}),
         "verdicts": judgement.to_rows(),
-        "text": ablation_report.render_run_report(boots.document),
+        "text": ablation_report.render_report_of_any_run(boots.document),
     }
 
 

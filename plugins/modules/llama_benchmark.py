@@ -128,9 +128,9 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     asked = MeasuringRequest(params)
     if check:
-        name, sentence = benchmark.describe_benchmark(host, asked)
+        name, sentence = benchmark.describe_planned_benchmark(host, asked)
         return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
-    with progress.progress_file() as tell:
+    with progress.progress_file_writer() as tell:
         path, document = benchmark.run_benchmark(host, asked, tell)
     if params["install"]:
         command_line.install()

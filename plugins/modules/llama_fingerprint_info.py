@@ -75,7 +75,7 @@ SHOWN = 12
 def compare_fingerprint(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the present facts of host and instance, and a sentence for each fact that is not as expected."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
-    known = fingerprint.read_fingerprint(host, measured_instance.find_instance(host, params["instance"]), ())
+    known = fingerprint.read_fingerprint(host, measured_instance.find_llama_instance(host, params["instance"]), ())
     present = {key: known.get(key) for key in params["expect"]}
     return {
         "found": present,

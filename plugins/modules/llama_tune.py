@@ -126,7 +126,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     if check:
         name, sentence = tuning.describe_tuning(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
-    with progress.progress_file() as tell:
+    with progress.progress_file_writer() as tell:
         path, document = tuning.run_tuning(host, asked, wanted, tell)
     found = TuningResult(document)
     return {

@@ -206,7 +206,7 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         whole = fetch_answer(one.server, PROMPT)
         assert whole.generated_tokens == len(whole.chunks) == 8 and whole.tokens_per_second == pytest.approx(1000)
         assert fetch_answer(one.server, PROMPT).text == whole.text
-        closed_loop.answer_in_parallel(one.server, [PROMPT], 3)
+        closed_loop.fetch_answers_in_parallel(one.server, [PROMPT], 3)
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
         assert (
@@ -229,7 +229,7 @@ def test_requests_wait_for_a_slot(home: Path) -> None:
     for slots in ("1", "2"):
         with running_replay(home, {**PLAIN, "base_ms": 4.0}, "--parallel", slots, "--threads", "1") as one:
             begun = one.server.clock.monotonic()
-            closed_loop.answer_in_parallel(one.server, [PROMPT], 2, 2)
+            closed_loop.fetch_answers_in_parallel(one.server, [PROMPT], 2, 2)
             spans[slots] = one.server.clock.monotonic() - begun
     assert spans["1"] >= 4 * 8 * 0.004 and spans["2"] < 0.8 * spans["1"]
 

@@ -60,9 +60,11 @@ def measure_with_own_driver(url: str, requests: Sequence[prompts.Prompt], stream
     server = Server(url)
     answers: list[Answer]
     if streams == 1:
-        answers = closed_loop.answer_in_turn(server, [requests[number % len(requests)] for number in range(REQUESTS)])
+        answers = closed_loop.fetch_answers_sequentially(
+            server, [requests[number % len(requests)] for number in range(REQUESTS)]
+        )
     else:
-        by_stream = closed_loop.answer_in_parallel(server, requests, streams, REQUESTS // streams)
+        by_stream = closed_loop.fetch_answers_in_parallel(server, requests, streams, REQUESTS // streams)
         answers = [answer for stream in by_stream for answer in stream]
     return {"ttft": median(answer.ttft_ms for answer in answers), "tpot": median(answer.tpot_ms for answer in answers)}
 

@@ -105,7 +105,9 @@ def main() -> int:
             )
         rounds = [measured for measured in judgement.rounds if measured.phase == schedule.CONFIRMATION]
         for kind in options.kinds:
-            gains = measured_rounds.log_ratios(rounds, schedule.STOCK, (measured_rounds.DECODE, kind, 1))
+            gains = measured_rounds.log_ratios_of_counting_rounds(
+                rounds, schedule.STOCK, (measured_rounds.DECODE, kind, 1)
+            )
             figures.print_figure(f"default_over_plain_{kind}", math.exp(median(gains)), "x", Bar(">=", BARS[kind]))
 
     return run_measurement("bench-llama", measure_all)

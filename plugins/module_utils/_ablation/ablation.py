@@ -18,7 +18,7 @@ from .._bench import progress
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
 from .._bench.run import Run
-from .._bench.target.measured_instance import find_instance
+from .._bench.target.measured_instance import find_llama_instance
 from .._bench.verdicts.comparison import HURTS, NOTHING, UNDECIDED
 from .._bench.verdicts.setting_verdicts import TESTED_WORDS, Judgement
 from .._errors import BadRequest, TuningError
@@ -82,8 +82,8 @@ def run_ablation(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the settings are restored too, and the file has the samples until then.
     """
-    with progress.exclusive_run():
-        target = find_instance(host, request.instance, request.answer_timeout, clock)
+    with progress.hold_run_lock():
+        target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
         settings, untested = _list_removable(host, target, options)
         plan = {"untested": untested, "budget_s": 60 * options.minutes}
         run = Run(host, target, request, _build_arms(settings), options.seed, **plan)
@@ -101,7 +101,7 @@ def run_ablation(
 
 def describe_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be measured; raises as run_ablation."""
-    target = find_instance(host, request.instance, request.answer_timeout)
+    target = find_llama_instance(host, request.instance, request.answer_timeout)
     settings, untested = _list_removable(host, target, options)
     parts = []
     for unit in schedule.REPETITIONS:
@@ -170,7 +170,7 @@ class _AblationRounds:
         """Measure all rounds."""
         for unit in (schedule.LIVE, schedule.RESTART):
             while undecided := self._undecided_settings(unit):
-                names = schedule.arms_of_round(self.plan["arms"], unit, undecided)
+                names = schedule.arm_names_of_round(self.plan["arms"], unit, undecided)
                 self._measure_round(unit, schedule.ABLATION, names)
         self._confirm_kept_settings()
 
@@ -186,7 +186,9 @@ class _AblationRounds:
         judgement = self._judge_run()
         rounds = [measured for measured in judgement.rounds if (measured.unit, measured.phase) == phase]
         self._double_requests_if_noisy(unit, rounds)
-        if measured_rounds.should_give_up(rounds) or (len(rounds) >= MAX_DISCARDED_IN_A_ROW and judgement.faults):
+        if measured_rounds.last_rounds_all_discarded(rounds) or (
+            len(rounds) >= MAX_DISCARDED_IN_A_ROW and judgement.faults
+        ):
             return []
         return judgement.undecided_settings(unit)
 
@@ -197,7 +199,7 @@ class _AblationRounds:
         noise.
         """
         recent = rounds[self._rounds_at_doubling.get(unit, 0) :]
-        noise = measured_rounds.log_ratios(recent, schedule.AGAIN, measured_rounds.ONE_STREAM)
+        noise = measured_rounds.log_ratios_of_counting_rounds(recent, schedule.AGAIN, measured_rounds.ONE_STREAM)
         most = MAX_LENGTHENING * schedule.REPETITIONS[unit].requests
         if len(noise) >= NOISE_ROUNDS and stdev(noise) > MAX_NOISE and self.runner.requests[unit] < most:
             self.runner.requests[unit] *= 2

@@ -13,7 +13,7 @@ import hashlib
 import json
 
 from .._bench.target import fingerprint
-from .._bench.target.measured_instance import find_instance
+from .._bench.target.measured_instance import find_llama_instance
 from .._errors import TuningError
 from .._host.host import Host
 from .._io import command
@@ -129,7 +129,9 @@ class ArmSwitch:
             cache.evict_file(file)
         trial.restart_unit(unit)
         self.starts += 1
-        self.target = find_instance(self.host(), self.target.name, self._answer_timeout, self._clock, variant.plan)
+        self.target = find_llama_instance(
+            self.host(), self.target.name, self._answer_timeout, self._clock, variant.plan
+        )
         self.variant = variant
         remaining = set(variant.unset).intersection(list_environment_variables(self.fs, self.target.process))
         if self.target.process == before:

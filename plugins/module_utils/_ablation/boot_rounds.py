@@ -18,11 +18,11 @@ from .._bench import progress
 from .._bench.documents import run_document as documents
 from .._bench.load import prompts as all_prompts
 from .._bench.rounds import schedule
-from .._bench.rounds.measured_rounds import should_give_up
-from .._bench.run import format_now
-from .._bench.sampling.meter import Meter, leave_cpus_of_instance
+from .._bench.rounds.measured_rounds import last_rounds_all_discarded
+from .._bench.run import format_current_utc_time
+from .._bench.sampling.meter import Meter, move_off_instance_cpus
 from .._bench.target import fingerprint
-from .._bench.target.measured_instance import find_instance
+from .._bench.target.measured_instance import find_llama_instance
 from .._bench.verdicts.setting_verdicts import Judgement
 from .._drift.judge import judge_requests
 from .._errors import BadRequest, TuningError
@@ -92,7 +92,7 @@ class BootRounds:
         booted = booted or None
         # A boot for no arm restores the stored settings.
         is_restored = booted is not None and not booted.get("arm")
-        with progress.exclusive_run():
+        with progress.hold_run_lock():
             if booted and booted.get("boot_id") == self.boot_id:
                 raise TuningError("This host has not rebooted: its boot id is still that of the call before.")
             if booted and not is_restored:
@@ -119,7 +119,7 @@ class BootRounds:
         try:
             self.document["samples"] += self._take_samples(rows[0]["round"], arm)
         except TuningError as error:
-            subject = schedule.rejectable_subject(arm)
+            subject = schedule.rejectable_setting_or_candidate(arm)
             if not subject:
                 raise TuningError(f"{arm['name']} cannot be measured: {format_error_line(error)}") from None
             self.plan["rejected"].setdefault(subject, format_error_line(error))
@@ -132,14 +132,14 @@ class BootRounds:
         with suppress(TuningError):
             command.try_command(["systemctl", "is-system-running", "--wait"], BOOT_TIMEOUT)
         command.run_command(["systemctl", "start", instance_unit(name)])
-        target = find_instance(self.host, name, self.request.answer_timeout, self.clock)
+        target = find_llama_instance(self.host, name, self.request.answer_timeout, self.clock)
         if target.arguments != self.document["fingerprint"]["arguments"]:
             raise TuningError(f"{instance_unit(name)} was started with other arguments than the run began with.")
         settings = fingerprint.read_settings(self.host)
         message = _differing_setting_message(settings, {**self.tuned, **arm["settings"]})
         if message:
             raise TuningError(message)
-        leave_cpus_of_instance(self.host, target.cpus)
+        move_off_instance_cpus(self.host, target.cpus)
         meter = Meter(self.host, target, self.request, self.clock)
         unstable_reason = meter.warm_up()
         starts = [sample["start"] for sample in self.document["samples"]]
@@ -166,7 +166,7 @@ class BootRounds:
                 self._configure_next_boot(arm)
             except TuningError as error:
                 self.plan["rejected"].setdefault(
-                    schedule.rejectable_subject(arm) or arm["name"], format_error_line(error)
+                    schedule.rejectable_setting_or_candidate(arm) or arm["name"], format_error_line(error)
                 )
                 self._save_document()
                 continue
@@ -181,9 +181,9 @@ class BootRounds:
         judgement = Judgement(self.document)
         undecided = judgement.undecided_settings(schedule.REBOOT)
         rounds = [measured for measured in judgement.rounds if measured.unit == schedule.REBOOT]
-        if not undecided or len(planned_rounds) >= self.max_boots or should_give_up(rounds):
+        if not undecided or len(planned_rounds) >= self.max_boots or last_rounds_all_discarded(rounds):
             return None
-        names = schedule.arms_of_round(self.plan["arms"], schedule.REBOOT, undecided)
+        names = schedule.arm_names_of_round(self.plan["arms"], schedule.REBOOT, undecided)
         nth = len(planned_rounds) + 1
         row = schedule.plan_round(self.document["seed"], len(order) + 1, schedule.REBOOT, nth, names)
         order.append(row)
@@ -225,7 +225,7 @@ class BootRounds:
             self.document["remarks"].append(
                 f"Not all is as it was: {format_error_line(message)} Run site.yml, and reboot.yml."
             )
-        self.document.update(restored=not message, ended=format_now())
+        self.document.update(restored=not message, ended=format_current_utc_time())
         self._save_document()
         return True
 

@@ -14,7 +14,7 @@ import time
 from .._bench.load.request import MINUTES
 from .._bench.rounds import schedule
 from .._bench.sampling.meter import Meter
-from .._bench.target.measured_instance import find_instance
+from .._bench.target.measured_instance import find_llama_instance
 from .._errors import BadRequest, TuningError
 from .._io.kernelfs import KernelFS
 from .._io.store import Store
@@ -93,7 +93,7 @@ class RoundRunner:
             except RestoreFailed:
                 raise
             except TuningError as error:
-                subject = schedule.rejectable_subject(arm)
+                subject = schedule.rejectable_setting_or_candidate(arm)
                 if not subject:
                     raise TuningError(f"{name} cannot be measured: {error}") from None
                 self.reject(subject, format_error_line(error))
@@ -151,7 +151,7 @@ def conduct_run(
     finally:
         report_step("it puts all back")
         failures = apply_stored.end_trial_and_apply_stored(store, fs).failures
-    run.target = find_instance(host, target.name, request.answer_timeout, clock)
+    run.target = find_llama_instance(host, target.name, request.answer_timeout, clock)
     run.end(restored=not failures and run.target.arguments == target.arguments)
     if failures:
         raise TuningError(

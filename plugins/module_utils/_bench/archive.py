@@ -25,36 +25,36 @@ if TYPE_CHECKING:
 LEFT_OUT = ("_ansible", "_knob_module")
 
 
-def install_archive(root: str = "/") -> bool:
+def install_benchmark_archive(root: str = "/") -> bool:
     """Install the archive of the running modules where the host tool is installed; return whether that changed it."""
     if not os.path.exists(textfile.path_in_tree(root, HOST_TOOL)):
         return False
     path = textfile.path_in_tree(root, BENCH)
     # textfile takes only texts; a text with surrogate escapes is written as the same bytes.
-    data = _build_archive().decode("utf-8", "surrogateescape")
+    data = _build_zip_archive().decode("utf-8", "surrogateescape")
     if textfile.read_text(path) == data:
         return False
     textfile.write_file(path, data, keep_owner=False)
     return True
 
 
-def differing_modules(root: str = "/") -> list[str]:
+def modules_unlike_host_tool(root: str = "/") -> list[str]:
     """Return the paths of running modules that differ from the same modules of the host tool."""
     package = textfile.path_in_tree(root, PACKAGE)
-    modules = _running_modules()
+    modules = _list_running_module_sources()
     return [path for path, text in modules if textfile.read_text(f"{package}/{path}") not in (None, text)]
 
 
-def _running_modules() -> Iterator[tuple[str, str]]:
+def _list_running_module_sources() -> Iterator[tuple[str, str]]:
     top = __import__(__package__.rpartition(".")[0], fromlist=[""])
     return module_sources.list_module_sources(top.__path__, LEFT_OUT)
 
 
-def _build_archive() -> bytes:
+def _build_zip_archive() -> bytes:
     """Return the archive as bytes; equal modules give equal bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in sorted([("__init__.py", ""), *_running_modules()]):
+        for path, text in sorted([("__init__.py", ""), *_list_running_module_sources()]):
             entry = zipfile.ZipInfo(f"{BENCH_PACKAGE}/{path}")
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16

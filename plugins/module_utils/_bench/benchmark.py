@@ -39,7 +39,7 @@ def run_benchmark(
     ``report_step`` is called with a line on each step. After each round the file has all samples so far. BadRequest or
     TuningError where the instance cannot be measured, or its server fails during the run.
     """
-    with progress.exclusive_run():
+    with progress.hold_run_lock():
         return _run_rounds(host, request, report_step, clock)
 
 
@@ -56,14 +56,14 @@ def _run_rounds(
     counting = 0
     while counting < request.rounds and len(order) < ROUND_TRIES * request.rounds:
         report_step(f"it measures round {len(order) + 1}; of {request.rounds} that have to count, {counting} are there")
-        counting += not _measure_round(meter, run.document)
+        counting += not _measure_and_append_round(meter, run.document)
         run.save()
     run.end()
-    _save_memory_shares(run.document)
+    _save_memory_time_shares_for_metrics(run.document)
     return run.path, run.document
 
 
-def _save_memory_shares(document: dict[str, Any]) -> None:
+def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
     """Save the share of memory time in each step for the metrics of the host, if any round counts."""
     result = BenchmarkResult(document)
     shares = {kind: round(ceiling.ratio, 4) for kind, ceiling in result.ceilings.items() if ceiling.ratio is not None}
@@ -72,7 +72,7 @@ def _save_memory_shares(document: dict[str, Any]) -> None:
         textfile.write_file(metrics.BENCHMARK_SHARES, f"{json.dumps(of_all_instances, sort_keys=True)}\n", 0o600)
 
 
-def describe_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]:
+def describe_planned_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]:
     """Return the name of the instance, and a sentence on what would be measured; raises as run_benchmark."""
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout)
     streams = " and ".join(str(count) for count in [1, *stream_counts(target, request)])
@@ -83,7 +83,7 @@ def describe_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]
     )
 
 
-def _measure_round(meter: Meter, document: dict[str, Any]) -> str:
+def _measure_and_append_round(meter: Meter, document: dict[str, Any]) -> str:
     """Measure one round; return why it is discarded, an empty text for a round that counts."""
     order = document["plan"]["order"]
     number = len(order) + 1

@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-class _Parser(argparse.ArgumentParser):
+class _BadRequestParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadRequest(f"{message}. 'sovereign-epyc bench --help' lists the options.")
 
 
 def install() -> None:
     """Install the command on a host that has the host tool."""
-    archive.install_archive()
+    archive.install_benchmark_archive()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure an instance of this host, print its report, and return the exit code."""
     try:
-        given = vars(_build_parser().parse_args(list(arguments)))
-        _require_equal_versions()
+        given = vars(_build_argument_parser().parse_args(list(arguments)))
+        _require_version_of_host_tool()
         store = Store(read_only=True)
         host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-        path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress)
+        path, document = benchmark.run_benchmark(host, MeasuringRequest(given), _print_progress_to_stderr)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
@@ -66,34 +66,39 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if BenchmarkResult(document).counts else 2
 
 
-def _require_equal_versions() -> None:
+def _require_version_of_host_tool() -> None:
     """Raise BadRequest where the host tool has another version than this archive."""
-    if archive.differing_modules():
+    if archive.modules_unlike_host_tool():
         raise BadRequest(
             "The host tool has another version than the benchmark on this host: run playbooks/site.yml and then "
             "playbooks/benchmark.yml of one version of the collection."
         )
 
 
-def _print_progress(line: str) -> None:
+def _print_progress_to_stderr(line: str) -> None:
     sys.stderr.write(f"{escape_lines(line)}\n")
     sys.stderr.flush()
 
 
-def _build_parser() -> _Parser:
+def _build_argument_parser() -> _BadRequestParser:
     """Return the parser; the module llama_benchmark has the same options, and describes them."""
     about = "Measure what an instance of this host does. The service is not changed, and is busy for some minutes."
-    parser = _Parser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
+    parser = _BadRequestParser(prog="sovereign-epyc bench", description=about, allow_abbrev=False)
     add: Any = parser.add_argument
     add("instance", nargs="?", help="its name; may be left out where the host has only one")
     add("--rounds", metavar="N", help=f"rounds that have to count, {ROUNDS} by default")
     add(
         "--streams",
         metavar="N,N",
-        type=_parse_list,
+        type=_split_at_commas,
         help="prompts sent at once, beside one; by default as many as slots",
     )
-    add("--kinds", metavar="KIND,KIND", type=_parse_list, help="only prompts of these kinds: prose, code_edit, summary")
+    add(
+        "--kinds",
+        metavar="KIND,KIND",
+        type=_split_at_commas,
+        help="only prompts of these kinds: prose, code_edit, summary",
+    )
     add("--prompts", metavar="FILE", help="prompts of your own, each line a JSON object with 'text'")
     add("--tokens", metavar="N", help=f"tokens of an answer, {DEFAULT_TOKENS} by default")
     add("--timeout", metavar="SECONDS", help=f"how long one answer may take, {ANSWER_TIMEOUT} by default")
@@ -102,5 +107,5 @@ def _build_parser() -> _Parser:
     return parser
 
 
-def _parse_list(text: str) -> list[str]:
+def _split_at_commas(text: str) -> list[str]:
     return [word for word in text.split(",") if word]

@@ -23,7 +23,7 @@ FILE, LOCK = "/run/sovereign-epyc/benchmark", "/run/sovereign-epyc/benchmark.loc
 
 
 @contextmanager
-def exclusive_run() -> Iterator[None]:
+def hold_run_lock() -> Iterator[None]:
     """Hold the lock of all runs on this host; BadRequest while another run holds it."""
     os.makedirs(os.path.dirname(LOCK), 0o755, exist_ok=True)
     with open(LOCK, "w", encoding="utf-8") as file:
@@ -37,7 +37,7 @@ def exclusive_run() -> Iterator[None]:
 
 
 @contextmanager
-def progress_file() -> Iterator[Callable[[str], None]]:
+def progress_file_writer() -> Iterator[Callable[[str], None]]:
     """Yield a function that writes a line into the progress file, which is removed when the block ends."""
     os.makedirs(os.path.dirname(FILE), 0o755, exist_ok=True)
     try:

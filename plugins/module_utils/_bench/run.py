@@ -13,7 +13,7 @@ from .._io.store import HOME
 from .documents import run_document as documents
 from .memory import instance_memory
 from .memory.bandwidth import l3_cache_bytes
-from .sampling.meter import leave_cpus_of_instance
+from .sampling.meter import move_off_instance_cpus
 from .target import fingerprint
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ class Run:
         self.target = target
         #: Whether the run continues after a boot, so that another call of the module ends the document.
         self.continues_after_boot = False
-        started = format_now()
+        started = format_current_utc_time()
         stamp = started.replace(":", "").replace("-", "")
         self.path = request.output or f"{FOLDER}/{target.name}-{stamp}.json"
         if os.path.lexists(self.path):
@@ -55,11 +55,13 @@ class Run:
         host_facts = fingerprint.read_fingerprint(host, target, request.all_prompts)
         self.settings = host_facts["settings"]
         identity, caches = f"{target.name[:20]}-{stamp}", l3_cache_bytes(host.topology, target.cpus)
-        self.document = documents.new_document(identity, target.name, started, seed, host_facts, arms, caches, **plan)
+        self.document = documents.new_run_document(
+            identity, target.name, started, seed, host_facts, arms, caches, **plan
+        )
 
     def prepare(self, report_step: Callable[[str], None]) -> None:
         """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
-        self.document["remarks"] += [*self.target.remarks, *leave_cpus_of_instance(self.host, self.target.cpus)]
+        self.document["remarks"] += [*self.target.remarks, *move_off_instance_cpus(self.host, self.target.cpus)]
         report_step("it measures the bandwidth of the memory")
         bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
         self.document["bandwidth"].append(instance_memory.bandwidth_to_record(bandwidth))
@@ -77,15 +79,15 @@ class Run:
         """
         try:
             samples = [sample for sample in self.document["samples"] if sample["arm"] in instance_memory.AS_PLANNED]
-            self.document["steps"] = instance_memory.compute_step_reads(self.target, samples)
+            self.document["steps"] = instance_memory.compute_step_read_bytes(self.target, samples)
         except TuningError as error:
             self.document["remarks"].append(instance_memory.unreadable_model_remark(error))
         restored = restored and fingerprint.read_settings(self.host) == self.settings
         if not (self.continues_after_boot and restored):
-            self.document.update(restored=restored, ended=format_now())
+            self.document.update(restored=restored, ended=format_current_utc_time())
         self.save()
 
 
-def format_now() -> str:
+def format_current_utc_time() -> str:
     """Return the present time in the format of run documents, as 2026-11-25T20:15:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -22,8 +22,8 @@ from .._bench import progress
 from .._bench.rounds import measured_rounds, schedule
 from .._bench.rounds.limits import MAX_DISCARDED_IN_A_ROW
 from .._bench.run import Run
-from .._bench.target.measured_instance import find_instance
-from .._bench.verdicts.tuning_result import TuningResult, mean_default_rate
+from .._bench.target.measured_instance import find_llama_instance
+from .._bench.verdicts.tuning_result import TuningResult, mean_default_request_rate
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .candidates import Candidates
@@ -68,7 +68,7 @@ def run_tuning(
     ``report_step`` is called with a line on each step. BadRequest or TuningError where the run cannot begin or be
     completed: then the instance runs as before, and the file has the samples until then.
     """
-    with progress.exclusive_run():
+    with progress.hold_run_lock():
         target, candidates, space = _prepare_tuning(host, request, options, clock)
         arms = schedule.build_tuning_arms(space.default)
         run = Run(host, target, request, arms, options.seed, budget_s=60 * options.minutes)
@@ -97,7 +97,7 @@ def describe_tuning(host: Host, request: MeasuringRequest, options: TuningReques
 def _prepare_tuning(
     host: Host, request: MeasuringRequest, options: TuningRequest, clock: Any
 ) -> tuple[MeasuredInstance, Candidates, SearchSpace]:
-    target = find_instance(host, options.instance.get("name"), request.answer_timeout, clock)
+    target = find_llama_instance(host, options.instance.get("name"), request.answer_timeout, clock)
     planner = host if options.intent is None else Host(host.fs, options.intent)
     candidates = Candidates(planner, options.instance, target)
     space = build_search_space(candidates.service, planner)
@@ -156,7 +156,7 @@ class _TuningRounds:
             self.runner.reject(name, format_error_line(error))
             return
         if phase != schedule.SWEEP:
-            rate = mean_default_rate(measured_rounds.rounds_of_document(self.runner.run.document)) or 0.0
+            rate = mean_default_request_rate(measured_rounds.rounds_of_document(self.runner.run.document)) or 0.0
             plan["predicted"][name] = rate * math.exp(self.search.predict_gain(candidate))
 
     def _measure_round(self, phase: str, names: Sequence[str]) -> measured_rounds.Round:
@@ -174,5 +174,5 @@ class _TuningRounds:
             counting += not measured.discard_reason
             if counting >= MAX_RACE_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
                 return
-            if counting >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_decided:
+            if counting >= schedule.CONFIRMATION_ROUNDS and TuningResult(self.runner.run.document).is_gain_decided:
                 return

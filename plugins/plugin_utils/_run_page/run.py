@@ -130,4 +130,4 @@ def figures_of_samples(samples: Samples, streams: int) -> dict[str, float | None
     """Return the figures of samples of one arm and kind; empty without samples."""
     if not samples:
         return {}
-    return figures.figures_of_one_stream(samples) if streams == 1 else figures.figures_of_streams(samples)
+    return figures.figures_of_one_stream(samples) if streams == 1 else figures.figures_of_parallel_streams(samples)

@@ -96,7 +96,7 @@ def _ratio_samples(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:
     gain = run.tuning.gain if run.tuning else None
     if run.tuning and gain and gain.interval:
         yield (
-            {"setting": "options", "verdict": "pays" if run.tuning.is_proven else ""},
+            {"setting": "options", "verdict": "pays" if run.tuning.is_gain_proven else ""},
             _round_to_six_digits(math.exp(gain.interval.mean)),
         )
 

@@ -34,7 +34,7 @@ BARS, BEHIND = 260, 900
 def steps_with_ceilings(run: ShownRun) -> list[tuple[Document, Ceiling]]:
     """Return each recorded step with its ceiling, the time that reading its bytes takes at the bandwidth."""
     rounds = [measured for measured in run.rounds if not measured.discard_reason]
-    ceilings = memories.ceilings_by_kind(run.data, run.select_samples(run.arm, rounds, 1))
+    ceilings = memories.memory_ceilings_by_prompt_kind(run.data, run.select_samples(run.arm, rounds, 1))
     steps = [(step, ceilings[step["kind"]]) for step in run.data["steps"] if step["kind"] in ceilings]
     return sorted(steps, key=lambda pair: (pair[0]["context"], pair[0]["kind"]))
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.tuning_report import format_options
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import format_metric
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.tuning_report import format_arm_options
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import format_metric_name
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import figures_of_samples
@@ -92,7 +92,7 @@ def confirmation_table(run: ShownRun) -> Iterator[Html]:
     race = run.judgement.confirmation if run.judgement else None
     if race is None or race.kept_over_stock is None:
         return
-    rows = [_comparison_row(run, name, comparison) for name, comparison in race.named_pairs().items()]
+    rows = [_comparison_row(run, name, comparison) for name, comparison in race.comparisons_by_name().items()]
     kept = f"{race.winner} over stock"
     rows += [_comparison_row(run, kept, comparison, True) for comparison in race.by_metric if comparison.interval]
     table = _render_table(["What", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
@@ -106,7 +106,7 @@ def candidate_table(run: ShownRun) -> Iterator[Html]:
     rows = (
         [
             result.arm["name"],
-            format_options(result.arm),
+            format_arm_options(result.arm),
             *map(_format_times, (result.predicted, result.measured)),
             str(result.count),
             result.rejected,
@@ -127,7 +127,7 @@ def gain_table(run: ShownRun) -> Iterator[Html]:
     rows += [_comparison_row(run, over, guard, True) for guard in tuning.guards if guard.interval]
     twins = tuning.twins.values()
     rows += [["the default over itself", "", "", _ratio_cell(twin), _count_cell(twin)] for twin in twins]
-    titles = [format_options(tuning.best), "Metric", "What it does", "Ratio", "Rounds"]
+    titles = [format_arm_options(tuning.best), "Metric", "What it does", "Ratio", "Rounds"]
     yield _section("Confirmation on fresh rounds", _render_table(titles, rows, (4,)))
 
 
@@ -197,7 +197,7 @@ def _claim_cell(run: ShownRun, comparison: Comparison) -> Html | str:
 
 
 def _comparison_row(run: ShownRun, name: str, comparison: Comparison, with_metric: bool = False) -> list[Html | str]:
-    metric = format_metric(comparison) if with_metric else ""
+    metric = format_metric_name(comparison) if with_metric else ""
     return [name, metric, _claim_cell(run, comparison), _ratio_cell(comparison), _count_cell(comparison)]
 
 

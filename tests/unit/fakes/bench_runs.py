@@ -72,7 +72,9 @@ class Bench:
         self.last: dict[str, float] = {}
         self.clock, self.starts, self.nth = 0.0, 0, {schedule.ABLATION: 0, schedule.CONFIRMATION: 0}
         arms = schedule.build_ablation_arms([knob(name, unit) for name in effects])
-        self.data = run_document.new_document(f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms)
+        self.data = run_document.new_run_document(
+            f"run-{seed}", "chat", "2026-11-25T00:00:00Z", seed, fingerprint(), arms
+        )
         #: What a test changes in each sample before it is written down.
         self.spoil: Callable[[dict[str, Any]], None] = lambda sample: None
 
@@ -142,7 +144,7 @@ class Bench:
         judgement = Judgement(self.data)
         still = list(self.effects)
         while still and self.nth[schedule.ABLATION] < most:
-            self.round(schedule.arms_of_round(self.data["plan"]["arms"], self.unit, still))
+            self.round(schedule.arm_names_of_round(self.data["plan"]["arms"], self.unit, still))
             if self.nth[schedule.ABLATION] % every == 0 and self.nth[schedule.ABLATION] >= 4:
                 judgement = Judgement(self.data)
                 still = judgement.undecided_settings(self.unit)

@@ -149,7 +149,7 @@ GROWING = ("samples", "bandwidth", "steps", "remarks")
 GROWING_PLAN = ("arms", "order", "predicted", "untested", "rejected")
 
 
-def new_document(
+def new_run_document(
     identity: str,
     instance: str,
     started: str,
@@ -214,7 +214,7 @@ def _contradiction_message(document: Mapping[str, Any]) -> str:
         if (arm["class"] is None) != (arm["name"] in (*schedule.ANCHORS, schedule.AGAIN)):
             return f"plan.arms gives {arm['name']} the class {arm['class']}"
         # An arm under a wrong name would be reported as another setting.
-        if not _has_fitting_name(arm):
+        if not _has_valid_arm_name(arm):
             return f"plan.arms says that the arm {arm['name']} leaves out {arm['without']}"
     for default in (arm["options"] for arm in plan["arms"] if arm["name"] == schedule.DEFAULT):
         unknown = [(arm["name"], option) for arm in plan["arms"] for option in arm["options"] if option not in default]
@@ -234,7 +234,7 @@ def _contradiction_message(document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _has_fitting_name(arm: Mapping[str, Any]) -> bool:
+def _has_valid_arm_name(arm: Mapping[str, Any]) -> bool:
     if arm["without"] is not None:
         return bool(arm["name"] == schedule.removal_arm_name(arm["without"]))
     return arm["name"] in schedule.FIXED_ARMS or schedule.is_candidate(arm)
@@ -257,7 +257,7 @@ def save_document(path: str, document: Mapping[str, Any]) -> None:
     """Write a document to disk; TuningError where it would change what the file holds already."""
     data = validate_document(dict(document))
     if textfile.read_text(path) is not None:
-        changed = _changed_part(load_document(path), data)
+        changed = _first_changed_part(load_document(path), data)
         if changed:
             raise TuningError(
                 f"{path} was not written: {changed} would be other than it holds, and a run only adds to its document. "
@@ -266,20 +266,24 @@ def save_document(path: str, document: Mapping[str, Any]) -> None:
     textfile.write_file(path, json.dumps(data, sort_keys=True, separators=(",", ":")) + "\n", 0o600)
 
 
-def _changed_part(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def _first_changed_part(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return the first part of a document that was changed and not only extended; an empty text for none."""
     for key, old in before.items():
         if key == "plan":
             parts = old.items()
-            changed = [part for part, value in parts if not _is_extended(part in GROWING_PLAN, value, after[key][part])]
+            changed = [
+                part
+                for part, value in parts
+                if not _is_equal_or_extended(part in GROWING_PLAN, value, after[key][part])
+            ]
             if changed:
                 return f"plan.{changed[0]}"
-        elif not (key in SET_ONCE and old is None) and not _is_extended(key in GROWING, old, after[key]):
+        elif not (key in SET_ONCE and old is None) and not _is_equal_or_extended(key in GROWING, old, after[key]):
             return key
     return ""
 
 
-def _is_extended(may_grow: bool, old: Any, new: Any) -> bool:
+def _is_equal_or_extended(may_grow: bool, old: Any, new: Any) -> bool:
     """Return whether a part of a document has its old value, or old entries and more entries where it ``may_grow``."""
     if may_grow and isinstance(old, dict):
         return all(key in new and new[key] == value for key, value in old.items())

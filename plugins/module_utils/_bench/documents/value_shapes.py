@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 SHORTEST = 1e-6
 
 
-def _is_number(value: Any) -> bool:
+def _is_bounded_number(value: Any) -> bool:
     """Return whether a value is a number within bounds; a bool is an int in Python, and JSON may hold NaN."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
-def _is_text(value: Any) -> bool:
+def _is_printable_text(value: Any) -> bool:
     """Return whether a value is a text without control characters, which could alter a reader's terminal."""
     if not isinstance(value, str):
         return False
@@ -28,13 +28,13 @@ def _is_text(value: Any) -> bool:
 
 
 WHOLE, COUNT, SEVERAL = whole_number(0), whole_number(1), whole_number(2)
-AMOUNT = Leaf("a number from 0 up", lambda value: _is_number(value) and value >= 0)
-DURATION = Leaf("milliseconds above 0", lambda value: _is_number(value) and value >= SHORTEST)
-SHARE = Leaf("a number between 0 and 1", lambda value: _is_number(value) and 0 < value < 1)
-NUMBER = Leaf("a number", _is_number)
-SCALAR = Leaf("a number or a text in one line", lambda value: _is_number(value) or _is_text(value))
-TEXT = Leaf("a text in one line", _is_text)
+AMOUNT = Leaf("a number from 0 up", lambda value: _is_bounded_number(value) and value >= 0)
+DURATION = Leaf("milliseconds above 0", lambda value: _is_bounded_number(value) and value >= SHORTEST)
+SHARE = Leaf("a number between 0 and 1", lambda value: _is_bounded_number(value) and 0 < value < 1)
+NUMBER = Leaf("a number", _is_bounded_number)
+SCALAR = Leaf("a number or a text in one line", lambda value: _is_bounded_number(value) or _is_printable_text(value))
+TEXT = Leaf("a text in one line", _is_printable_text)
 NAME = Leaf(
     "a name of at most 60 plain characters",
-    lambda value: _is_text(value) and value.isascii() and value == value.strip() and 0 < len(value) <= 60,
+    lambda value: _is_printable_text(value) and value.isascii() and value == value.strip() and 0 < len(value) <= 60,
 )

@@ -139,7 +139,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
         raise TuningError(f"{server.url}{error}") from None
     ended = clock.monotonic()
     if not final:
-        raise TuningError(_unfinished_message(server, prompt, begun, chunks, ended >= end))
+        raise TuningError(_incomplete_answer_message(server, prompt, begun, chunks, ended >= end))
     timings = api.answer_timings(final, begun, chunks)
     reason = _invalid_answer_reason(api, prompt, timings, chunks)
     if reason:
@@ -147,7 +147,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
 
 
-def build_sample(
+def build_one_stream_sample(
     answer: Answer, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
 ) -> Sample:
     """Return the record of an answer with one stream for the run document, with a digest instead of the text.
@@ -155,10 +155,10 @@ def build_sample(
     ``place`` has the round, the arm, and the number of the server's start.
     """
     digest = hashlib.sha256(answer.text.encode("utf-8", "surrogatepass")).hexdigest()
-    return combine_answers([answer], place, witness, discard_reason, text_sha256=digest)
+    return combine_answers_to_sample([answer], place, witness, discard_reason, text_sha256=digest)
 
 
-def combine_answers(
+def combine_answers_to_sample(
     answers: Sequence[Answer],
     place: Mapping[str, Any],
     witness: Mapping[str, Any],
@@ -185,7 +185,9 @@ def combine_answers(
     }
 
 
-def _unfinished_message(server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], late: bool) -> str:
+def _incomplete_answer_message(
+    server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], late: bool
+) -> str:
     """Return the message for an incomplete answer; ``late`` is whether it timed out, else the server closed it."""
     received = f"{len(chunks)} pieces of text for {prompt.tokens} tokens came"
     received += f", the last after {chunks[-1] - begun:.1f} s" if chunks else ""
@@ -204,7 +206,7 @@ def _invalid_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, float
     """Return why a complete answer cannot be measured, an empty text where it can be measured."""
     missing = [name for name in api.required_timings if timings.get(name, 0) <= 0]
     if missing:
-        return api.missing_field_message(missing[0])
+        return api.missing_timing_message(missing[0])
     cached = round(timings["cache_n"])
     if cached:
         return (

@@ -15,7 +15,7 @@ import threading
 from itertools import cycle, islice
 
 from ..._errors import BadRequest, TuningError
-from .answer import combine_answers, fetch_answer
+from .answer import combine_answers_to_sample, fetch_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class BusyWindow:
                 f"{REQUESTS_PER_STREAM} requests a stream."
             )
         seconds = self.end - self.begin
-        self.tokens = sum(self._tokens_within(answer) for answer in all_answers)
-        self.concurrency = sum(self._seconds_within(answer) for answer in all_answers) / seconds
+        self.tokens = sum(self._tokens_in_window(answer) for answer in all_answers)
+        self.concurrency = sum(self._pending_seconds_in_window(answer) for answer in all_answers) / seconds
         if self.concurrency < LEAST_SHARE * self.streams:
             raise TuningError(
                 f"{self.streams} streams asked, but only {self.concurrency:.1f} requests were under way on average: "
@@ -68,12 +68,12 @@ class BusyWindow:
     def to_sample(
         self, place: Mapping[str, Any], witness: Mapping[str, Any], discard_reason: str | None = None
     ) -> Sample:
-        """Return the record of the window for the run document, as ``build_sample`` does for one stream.
+        """Return the record of the window for the run document, as ``build_one_stream_sample`` does for one stream.
 
         ``predicted_n`` over ``predicted_ms`` is the token rate of all streams together in the window. All other fields
         are of the answers that lie wholly within the window.
         """
-        return combine_answers(
+        return combine_answers_to_sample(
             self.answers,
             place,
             witness,
@@ -83,15 +83,15 @@ class BusyWindow:
             predicted_ms=1000 * (self.end - self.begin),
         )
 
-    def _tokens_within(self, answer: Answer) -> float:
+    def _tokens_in_window(self, answer: Answer) -> float:
         within = sum(self.begin < moment <= self.end for moment in answer.chunks)
         return answer.generated_tokens * within / len(answer.chunks)
 
-    def _seconds_within(self, answer: Answer) -> float:
+    def _pending_seconds_in_window(self, answer: Answer) -> float:
         return max(0.0, min(answer.ended, self.end) - max(answer.begun, self.begin))
 
 
-def answer_in_turn(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:
+def fetch_answers_sequentially(server: Server, prompts: Iterable[Prompt]) -> list[Answer]:
     """Return the answers to prompts that are sent one after the other."""
     return [fetch_answer(server, prompt) for prompt in prompts]
 
@@ -105,7 +105,7 @@ def count_tokens(answers: Iterable[Answer]) -> tuple[int, int]:
     return read, generated
 
 
-def answer_in_parallel(
+def fetch_answers_in_parallel(
     server: Server, prompts: Sequence[Prompt], streams: int, requests: int = REQUESTS_PER_STREAM
 ) -> list[list[Answer]]:
     """Return a list of answers for each of ``streams`` parallel streams.

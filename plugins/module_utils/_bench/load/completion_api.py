@@ -66,7 +66,7 @@ class LlamaCompletions:
         whole = event_stream.select_numbers(final).get("tokens_evaluated", timings.get("prompt_n", 0))
         return {"cache_n": whole - timings.get("prompt_n", 0), **timings}
 
-    def missing_field_message(self, missing: str) -> str:
+    def missing_timing_message(self, missing: str) -> str:
         """Return the message for an answer without a required timing."""
         return f"tells no {missing}: it is no llama-server, or its version is too old to be measured"
 
@@ -125,7 +125,7 @@ class VllmCompletions:
             timings["predicted_ms"] = 1000 * (chunks[-1] - chunks[0]) * generated / (generated - 1)
         return timings
 
-    def missing_field_message(self, missing: str) -> str:
+    def missing_timing_message(self, missing: str) -> str:
         """Return the message for an answer without a required timing."""
         if missing.endswith("_ms"):
             return "sent its text in one piece, so that the time of its tokens is not known: ask for more tokens"

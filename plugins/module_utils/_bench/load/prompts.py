@@ -60,7 +60,7 @@ def read_prompt_file(path: str, tokens: int = DEFAULT_TOKENS) -> list[Prompt]:
     if len(data) > LARGEST_FILE:
         raise BadRequest(f"The prompts {path} are larger than {LARGEST_FILE >> 20} MiB: take a part of them.")
     lines = enumerate(data.split(b"\n"), 1)
-    prompts = [_parse_prompt(f"{path}, line {number}", line, tokens) for number, line in lines if line.strip()]
+    prompts = [_parse_prompt_line(f"{path}, line {number}", line, tokens) for number, line in lines if line.strip()]
     if not prompts:
         raise BadRequest(f'The prompts {path} are empty: write a line such as {{"text": "Once upon a time"}} for each.')
     return prompts
@@ -78,47 +78,49 @@ def digest_prompts(prompts: Iterable[Prompt]) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def _parse_prompt(place: str, line: bytes, tokens: int) -> Prompt:
+def _parse_prompt_line(place: str, line: bytes, tokens: int) -> Prompt:
     try:
         row = json.loads(line.decode())
     except UnicodeDecodeError:
-        _refuse_line(place, "it is not UTF-8; save the file as UTF-8")
+        _refuse_prompt_line(place, "it is not UTF-8; save the file as UTF-8")
     except ValueError as error:
-        _refuse_line(place, f"it is not JSON ({error}); each line is one whole object")
+        _refuse_prompt_line(place, f"it is not JSON ({error}); each line is one whole object")
     if not isinstance(row, dict):
-        _refuse_line(place, 'it is no JSON object; write {"text": "..."}')
-    return Prompt(USER_KIND, _parse_text(place, row), _parse_token_count(place, row, tokens))
+        _refuse_prompt_line(place, 'it is no JSON object; write {"text": "..."}')
+    return Prompt(USER_KIND, _parse_prompt_text(place, row), _parse_output_length(place, row, tokens))
 
 
-def _parse_text(place: str, row: dict[str, Any]) -> str:
+def _parse_prompt_text(place: str, row: dict[str, Any]) -> str:
     given = {name: value for name, value in row.items() if value is not None}
     if given.pop("type", "single_turn") != "single_turn":
-        _refuse_line(place, f"its type is {row['type']!r}; only single_turn can be asked")
+        _refuse_prompt_line(place, f"its type is {row['type']!r}; only single_turn can be asked")
     for name in ("output_length", *IGNORED_FIELDS):
         given.pop(name, None)
     texts = given.pop("texts", None)
     text = given.pop("text", None)
     if given:
-        _refuse_line(place, f"'{sorted(given)[0]}' cannot be asked here; leave only text or texts, and output_length")
+        _refuse_prompt_line(
+            place, f"'{sorted(given)[0]}' cannot be asked here; leave only text or texts, and output_length"
+        )
     if text and texts:
-        _refuse_line(place, "it has both text and texts; keep one")
+        _refuse_prompt_line(place, "it has both text and texts; keep one")
     if texts and (not isinstance(texts, list) or len(texts) != 1):
-        _refuse_line(place, "its texts are not one text in a list; write each on a line of its own")
+        _refuse_prompt_line(place, "its texts are not one text in a list; write each on a line of its own")
     text = text or (texts[0] if texts else None)
     if not text or not isinstance(text, str):
-        _refuse_line(place, "it has no text, which must be a string that is not empty")
+        _refuse_prompt_line(place, "it has no text, which must be a string that is not empty")
     return str(text)
 
 
-def _parse_token_count(place: str, row: dict[str, Any], default: int) -> int:
+def _parse_output_length(place: str, row: dict[str, Any], default: int) -> int:
     length = row.get("output_length")
     if length is None:
         return default
     # An answer of one token has no time per token, and True is an int in Python.
     if not isinstance(length, int) or isinstance(length, bool) or length < 2:
-        _refuse_line(place, f"its output_length is {length!r}; give a whole number of tokens, at least 2")
+        _refuse_prompt_line(place, f"its output_length is {length!r}; give a whole number of tokens, at least 2")
     return int(length)
 
 
-def _refuse_line(place: str, reason: str) -> NoReturn:
+def _refuse_prompt_line(place: str, reason: str) -> NoReturn:
     raise BadRequest(f"{place}: {reason}.")

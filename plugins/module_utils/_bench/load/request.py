@@ -52,9 +52,9 @@ class MeasuringRequest:
         """Read options by name, of which any may be missing; BadRequest for an invalid option."""
         self.instance: str | None = raw.get("instance")
         self.output: str | None = raw.get("output")
-        self.rounds = _parse_number(raw, "rounds", ROUNDS, 1, 1000)
-        self.answer_timeout = _parse_number(raw, "timeout", ANSWER_TIMEOUT, 1, 24 * 3600)
-        tokens = _parse_number(raw, "tokens", all_prompts.DEFAULT_TOKENS, 2, 100_000)
+        self.rounds = _parse_whole_option(raw, "rounds", ROUNDS, 1, 1000)
+        self.answer_timeout = _parse_whole_option(raw, "timeout", ANSWER_TIMEOUT, 1, 24 * 3600)
+        tokens = _parse_whole_option(raw, "tokens", all_prompts.DEFAULT_TOKENS, 2, 100_000)
         self.prompts: dict[str, list[Prompt]] = all_prompts.built_in_prompts(tokens)
         if raw.get("prompts"):
             self.prompts = {all_prompts.USER_KIND: all_prompts.read_prompt_file(raw["prompts"], tokens)}
@@ -68,7 +68,7 @@ class MeasuringRequest:
         streams = raw.get("streams")
         self.streams: list[int] | None = None
         if streams is not None:
-            counts = {_parse_number({"streams": count}, "streams", 1, 1, MAX_STREAMS) for count in streams}
+            counts = {_parse_whole_option({"streams": count}, "streams", 1, 1, MAX_STREAMS) for count in streams}
             self.streams = sorted(counts - {1})
 
     @property
@@ -77,7 +77,7 @@ class MeasuringRequest:
         return [prompt for prompts in self.prompts.values() for prompt in prompts]
 
 
-def _parse_number(raw: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
+def _parse_whole_option(raw: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
     value = raw.get(name)
     if value is None:
         return default

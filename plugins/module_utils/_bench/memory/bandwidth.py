@@ -76,9 +76,15 @@ def measure_bandwidth(
             f"{format_cpulist(nodes)}."
         )
     reasons: list[str] = []
-    for source, attempt in (("likwid-bench", _measure_with_likwid), ("reader", _measure_with_reader)):
+    for source, attempt in (("likwid-bench", _measure_gbps_with_likwid), ("reader", _measure_gbps_with_memory_reader)):
         try:
-            return Bandwidth(cpus, nodes, attempt(top, cpus, nodes, policy, bytes_to_read(top, cpus)), source, reasons)
+            return Bandwidth(
+                cpus,
+                nodes,
+                attempt(top, cpus, nodes, policy, bytes_to_read_for_measurement(top, cpus)),
+                source,
+                reasons,
+            )
         except TuningError as error:
             reasons.append(str(error))
     return data_sheet_bandwidth(top, cpus, nodes, reasons)
@@ -99,7 +105,7 @@ def nodes_of_cpus(top: Topology, cpus: Sequence[int]) -> set[int]:
     return {node.id for node in top.nodes if set(node.cpus) & set(cpus)}
 
 
-def bytes_to_read(top: Topology, cpus: Sequence[int]) -> int:
+def bytes_to_read_for_measurement(top: Topology, cpus: Sequence[int]) -> int:
     """Return the bytes to read for a measurement, which are more than the L3 caches of the CPUs hold."""
     return max(MIN_BYTES, CACHE_MULTIPLE * l3_cache_bytes(top, cpus))
 
@@ -109,32 +115,32 @@ def l3_cache_bytes(top: Topology, cpus: Sequence[int]) -> int:
     return sum(domain.bytes for domain in top.l3 if set(domain.cpus) & set(cpus))
 
 
-def _measure_with_likwid(
+def _measure_gbps_with_likwid(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int
 ) -> float:
     if not shutil.which(likwid.PROGRAM, path=command.PATH):
         raise TuningError(f"There is no {likwid.PROGRAM} in {command.PATH}; on Debian, the package likwid brings it.")
     words = None
     if not policy:
-        domains = likwid.parse_domains(command.run_command(likwid.LIST_COMMAND))
-        words = likwid.bench_command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
+        domains = likwid.parse_thread_domains(command.run_command(likwid.LIST_COMMAND))
+        words = likwid.read_bandwidth_command(domains, cpus, nodes, -(-total // len(nodes)), top.flags)
     if words is None:
         raise TuningError(
             f"{likwid.PROGRAM} has no thread domains that are CPUs {format_cpulist(cpus)} with memory on node "
             f"{format_cpulist(nodes)}."
         )
-    return max(likwid.parse_rate(_run_likwid(words)) for dummy in range(likwid.RUNS))
+    return max(likwid.parse_gigabytes_per_second(_run_likwid_bench(words)) for dummy in range(likwid.RUNS))
 
 
-def _run_likwid(words: Sequence[str]) -> str:
+def _run_likwid_bench(words: Sequence[str]) -> str:
     done = command.try_command(words, TIMEOUT)
     if done.code != 0:
-        output = likwid.last_words(done.err or done.out)
+        output = likwid.last_twenty_words(done.err or done.out)
         raise TuningError(f"{words[0]} failed with exit code {done.code}. It says: {output}")
     return done.out
 
 
-def _measure_with_reader(
+def _measure_gbps_with_memory_reader(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], policy: Sequence[str], total: int
 ) -> float:
-    return memory_reader.measure_read_rate(cpus, -(-total // len(cpus)), policy)
+    return memory_reader.measure_fastest_read_gbps(cpus, -(-total // len(cpus)), policy)

@@ -66,7 +66,7 @@ class Ceiling:
         }
 
 
-def compare_with_ceiling(
+def compare_step_with_memory_time(
     traffic: StepTraffic,
     bandwidth: Bandwidth,
     step_ms: float,
@@ -93,13 +93,13 @@ def compare_with_ceiling(
             f"The {size} that a step reads fit into the {caches} of L3 cache of these CPUs: memory is not the limit."
         )
     if ratio is not None and ratio > 1:
-        ceiling.problem = _problem_message(ceiling, size, caches, fits)
+        ceiling.problem = _faster_than_memory_message(ceiling, size, caches, fits)
     if counted is not None:
         ceiling.remarks += _counted_bytes_remarks(counted / ceiling.bytes)
     return ceiling
 
 
-def _problem_message(ceiling: Ceiling, size: str, caches: str, fits: bool) -> str:
+def _faster_than_memory_message(ceiling: Ceiling, size: str, caches: str, fits: bool) -> str:
     above = f"A step took {ceiling.step_ms:.2f} ms, and reading its {size} at {ceiling.gbps:.1f} GB/s takes"
     above = f"{above} {ceiling.memory_ms:.2f} ms, which is longer"
     if fits:

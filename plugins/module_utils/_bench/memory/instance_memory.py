@@ -12,7 +12,7 @@ from ..rounds import schedule
 from ..statistics import figures
 from . import bandwidth as bandwidths
 from .bandwidth import Bandwidth
-from .ceiling import Ceiling, compare_with_ceiling
+from .ceiling import Ceiling, compare_step_with_memory_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,16 +38,16 @@ def measure_instance_bandwidth(host: Host, target: MeasuredInstance) -> Bandwidt
     far = bandwidths.nodes_of_cpus(top, cpus) != set(nodes)
     policy = "interleave" if target.plan["expect"]["interleaved"] else "bind" if far else ""
     available = host.fs.read("/proc/meminfo").partition("MemAvailable:")[2].split()
-    if not available or 1024 * int(available[0]) < bandwidths.bytes_to_read(top, cpus) + FREE_BYTES:
+    if not available or 1024 * int(available[0]) < bandwidths.bytes_to_read_for_measurement(top, cpus) + FREE_BYTES:
         return bandwidths.data_sheet_bandwidth(
             top, cpus, nodes, ["There is too little free memory to measure its bandwidth."]
         )
     return bandwidths.measure_bandwidth(
-        top, cpus, nodes, _policy_command(policy, target.plan["expect"]["nodes"]) if policy else ()
+        top, cpus, nodes, _memory_policy_command(policy, target.plan["expect"]["nodes"]) if policy else ()
     )
 
 
-def _policy_command(policy: str, nodes: str) -> list[str]:
+def _memory_policy_command(policy: str, nodes: str) -> list[str]:
     """Return the command that runs another command under a memory policy, as systemd runs the instance."""
     properties = (f"NUMAPolicy={policy}", f"NUMAMask={nodes}")
     return [
@@ -66,7 +66,7 @@ def bandwidth_to_record(bandwidth: Bandwidth) -> dict[str, Any]:
     return {"scope": INSTANCE, **{name: data[name] for name in ("cpus", "nodes", "gbps", "source")}}
 
 
-def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Return for each kind the bytes that a mean step with one stream reads; none where the header lacks facts.
 
     TuningError where a model file cannot be read.
@@ -75,16 +75,16 @@ def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> l
     if file is None:
         return []
     model = gguf_model.read_model(file)
-    drafting = target.argument_value("--model-draft", "-md", "--spec-draft-model")
+    drafting = target.process_argument_value("--model-draft", "-md", "--spec-draft-model")
     draft = gguf_model.read_model(drafting) if drafting else None
     types = (
-        target.argument_value("--cache-type-k", "-ctk") or "f16",
-        target.argument_value("--cache-type-v", "-ctv") or "f16",
+        target.process_argument_value("--cache-type-k", "-ctk") or "f16",
+        target.process_argument_value("--cache-type-v", "-ctv") or "f16",
     )
     rows = []
     for kind, of_kind in _one_stream_samples_by_kind(samples).items():
         context = round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in of_kind) / len(of_kind))
-        guessed = sum(sample["drafted"] for sample in of_kind) / figures.count_steps(of_kind)
+        guessed = sum(sample["drafted"] for sample in of_kind) / figures.count_decoding_steps(of_kind)
         draft_model = DraftModel(draft, guessed) if draft else None
         traffic = compute_step_traffic(model, context, types, draft=draft_model, guessed=guessed)
         if traffic is not None:
@@ -93,7 +93,7 @@ def compute_step_reads(target: MeasuredInstance, samples: Sequence[Sample]) -> l
     return rows
 
 
-def ceilings_by_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
+def memory_ceilings_by_prompt_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> dict[str, Ceiling]:
     """Return the mean step of each kind compared with its memory time; empty for an unknown bandwidth."""
     known = [bandwidth for bandwidth in document["bandwidth"] if bandwidth["scope"] == INSTANCE]
     if not known:
@@ -105,7 +105,7 @@ def ceilings_by_kind(document: Mapping[str, Any], samples: Iterable[Sample]) -> 
         if row["kind"] in by_kind:
             traffic = StepTraffic(dict(row["parts"]), 0, 1 + row["guessed"])
             milliseconds = figures.ms_per_step(by_kind[row["kind"]])
-            ceilings[row["kind"]] = compare_with_ceiling(traffic, bandwidth, milliseconds, document["cache"])
+            ceilings[row["kind"]] = compare_step_with_memory_time(traffic, bandwidth, milliseconds, document["cache"])
     return ceilings
 
 

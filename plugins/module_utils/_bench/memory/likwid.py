@@ -28,12 +28,12 @@ RATE = re.compile(r"^MByte/s:\s+([\d.]+)\s*$", re.MULTILINE)
 MEGABYTE = 10**6
 
 
-def parse_domains(text: str) -> dict[str, tuple[int, ...]]:
+def parse_thread_domains(text: str) -> dict[str, tuple[int, ...]]:
     """Return the CPUs of each thread domain, in its order, from the output of ``likwid-bench -p``."""
     return {tag: tuple(int(cpu) for cpu in cpus.split()) for tag, cpus in DOMAIN.findall(text)}
 
 
-def bench_command(
+def read_bandwidth_command(
     domains: Mapping[str, Sequence[int]],
     cpus: Collection[int],
     nodes: Collection[int],
@@ -56,14 +56,14 @@ def bench_command(
     return None if left or not groups else [PROGRAM, "-s", "1", "-t", kernel, *groups]
 
 
-def parse_rate(text: str) -> float:
+def parse_gigabytes_per_second(text: str) -> float:
     """Return the GB/s of all groups together from the output of a run; TuningError for an output without a rate."""
     rates = RATE.findall(text)
     if len(rates) != 1 or not float(rates[0]):
-        raise TuningError(f"{PROGRAM} ended without a line MByte/s. It says: {last_words(text)}")
+        raise TuningError(f"{PROGRAM} ended without a line MByte/s. It says: {last_twenty_words(text)}")
     return float(rates[0]) / 1000
 
 
-def last_words(text: str) -> str:
+def last_twenty_words(text: str) -> str:
     """Return the last twenty words of a program's output, for an error message."""
     return " ".join(text.split()[-20:]) or "nothing"

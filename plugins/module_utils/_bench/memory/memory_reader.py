@@ -15,7 +15,7 @@ import tempfile
 
 from ..._errors import Absent, TuningError
 from ..._io import command, textfile
-from .likwid import last_words
+from .likwid import last_twenty_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 """
 
 
-def measure_read_rate(
+def measure_fastest_read_gbps(
     cpus: Iterable[int], size: int, policy: Sequence[str] = (), milliseconds: int = MILLISECONDS
 ) -> float:
     """Compile and run the program; return the GB/s of all CPUs together in the fastest run.
@@ -167,6 +167,6 @@ def measure_read_rate(
     except ValueError:
         rates = []
     if done.code != 0 or len(rates) != RUNS:
-        words = last_words(done.err or done.out)
+        words = last_twenty_words(done.err or done.out)
         raise TuningError(f"The reader of memory failed with exit code {done.code}. It says: {words}")
     return max(rates)

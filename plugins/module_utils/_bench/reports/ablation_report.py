@@ -12,7 +12,13 @@ from ..verdicts.comparison import PAYS, format_interval
 from ..verdicts.setting_verdicts import TESTED_WORDS, Judgement
 from . import benchmark_report, tuning_report
 from .forest_plot import PlotAxis
-from .report_parts import discarded_round_lines, format_metrics, host_lines, join_lines, wrap_text
+from .report_parts import (
+    discarded_round_lines,
+    format_metric_ratios,
+    host_and_sample_count_lines,
+    join_report_lines,
+    wrap_text,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +33,14 @@ if TYPE_CHECKING:
 NAME_WIDTH = 22
 
 
-def render_run_report(document: Mapping[str, Any]) -> str:
+def render_report_of_any_run(document: Mapping[str, Any]) -> str:
     """Return the report of a validated document of a benchmark, a tuning or an ablation."""
     anchor = schedule.anchor_name(document["plan"]["arms"])
     if anchor == schedule.RUNNING:
         return benchmark_report.render_benchmark_report(document)
     if anchor == schedule.DEFAULT:
         return tuning_report.render_tuning_report(document)
-    return join_lines(_report_lines(document, Judgement(document)))
+    return join_report_lines(_ablation_report_lines(document, Judgement(document)))
 
 
 def ablation_headline(judgement: Judgement) -> str:
@@ -53,22 +59,22 @@ def ablation_headline(judgement: Judgement) -> str:
     return f"On this host {paying} of {tested} settings {verb}; together {format_interval(gain)}{proof}"
 
 
-def _report_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
+def _ablation_report_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
     yield ablation_headline(judgement)
     for sentence in judgement.faults:
         yield from wrap_text(sentence)
     yield ""
     yield from wrap_text(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
-    yield from host_lines(document, judgement.rounds)
+    yield from host_and_sample_count_lines(document, judgement.rounds)
     yield ""
-    yield from _forest_lines(document, judgement)
-    yield from _reason_lines(judgement)
-    yield from _guard_lines(judgement)
+    yield from _forest_plot_lines(document, judgement)
+    yield from _verdict_reason_lines(judgement)
+    yield from _guard_metric_lines(judgement)
     yield from _confirmation_lines(judgement)
     yield from discarded_round_lines(judgement.rounds)
 
 
-def _forest_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
+def _forest_plot_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
     """Yield a line for each setting, the largest gain first, then for stock and for the twin of each class."""
     rows: list[Row] = [(verdict.knob, verdict.word, verdict.primary) for verdict in judgement.verdicts_by_gain()]
     rows.append(("tuned over stock", "", judgement.stock))
@@ -80,11 +86,11 @@ def _forest_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator
         ratio = comparison.format_ratio() if comparison else "-"
         count = comparison.count if comparison else 0
         line = axis.interval_line(comparison.interval if comparison else None)
-        yield f"{_cut_name(name)} {word:<10} {ratio:<24} {count:>2}  {line}"
+        yield f"{_fit_name_to_column(name)} {word:<10} {ratio:<24} {count:>2}  {line}"
     yield f"n: rounds, starts or boots; [o]: interval and estimate; : is below {document['plan']['zone']:.1%}"
 
 
-def _reason_lines(judgement: Judgement) -> Iterator[str]:
+def _verdict_reason_lines(judgement: Judgement) -> Iterator[str]:
     with_reason = [verdict for verdict in judgement.verdicts if verdict.reason]
     if with_reason:
         yield ""
@@ -92,13 +98,13 @@ def _reason_lines(judgement: Judgement) -> Iterator[str]:
         yield from wrap_text(f"{verdict.knob}: {verdict.word}, {verdict.reason}")
 
 
-def _guard_lines(judgement: Judgement) -> Iterator[str]:
+def _guard_metric_lines(judgement: Judgement) -> Iterator[str]:
     shown = [verdict for verdict in judgement.verdicts if any(guard.interval for guard in verdict.guards)]
     if shown:
         yield ""
         yield "By metric, + and - where the interval proves it:"
     for verdict in shown:
-        yield from wrap_text(f"{verdict.knob}: {format_metrics(verdict.guards, not judgement.faults)}", "  ")
+        yield from wrap_text(f"{verdict.knob}: {format_metric_ratios(verdict.guards, not judgement.faults)}", "  ")
 
 
 def _confirmation_lines(judgement: Judgement) -> Iterator[str]:
@@ -107,10 +113,10 @@ def _confirmation_lines(judgement: Judgement) -> Iterator[str]:
         return
     yield ""
     yield f"Confirmation, {confirmation.kept_over_stock.count} fresh rounds:"
-    for name, comparison in confirmation.named_pairs().items():
+    for name, comparison in confirmation.comparisons_by_name().items():
         yield f"  {name:<20} {comparison.format_ratio()}"
-    yield from wrap_text(format_metrics(confirmation.by_metric, not judgement.faults), "  ")
+    yield from wrap_text(format_metric_ratios(confirmation.by_metric, not judgement.faults), "  ")
 
 
-def _cut_name(name: str) -> str:
+def _fit_name_to_column(name: str) -> str:
     return f"{name:<{NAME_WIDTH}}" if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 3]}..."

@@ -10,8 +10,8 @@ from statistics import median
 
 from ..memory import instance_memory
 from ..rounds import measured_rounds, schedule
-from ..statistics.figures import figures_of_one_stream, figures_of_streams
-from .report_parts import discarded_round_lines, host_lines, join_lines, wrap_text
+from ..statistics.figures import figures_of_one_stream, figures_of_parallel_streams
+from .report_parts import discarded_round_lines, host_and_sample_count_lines, join_report_lines, wrap_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class BenchmarkResult:
         self.shown = [measured for measured in self.rounds if not (self.counts and measured.discard_reason)]
         numbers = {measured.number for measured in self.shown}
         self.samples: list[Sample] = [sample for sample in document["samples"] if sample["round"] in numbers]
-        self.ceilings: dict[str, Ceiling] = instance_memory.ceilings_by_kind(document, self.samples)
+        self.ceilings: dict[str, Ceiling] = instance_memory.memory_ceilings_by_prompt_kind(document, self.samples)
 
     def figure_rows(self) -> list[dict[str, Any]]:
         """Return a row of figures for each kind and number of streams; rates are tokens per second, times milliseconds.
@@ -60,23 +60,23 @@ class BenchmarkResult:
             cells.setdefault((sample["streams"], sample["kind"]), []).append(sample)
         table = []
         for (streams, kind), samples in sorted(cells.items()):
-            figures = figures_of_one_stream(samples) if streams == 1 else figures_of_streams(samples)
-            rates = self._rates_by_round(kind, streams)
+            figures = figures_of_one_stream(samples) if streams == 1 else figures_of_parallel_streams(samples)
+            rates = self._decode_rates_by_round(kind, streams)
             low, high = min(rates, default=0.0), max(rates, default=0.0)
             ceiling = self.ceilings.get(kind) if streams == 1 else None
             share = ceiling.ratio if ceiling else None
             table.append({"kind": kind, "streams": streams, **figures, "low": low, "high": high, "memory": share})
         return table
 
-    def rate_over_all_kinds(self, streams: int) -> tuple[float, float, float] | None:
+    def decode_rate_over_all_kinds(self, streams: int) -> tuple[float, float, float] | None:
         """Return the median, the lowest and the highest decoding rate of a round, over all kinds.
 
         The rate of a round is the geometric mean over the kinds. None where no round has samples with these streams.
         """
-        rates = self._rates_by_round("", streams)
+        rates = self._decode_rates_by_round("", streams)
         return (median(rates), min(rates), max(rates)) if rates else None
 
-    def _rates_by_round(self, kind: str, streams: int) -> list[float]:
+    def _decode_rates_by_round(self, kind: str, streams: int) -> list[float]:
         """Return the decoded tokens per second of each round; an empty kind means all kinds."""
         levels = (
             measured.levels.get(schedule.RUNNING, {}).get((measured_rounds.DECODE, kind, streams))
@@ -87,12 +87,12 @@ class BenchmarkResult:
     def headline(self) -> str:
         """Return the result in one line."""
         name = self.document["instance"]
-        rates = self.rate_over_all_kinds(1)
+        rates = self.decode_rate_over_all_kinds(1)
         if rates is None:
             return f"{name}: nothing was measured."
         text = f"{name}: {rates[0]:.1f} tokens per second with one stream ({rates[1]:.1f} to {rates[2]:.1f})"
         for streams in sorted({sample["streams"] for sample in self.samples} - {1}):
-            rates = self.rate_over_all_kinds(streams)
+            rates = self.decode_rate_over_all_kinds(streams)
             text += f", {rates[0]:.1f} with {streams}" if rates else ""
         if not self.counts:
             return f"No round counts, and this proves nothing. {text}."
@@ -101,19 +101,19 @@ class BenchmarkResult:
 
 def render_benchmark_report(document: Mapping[str, Any]) -> str:
     """Return the report of a validated document of a benchmark."""
-    return join_lines(_report_lines(BenchmarkResult(document)))
+    return join_report_lines(_benchmark_report_lines(BenchmarkResult(document)))
 
 
-def _report_lines(result: BenchmarkResult) -> Iterator[str]:
+def _benchmark_report_lines(result: BenchmarkResult) -> Iterator[str]:
     document = result.document
     yield from wrap_text(result.headline())
     yield ""
     yield from wrap_text(f"Run {document['id']} of {document['started']}")
-    yield from host_lines(document, result.rounds)
+    yield from host_and_sample_count_lines(document, result.rounds)
     yield ""
     yield " ".join([f"{'kind':<10}", *(f"{heading:>{width}}" for heading, width, *dummy in COLUMNS)])
     for row in result.figure_rows():
-        yield _format_row(row)
+        yield _format_figure_row(row)
     yield from wrap_text(
         "lowest, highest: of a round; first ms: to the first text, median; ms/token: after it, of a stream; gap p95: "
         "between two pieces of text; memory: the part of a step that reading its bytes takes at least"
@@ -131,7 +131,7 @@ def _report_lines(result: BenchmarkResult) -> Iterator[str]:
     yield from discarded_round_lines(result.rounds)
 
 
-def _format_row(row: Mapping[str, Any]) -> str:
+def _format_figure_row(row: Mapping[str, Any]) -> str:
     cells = [f"{row['kind']:<10}"]
     for dummy, width, names, digits in COLUMNS:
         value = next((row[name] for name in names if row.get(name) is not None), None)

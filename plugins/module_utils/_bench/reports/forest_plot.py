@@ -24,21 +24,21 @@ class PlotAxis:
         self.low = min([-zone, *(interval.low for interval in intervals)])
         self.high = max([zone, *(interval.high for interval in intervals)])
 
-    def column_of(self, value: float) -> int:
+    def log_ratio_to_column(self, value: float) -> int:
         """Return the column of a logarithm; rounding makes it equal on machines whose floats differ slightly."""
         share = round((value - self.low) / (self.high - self.low), 9)
         return math.floor(share * (WIDTH - 1) + 0.5)
 
     def interval_line(self, interval: Interval | None) -> str:
         """Return the line of an interval; for None the line shows only the zone and the ratio 1."""
-        begin, end = self.column_of(-self.zone), self.column_of(self.zone)
+        begin, end = self.log_ratio_to_column(-self.zone), self.log_ratio_to_column(self.zone)
         cells = [":" if begin <= at <= end else " " for at in range(WIDTH)]
-        cells[self.column_of(0.0)] = "|"
+        cells[self.log_ratio_to_column(0.0)] = "|"
         if interval is not None:
-            low, high = self.column_of(interval.low), self.column_of(interval.high)
+            low, high = self.log_ratio_to_column(interval.low), self.log_ratio_to_column(interval.high)
             cells[low : high + 1] = "-" * (high + 1 - low)
             cells[low], cells[high] = "[", "]"
-            cells[self.column_of(interval.mean)] = "o"
+            cells[self.log_ratio_to_column(interval.mean)] = "o"
         return "".join(cells).rstrip()
 
     def scale_line(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 
-from ..verdicts.comparison import HURTS, PAYS, format_metric
+from ..verdicts.comparison import HURTS, PAYS, format_metric_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ def wrap_text(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
-def join_lines(lines: Iterable[str]) -> str:
+def join_report_lines(lines: Iterable[str]) -> str:
     """Return lines as one text, without trailing spaces and with a newline at its end."""
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def host_lines(document: Mapping[str, Any], rounds: Sequence[Round]) -> Iterator[str]:
+def host_and_sample_count_lines(document: Mapping[str, Any], rounds: Sequence[Round]) -> Iterator[str]:
     """Yield lines with the processor and kernel of the host, and with the numbers of rounds and samples."""
     fingerprint = document["fingerprint"]
     yield from wrap_text(f"{fingerprint['sku'] or 'unknown processor'}, Linux {fingerprint['kernel'] or 'unknown'}")
@@ -51,10 +51,10 @@ def discarded_round_lines(rounds: Sequence[Round]) -> Iterator[str]:
         yield from wrap_text(f"round {measured.number}: {measured.discard_reason}", "  ")
 
 
-def format_metrics(comparisons: Iterable[Comparison], is_sound: bool) -> str:
+def format_metric_ratios(comparisons: Iterable[Comparison], is_sound: bool) -> str:
     """Return the ratio of each metric that has an interval; in a sound run, with a mark for a proven gain or loss."""
     return ", ".join(
-        f"{format_metric(comparison)} {math.exp(comparison.interval.mean):.2f}"
+        f"{format_metric_name(comparison)} {math.exp(comparison.interval.mean):.2f}"
         f"{MARKS.get(comparison.word, '') if is_sound else ''}"
         for comparison in comparisons
         if comparison.interval

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from ..rounds import schedule
 from ..verdicts.tuning_result import TuningResult
-from .report_parts import discarded_round_lines, format_metrics, host_lines, join_lines, wrap_text
+from .report_parts import (
+    discarded_round_lines,
+    format_metric_ratios,
+    host_and_sample_count_lines,
+    join_report_lines,
+    wrap_text,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,17 +25,17 @@ if TYPE_CHECKING:
 
 def render_tuning_report(document: Mapping[str, Any]) -> str:
     """Return the report of a validated document of a tuning."""
-    return join_lines(_report_lines(TuningResult(document)))
+    return join_report_lines(_tuning_report_lines(TuningResult(document)))
 
 
-def _report_lines(result: TuningResult) -> Iterator[str]:
+def _tuning_report_lines(result: TuningResult) -> Iterator[str]:
     document = result.document
     yield from wrap_text(result.headline())
     for sentence in [*result.faults, *document["remarks"]]:
         yield from wrap_text(sentence)
     yield ""
     yield from wrap_text(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
-    yield from host_lines(document, result.rounds)
+    yield from host_and_sample_count_lines(document, result.rounds)
     yield ""
     yield f"{'predicted':>9} {'measured':>8} {'n':>3}  against the default"
     candidates = result.candidate_results()
@@ -46,7 +52,7 @@ def _report_lines(result: TuningResult) -> Iterator[str]:
 
 def _candidate_lines(candidate: CandidateResult) -> Iterator[str]:
     predicted, measured = (f"{value:.3f}" if value else "-" for value in (candidate.predicted, candidate.measured))
-    yield from wrap_text(f"{predicted:>9} {measured:>8} {candidate.count:>3}  {format_options(candidate.arm)}")
+    yield from wrap_text(f"{predicted:>9} {measured:>8} {candidate.count:>3}  {format_arm_options(candidate.arm)}")
 
 
 def _rejected_lines(candidates: list[CandidateResult]) -> Iterator[str]:
@@ -55,19 +61,19 @@ def _rejected_lines(candidates: list[CandidateResult]) -> Iterator[str]:
         yield ""
         yield "Rejected:"
     for candidate in rejected:
-        yield from wrap_text(f"{format_options(candidate.arm)}: {candidate.rejected}", "  ")
+        yield from wrap_text(f"{format_arm_options(candidate.arm)}: {candidate.rejected}", "  ")
 
 
 def _confirmation_lines(result: TuningResult) -> Iterator[str]:
     if not result.best or not result.gain:
         return
     yield ""
-    yield f"Confirmation, {result.gain.count} fresh rounds: {format_options(result.best)}"
+    yield f"Confirmation, {result.gain.count} fresh rounds: {format_arm_options(result.best)}"
     yield f"  {'over the default':<24} {result.gain.format_ratio()}"
     yield f"  {'the default over itself':<24} {result.twins[schedule.RESTART].format_ratio()}"
-    yield from wrap_text(format_metrics(result.guards, not result.faults), "  ")
+    yield from wrap_text(format_metric_ratios(result.guards, not result.faults), "  ")
 
 
-def format_options(arm: Mapping[str, Any]) -> str:
+def format_arm_options(arm: Mapping[str, Any]) -> str:
     """Return the options of a candidate as text."""
     return ", ".join(f"{name} {value}" for name, value in arm["options"].items())

@@ -61,25 +61,25 @@ def rounds_of_document(document: Mapping[str, Any]) -> list[Round]:
         if planned["round"] in samples_by_round:
             samples = samples_by_round[planned["round"]]
             measured = Round(planned)
-            _add_samples(measured, samples)
+            _fill_round_from_samples(measured, samples)
             measured.discard_reason = (
                 _disturbance_reason(samples)
                 or _missing_samples_reason(measured, samples, cells)
-                or _start_sharing_reason(measured, samples, started)
+                or _wrong_server_start_reason(measured, samples, started)
             )
             rounds.append(measured)
-    _discard_anchor_jumps(rounds, schedule.anchor_name(document["plan"]["arms"]))
+    _discard_rounds_with_anchor_jump(rounds, schedule.anchor_name(document["plan"]["arms"]))
     return rounds
 
 
-def should_give_up(rounds: Sequence[Round]) -> bool:
+def last_rounds_all_discarded(rounds: Sequence[Round]) -> bool:
     """Return whether a run gives up because its last rounds were all discarded."""
     return len(rounds) >= MAX_DISCARDED_IN_A_ROW and all(
         measured.discard_reason for measured in rounds[-MAX_DISCARDED_IN_A_ROW:]
     )
 
 
-def _add_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
+def _fill_round_from_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
     """Compute levels and digests of a round; requests of an arm with equal kind and streams are one value."""
     sums: dict[str, dict[tuple[str, int], list[float]]] = {}
     for sample in samples:
@@ -93,10 +93,10 @@ def _add_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
             measured.texts.setdefault((arm, sample["kind"]), set()).add(sample["text_sha256"])
         if sample["witness"]["settings_sha256"] is not None:
             measured.settings_digests.setdefault(arm, set()).add(sample["witness"]["settings_sha256"])
-    measured.levels = {arm: _compute_levels(cells) for arm, cells in sums.items()}
+    measured.levels = {arm: _compute_log_rates(cells) for arm, cells in sums.items()}
 
 
-def _compute_levels(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
+def _compute_log_rates(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
     """Return the levels of an arm in a round, for each kind and as the mean over all kinds."""
     levels: dict[Key, float] = {}
     parts: dict[tuple[str, int], list[float]] = {}
@@ -141,7 +141,7 @@ def _missing_samples_reason(measured: Round, samples: Iterable[Mapping[str, Any]
     return ""
 
 
-def _start_sharing_reason(
+def _wrong_server_start_reason(
     measured: Round, samples: Iterable[Mapping[str, Any]], started: dict[int, tuple[int, str]]
 ) -> str:
     """Return why starts of the server in a round are wrong: arms shared a start, or a shared server was restarted.
@@ -159,7 +159,7 @@ def _start_sharing_reason(
     return ""
 
 
-def _discard_anchor_jumps(rounds: Iterable[Round], anchor: str) -> None:
+def _discard_rounds_with_anchor_jump(rounds: Iterable[Round], anchor: str) -> None:
     """Discard a round whose anchor differs too much from both the last counting round and the round before.
 
     So a new level of the anchor that stays is accepted in its second round.
@@ -185,7 +185,9 @@ def _discard_anchor_jumps(rounds: Iterable[Round], anchor: str) -> None:
             last_counting[place] = level
 
 
-def log_ratios(rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedule.TUNED) -> list[float]:
+def log_ratios_of_counting_rounds(
+    rounds: Iterable[Round], arm: str, key: Key, anchor: str = schedule.TUNED
+) -> list[float]:
     """Return the log ratio of an anchor to an arm in each counting round; above 0 the anchor is better."""
     values = []
     for measured in rounds:

@@ -135,7 +135,7 @@ def anchor_name(arms: Iterable[Mapping[str, Any]]) -> str:
     return next(str(arm["name"]) for arm in arms if arm["name"] in ANCHORS)
 
 
-def rejectable_subject(arm: Mapping[str, Any]) -> str | None:
+def rejectable_setting_or_candidate(arm: Mapping[str, Any]) -> str | None:
     """Return the setting or candidate that is rejected if its arm fails; None for an arm that the run needs."""
     subject: str | None = arm["name"] if is_candidate(arm) else arm["without"]
     return subject
@@ -179,7 +179,7 @@ def plan_round(
     }
 
 
-def arms_of_round(arms: Iterable[Mapping[str, Any]], unit: str, settings: Collection[str]) -> list[str]:
+def arm_names_of_round(arms: Iterable[Mapping[str, Any]], unit: str, settings: Collection[str]) -> list[str]:
     """Return the names of a round's arms: anchor, twin, stock if it has this class, and those of the settings."""
     of_class = [arm for arm in arms if arm["class"] in (unit, None) and arm["name"] != KEPT]
     return [arm["name"] for arm in of_class if arm["without"] is None or arm["without"] in settings]

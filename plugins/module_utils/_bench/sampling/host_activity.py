@@ -68,7 +68,7 @@ class HostReading:
         self.unreadable_reason = "; ".join(
             reason for process_memory in memory for reason in process_memory.missing.values()
         )
-        self.pages = _pages_by_node(memory)
+        self.pages = _memory_kb_by_node(memory)
         huge = [sum(process_memory.huge.values()) for process_memory in memory if process_memory.huge is not None]
         self.huge_kb = sum(huge) // 1024 if len(huge) == len(memory) else None
         self.cycles = sensors.read_cycle_counters(
@@ -79,7 +79,7 @@ class HostReading:
         self.pending_requests: int | None = None
         self.metrics_hint = ""
 
-    def read_server_counters(self, server: Server) -> None:
+    def read_token_counters(self, server: Server) -> None:
         """Read the token counters of the server; wait for pending requests where counters are updated late."""
         api, end = server.api, server.clock.monotonic() + server.api.counter_delay
         self.metrics_hint = api.metrics_hint
@@ -95,7 +95,7 @@ class HostReading:
             server.clock.sleep(COUNTER_PAUSE)
 
 
-def _pages_by_node(memory: Iterable[numa_maps.ProcessMemory]) -> dict[int, int] | None:
+def _memory_kb_by_node(memory: Iterable[numa_maps.ProcessMemory]) -> dict[int, int] | None:
     """Return the memory of processes in kB by node; None where the memory of a process cannot be read."""
     pages: dict[int, int] = {}
     for process_memory in memory:
@@ -116,11 +116,11 @@ def read_host_activity(
     BadRequest or TuningError where a unit does not run.
     """
     reading = HostReading(fs, units, models, clock)
-    reading.read_server_counters(server)
+    reading.read_token_counters(server)
     return reading
 
 
-def summarize_activity(
+def activity_between_readings(
     fs: KernelFS, before: HostReading, after: HostReading, settings_sha256: str | None = None
 ) -> dict[str, Any]:
     """Return the activity between two readings in the format of samples; an unknown figure is None."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ..._errors import BadRequest, TuningError
 from ..load import closed_loop, warm_up
-from ..load.answer import build_sample, fetch_answer
+from ..load.answer import build_one_stream_sample, fetch_answer
 from ..load.prompts import Prompt
 from . import discard_reasons, host_activity
 
@@ -62,26 +62,26 @@ class Meter:
         ``place`` has round, arm and start. ``settings_digest`` is the digest of all settings of the host, and
         ``read_settings_digest`` reads it again after the samples. The samples are discarded where both differ.
         """
-        before = self._read_host()
+        before = self._read_host_activity()
         answers: list[Answer] = []
         for dummy in range(requests):
             for prompts in self.request.prompts.values():
-                answers += closed_loop.answer_in_turn(self.target.server, prompts)
-        windows, reasons, counted = self._measure_windows(answers)
-        after = self._read_host()
+                answers += closed_loop.fetch_answers_sequentially(self.target.server, prompts)
+        windows, reasons, counted = self._measure_parallel_streams(answers)
+        after = self._read_host_activity()
         reasons += discard_reasons.discard_reasons(before, after, counted, self.limits)
         if read_settings_digest and read_settings_digest() != settings_digest:
             reasons.append("Somebody changed settings of this host while it was measured.")
         reason = " ".join(reasons)
-        activity = host_activity.summarize_activity(self.host.fs, before, after, settings_digest)
-        samples: list[Sample] = [build_sample(answer, place, activity, reason or None) for answer in answers]
+        activity = host_activity.activity_between_readings(self.host.fs, before, after, settings_digest)
+        samples: list[Sample] = [build_one_stream_sample(answer, place, activity, reason or None) for answer in answers]
         return samples + [window.to_sample(place, activity, reason or None) for window in windows], reason
 
-    def _read_host(self) -> host_activity.HostReading:
+    def _read_host_activity(self) -> host_activity.HostReading:
         target = self.target
         return host_activity.read_host_activity(self.host.fs, target.units, target.server, target.mapped, self.clock)
 
-    def _measure_windows(
+    def _measure_parallel_streams(
         self, answers: list[Answer]
     ) -> tuple[list[closed_loop.BusyWindow], list[str], tuple[int, int]]:
         """Measure with several streams; return windows, messages on invalid windows, and read and generated tokens.
@@ -93,7 +93,7 @@ class Meter:
         read, generated = closed_loop.count_tokens(answers)
         for streams in self.streams:
             for prompts in self.request.prompts.values():
-                by_stream = closed_loop.answer_in_parallel(self.target.server, prompts, streams)
+                by_stream = closed_loop.fetch_answers_in_parallel(self.target.server, prompts, streams)
                 counts = closed_loop.count_tokens([answer for stream in by_stream for answer in stream])
                 read, generated = read + counts[0], generated + counts[1]
                 try:
@@ -115,7 +115,7 @@ def stream_counts(target: MeasuredInstance, request: MeasuringRequest) -> list[i
     return request.streams
 
 
-def leave_cpus_of_instance(host: Host, cpus: Collection[int]) -> list[str]:
+def move_off_instance_cpus(host: Host, cpus: Collection[int]) -> list[str]:
     """Move this process to CPUs that the instance does not use; return a remark where all CPUs are used."""
     allowed = os.sched_getaffinity(0)
     free = allowed - set(cpus)

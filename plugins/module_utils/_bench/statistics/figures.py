@@ -21,25 +21,25 @@ ENOUGH_FOR_P99 = 1000
 SUMMED = ("prompt_n", "prompt_ms", "predicted_n", "predicted_ms", "drafted", "accepted")
 
 
-def count_steps(samples: Sequence[Sample]) -> int:
+def count_decoding_steps(samples: Sequence[Sample]) -> int:
     """Return the number of steps of samples with one stream: generated tokens without accepted drafted tokens."""
     return int(sum(sample["predicted_n"] - sample["accepted"] for sample in samples))
 
 
 def ms_per_step(samples: Sequence[Sample]) -> float:
     """Return the mean milliseconds per step of at least one sample with one stream."""
-    return float(sum(sample["predicted_ms"] for sample in samples) / count_steps(samples))
+    return float(sum(sample["predicted_ms"] for sample in samples) / count_decoding_steps(samples))
 
 
-def figures_of_streams(samples: Sequence[Sample]) -> dict[str, float | None]:
+def figures_of_parallel_streams(samples: Sequence[Sample]) -> dict[str, float | None]:
     """Return the figures of at least one sample with several streams, all of one arm, kind and number of streams.
 
     ``decode`` is the token rate of all streams together, and ``tpot`` the mean time per token of a stream. The time to
     first token has no 95th percentile, because each sample has only a median of it.
     """
     tokens, milliseconds = (sum(sample[name] for sample in samples) for name in ("predicted_n", "predicted_ms"))
-    with_arrivals = _samples_with_arrivals(samples)
-    gaps = _all_gaps(with_arrivals)
+    with_arrivals = _samples_with_arrival_times(samples)
+    gaps = _gaps_of_all_samples(with_arrivals)
     return {
         "decode": 1000 * tokens / milliseconds,
         "tpot": samples[0]["streams"] * milliseconds / tokens,
@@ -57,11 +57,11 @@ def figures_of_one_stream(samples: Sequence[Sample]) -> dict[str, float | None]:
     few gaps.
     """
     total = {name: sum(sample[name] for sample in samples) for name in SUMMED}
-    steps = count_steps(samples)
-    with_arrivals = _samples_with_arrivals(samples)
+    steps = count_decoding_steps(samples)
+    with_arrivals = _samples_with_arrival_times(samples)
     first = [sample["ttft_ms"] for sample in with_arrivals]
     per_token = [sum(sample["gaps_ms"]) / (sample["predicted_n"] - 1) for sample in with_arrivals]
-    gaps = _all_gaps(with_arrivals)
+    gaps = _gaps_of_all_samples(with_arrivals)
     return {
         "decode": 1000 * total["predicted_n"] / total["predicted_ms"],
         "prefill": 1000 * total["prompt_n"] / total["prompt_ms"] if total["prompt_ms"] else None,
@@ -78,11 +78,11 @@ def figures_of_one_stream(samples: Sequence[Sample]) -> dict[str, float | None]:
     }
 
 
-def _samples_with_arrivals(samples: Sequence[Sample]) -> list[Sample]:
+def _samples_with_arrival_times(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample["ttft_ms"] is not None]
 
 
-def _all_gaps(samples: Sequence[Sample]) -> list[float]:
+def _gaps_of_all_samples(samples: Sequence[Sample]) -> list[float]:
     """Return the gaps between pieces of text of all samples; one gap of 0.0 where each answer came in one piece."""
     return [gap for sample in samples for gap in sample["gaps_ms"]] or [0.0] * bool(samples)
 

@@ -42,7 +42,7 @@ def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Pro
         "bios": fs.read_if_present("/sys/class/dmi/id/bios_version"),
         "kernel": top.kernel or None,
         "cmdline": fs.read_if_present("/proc/cmdline"),
-        "topology": format_topology(top),
+        "topology": format_topology_counts(top),
         "uptime_s": float(fs.read("/proc/uptime").split()[0]),
         "engine_build": target.build,
         "engine_sha256": digest_files(target.programs),
@@ -53,7 +53,7 @@ def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Pro
     }
 
 
-def format_topology(top: Topology) -> str:
+def format_topology_counts(top: Topology) -> str:
     """Return the numbers of sockets, nodes, CCDs, L3 domains and cores of a host, in one line."""
     parts = ((top.sockets, "sockets"), (top.nodes, "nodes"), (top.ccds, "CCDs"), (top.l3, "L3 domains"))
     counted = ", ".join(f"{len(many)} {name}" for many, name in (*parts, (top.cores, "cores")))

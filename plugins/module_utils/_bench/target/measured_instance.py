@@ -63,15 +63,15 @@ class MeasuredInstance:
         self.programs: list[str] = []
         self.files: list[str] = []
         self.remarks: list[str] = []
-        self.detect_server()
+        self.set_server_fields()
 
-    def detect_server(self) -> None:
+    def set_server_fields(self) -> None:
         """Set the fields that depend on the kind of server."""
         plan = self.plan
         self.units = [plan["unit"], *([plan["rpc"]["unit"]] if plan["rpc"] else [])]
-        slots = self.server_properties("/slots")
+        slots = self.fetch_server_json("/slots")
         self.slots = len(slots) if isinstance(slots, list) and slots else 1
-        props = self.server_properties("/props")
+        props = self.fetch_server_json("/props")
         self.build = str(props["build_info"]) if isinstance(props, dict) and "build_info" in props else None
         self.mapped = list(plan["mapped"])
         self.programs, self.files = sorted(plan["programs"]), sorted(plan["files"])
@@ -86,7 +86,7 @@ class MeasuredInstance:
         """The planned nodes of the memory of the instance."""
         return parse_cpulist(self.plan["expect"]["nodes"])
 
-    def argument_value(self, *names: str) -> str | None:
+    def process_argument_value(self, *names: str) -> str | None:
         """Return the value of a process argument by any of its names; None for a missing argument."""
         for name, value in zip(self.arguments, self.arguments[1:]):
             if name in names:
@@ -95,15 +95,15 @@ class MeasuredInstance:
 
     def model_file(self) -> str | None:
         """Return the path of the GGUF file that the instance serves; None for another format."""
-        return self.argument_value("--model", "-m")
+        return self.process_argument_value("--model", "-m")
 
-    def server_properties(self, path: str) -> Any:
+    def fetch_server_json(self, path: str) -> Any:
         """Return the JSON that the server sends for a path; None where it sends none."""
         status, text = server_http.send_get(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
         return event_stream.parse_json(text) if status == 200 else None
 
 
-def find_instance(
+def find_llama_instance(
     host: Host,
     name: str | None,
     answer_timeout: float = ANSWER_TIMEOUT,

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class MeasuredVllm(measured_instance.MeasuredInstance):
     """A running instance of vLLM with its plan."""
 
-    def detect_server(self) -> None:
+    def set_server_fields(self) -> None:
         """Set the fields that depend on the kind of server."""
         details = self.plan["details"]
         self.units = [self.plan["unit"]]
         self.slots = details["slots"]
-        version = self.server_properties("/version")
+        version = self.fetch_server_json("/version")
         self.build = f"vLLM {version['version']}" if isinstance(version, dict) and "version" in version else None
         self.files = sorted(self.plan["files"])
         self.remarks = [
@@ -56,7 +56,7 @@ def find_instance_of_any_engine(
     """
     name, plan = select_instance(name, host.fs.root)
     if plan["engine"] != VLLM.key:
-        return measured_instance.find_instance(host, name, answer_timeout, clock)
+        return measured_instance.find_llama_instance(host, name, answer_timeout, clock)
     if not plan["url"]:
         raise BadRequest(f"{name} is a part of an instance on several hosts. Measure it on the host that answers.")
     return MeasuredVllm(host, name, plan, answer_timeout, clock, VllmCompletions(plan["details"]["alias"]))

@@ -56,11 +56,11 @@ class Comparison:
         return format_interval(self.interval)
 
 
-def compare_arms(
+def compare_anchor_with_arm(
     rounds: Sequence[Round], arm: str, key: Key, rule: DecisionRule, anchor: str = schedule.TUNED
 ) -> Comparison:
     """Compare an anchor with an arm in the rounds that count."""
-    return Comparison(key, measured_rounds.log_ratios(rounds, arm, key, anchor), rule)
+    return Comparison(key, measured_rounds.log_ratios_of_counting_rounds(rounds, arm, key, anchor), rule)
 
 
 def format_interval(interval: Interval | None) -> str:
@@ -73,7 +73,7 @@ def format_interval(interval: Interval | None) -> str:
     return f"{middle} ({low} to {high})"
 
 
-def format_metric(comparison: Comparison) -> str:
+def format_metric_name(comparison: Comparison) -> str:
     """Return the name of a metric for people, such as ``decode of prose``."""
     metric, kind, streams = comparison.key
     return " ".join([metric, *([f"of {kind}"] if kind else []), *([f"with {streams} streams"] if streams > 1 else [])])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from ..rounds import measured_rounds, schedule
-from .comparison import DecisionRule, compare_arms
+from .comparison import DecisionRule, compare_anchor_with_arm
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,17 +44,18 @@ class Confirmation:
         if not fresh:
             return
         one_stream = measured_rounds.ONE_STREAM
-        self.kept_over_stock = compare_arms(fresh, schedule.STOCK, one_stream, rule, self.winner)
+        self.kept_over_stock = compare_anchor_with_arm(fresh, schedule.STOCK, one_stream, rule, self.winner)
         self.confirmed = self.kept_over_stock.interval is not None
         self.by_metric = [
-            compare_arms(fresh, schedule.STOCK, key, rule, self.winner) for key in measured_rounds.guard_metrics(fresh)
+            compare_anchor_with_arm(fresh, schedule.STOCK, key, rule, self.winner)
+            for key in measured_rounds.guard_metrics(fresh)
         ]
         if self.winner == schedule.KEPT:
             self.other_pairs = {
-                "tuned over stock": compare_arms(fresh, schedule.STOCK, one_stream, rule),
-                "kept over tuned": compare_arms(fresh, schedule.TUNED, one_stream, rule, schedule.KEPT),
+                "tuned over stock": compare_anchor_with_arm(fresh, schedule.STOCK, one_stream, rule),
+                "kept over tuned": compare_anchor_with_arm(fresh, schedule.TUNED, one_stream, rule, schedule.KEPT),
             }
 
-    def named_pairs(self) -> dict[str, Comparison]:
+    def comparisons_by_name(self) -> dict[str, Comparison]:
         """Return the three comparisons by name, kept_over_stock first; none before the first round."""
         return {f"{self.winner} over stock": self.kept_over_stock, **self.other_pairs} if self.kept_over_stock else {}

@@ -17,7 +17,7 @@ import math
 
 from ..rounds import measured_rounds, schedule
 from . import soundness
-from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, DecisionRule, compare_arms, format_metric
+from .comparison import HURTS, NOTHING, PAYS, UNDECIDED, DecisionRule, compare_anchor_with_arm, format_metric_name
 from .confirmation import Confirmation
 
 TYPE_CHECKING = False
@@ -68,12 +68,12 @@ class Judgement:
             for unit in schedule.REPETITIONS
         }
         self.twins = {
-            unit: compare_arms(rounds, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[unit])
+            unit: compare_anchor_with_arm(rounds, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[unit])
             for unit, rounds in ablation.items()
             if rounds
         }
         unit = arms[schedule.STOCK]["class"]
-        self.stock = compare_arms(ablation[unit], schedule.STOCK, measured_rounds.ONE_STREAM, rules[unit])
+        self.stock = compare_anchor_with_arm(ablation[unit], schedule.STOCK, measured_rounds.ONE_STREAM, rules[unit])
         self.verdicts = [
             Verdict(arm["without"], arm["class"], REJECTED, plan["rejected"][arm["without"]])
             if arm["without"] in plan["rejected"]
@@ -81,7 +81,7 @@ class Judgement:
             for arm in knobs
         ]
         self.verdicts += [Verdict(name, "", UNTESTED, reason) for name, reason in sorted(plan["untested"].items())]
-        self.faults = soundness.find_faults(document, self.rounds, self.twins)
+        self.faults = soundness.find_soundness_faults(document, self.rounds, self.twins)
         for verdict in self.verdicts if self.faults else ():
             if verdict.word in TESTED_WORDS:
                 verdict.word, verdict.reason, verdict.needs_rounds = UNDECIDED, "the run is not sound", False
@@ -112,7 +112,7 @@ class Judgement:
         """Return the settings of a class that need another round."""
         return [verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.unit == unit]
 
-    def claimed_settings(self) -> list[str]:
+    def proven_settings(self) -> list[str]:
         """Return the settings that are proven to pay or to hurt."""
         return [verdict.knob for verdict in self.verdicts if verdict.word in (PAYS, HURTS)]
 
@@ -120,11 +120,11 @@ class Judgement:
 def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: DecisionRule) -> Verdict:
     name, unit = arm["name"], arm["class"]
     verdict = Verdict(arm["without"], unit, UNDECIDED)
-    unchanged = next((r.number for r in rounds if arm["settings"] and _settings_unchanged(r, name)), None)
+    unchanged = next((r.number for r in rounds if arm["settings"] and _removal_had_no_effect(r, name)), None)
     if unchanged is not None:
         verdict.word, verdict.reason = REJECTED, f"in round {unchanged} its settings read back as those of the anchor"
         return verdict
-    verdict.primary = compare_arms(rounds, name, measured_rounds.ONE_STREAM, rule)
+    verdict.primary = compare_anchor_with_arm(rounds, name, measured_rounds.ONE_STREAM, rule)
     count = verdict.primary.count
     least = 1 if unit != schedule.REBOOT else rule.least
     tried = sum(name in r.planned_arms for r in rounds)
@@ -140,11 +140,11 @@ def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: Decisi
         verdict.word = verdict.primary.word
         verdict.needs_rounds = verdict.needs_rounds and verdict.word == UNDECIDED
     keys = measured_rounds.guard_metrics(rounds, measured_rounds.STEPS if texts_differ else measured_rounds.DECODE)
-    verdict.guards = [compare_arms(rounds, name, key, rule) for key in keys]
+    verdict.guards = [compare_anchor_with_arm(rounds, name, key, rule) for key in keys]
     lost = [guard for guard in verdict.guards if guard.word == HURTS]
     if verdict.word == PAYS and lost:
         verdict.word = UNDECIDED
-        verdict.reason = f"better over all kinds, but {format_metric(lost[0])} loses: {lost[0].format_ratio()}"
+        verdict.reason = f"better over all kinds, but {format_metric_name(lost[0])} loses: {lost[0].format_ratio()}"
     elif verdict.word == UNDECIDED and not verdict.reason and not verdict.needs_rounds:
         verdict.reason = f"{count} rounds that count, of {tried}, did not decide"
     return verdict
@@ -152,7 +152,7 @@ def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: Decisi
 
 def _judge_by_step_time(verdict: Verdict, rounds: Sequence[Round], name: str, rule: DecisionRule) -> None:
     """Set the verdict by the time per step, unless tokens per step contradict it; for arms with different texts."""
-    step, per_step = (compare_arms(rounds, name, key, rule) for key in (STEP_KEY, PER_STEP_KEY))
+    step, per_step = (compare_anchor_with_arm(rounds, name, key, rule) for key in (STEP_KEY, PER_STEP_KEY))
     verdict.primary = step
     verdict.reason = f"{OTHER_TEXT}: judged by time per step; tokens per step {per_step.format_ratio()}"
     words = (step.word, per_step.word)
@@ -174,6 +174,6 @@ def _texts_differ(measured: Round, name: str) -> bool:
     )
 
 
-def _settings_unchanged(measured: Round, name: str) -> bool:
+def _removal_had_no_effect(measured: Round, name: str) -> bool:
     digests = measured.settings_digests
     return bool(digests.get(name, set()) & digests.get(schedule.TUNED, set()))

@@ -28,7 +28,9 @@ MAX_CORRELATION = 0.3
 CHANCE_DEVIATIONS = 2.3
 
 
-def find_faults(document: Mapping[str, Any], rounds: Sequence[Round], twins: Mapping[str, Comparison]) -> list[str]:
+def find_soundness_faults(
+    document: Mapping[str, Any], rounds: Sequence[Round], twins: Mapping[str, Comparison]
+) -> list[str]:
     """Return sentences why an ablation proves nothing, an empty list for a sound ablation.
 
     ``twins`` maps each class to the comparison of the anchor with its twin.

@@ -16,7 +16,15 @@ from statistics import median
 from ..rounds import measured_rounds, schedule
 from ..statistics.confidence_interval import mean
 from . import soundness
-from .comparison import HURTS, PAYS, UNDECIDED, DecisionRule, compare_arms, format_interval, format_metric
+from .comparison import (
+    HURTS,
+    PAYS,
+    UNDECIDED,
+    DecisionRule,
+    compare_anchor_with_arm,
+    format_interval,
+    format_metric_name,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,29 +72,30 @@ class TuningResult:
         self.twins: dict[str, Comparison] = {}
         if self.best:
             name = self.best["name"]
-            self.gain = compare_arms(fresh, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, rule, name)
+            self.gain = compare_anchor_with_arm(fresh, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, rule, name)
             self.guards = [
-                compare_arms(fresh, schedule.DEFAULT, key, rule, name) for key in measured_rounds.guard_metrics(fresh)
+                compare_anchor_with_arm(fresh, schedule.DEFAULT, key, rule, name)
+                for key in measured_rounds.guard_metrics(fresh)
             ]
-            twin = compare_arms(fresh, schedule.AGAIN, measured_rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
+            twin = compare_anchor_with_arm(fresh, schedule.AGAIN, measured_rounds.WHOLE_REQUEST, rule, schedule.DEFAULT)
             self.twins = {schedule.RESTART: twin}
         self.faults = soundness.machine_faults(document, self.twins)
         self.faults += soundness.correlation_faults(fresh, schedule.CONFIRMATION, schedule.DEFAULT)
         self.lost_metrics = [guard for guard in self.guards if guard.word == HURTS]
 
     @property
-    def is_decided(self) -> bool:
+    def is_gain_decided(self) -> bool:
         """Whether the gain has a verdict, so that no more rounds are needed."""
         return self.gain is not None and self.gain.word != UNDECIDED
 
     @property
-    def is_proven(self) -> bool:
+    def is_gain_proven(self) -> bool:
         """Whether the best candidate is faster than the default and worsens no guard, in a sound run."""
         return self.gain is not None and self.gain.word == PAYS and not self.lost_metrics and not self.faults
 
     def to_tuned_options(self) -> dict[str, Any]:
         """Return the value of the variable ``epyc_llama_tuned`` for a proven gain; empty where the default stays."""
-        if not self.is_proven or not self.best or not self.gain or not self.gain.interval:
+        if not self.is_gain_proven or not self.best or not self.gain or not self.gain.interval:
             return {}
         ratio, low, high = (round(ratio, 3) for ratio in self.gain.interval.to_ratios())
         known = self.document["fingerprint"]
@@ -102,12 +111,14 @@ class TuningResult:
     def candidate_results(self) -> list[CandidateResult]:
         """Return the results of all candidates, the fastest first; unmeasured candidates come last."""
         plan = self.document["plan"]
-        default_rate = mean_default_rate(self.rounds)
+        default_rate = mean_default_request_rate(self.rounds)
         searched = [measured for measured in self.rounds if measured.phase != schedule.CONFIRMATION]
         results = []
         for arm in filter(schedule.is_candidate, plan["arms"]):
             name = arm["name"]
-            values = measured_rounds.log_ratios(searched, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, name)
+            values = measured_rounds.log_ratios_of_counting_rounds(
+                searched, schedule.DEFAULT, measured_rounds.WHOLE_REQUEST, name
+            )
             predicted = plan["predicted"].get(name)
             ratio = predicted / default_rate if predicted and default_rate else None
             results.append(CandidateResult(arm, values, ratio, plan["rejected"].get(name, "")))
@@ -124,13 +135,13 @@ class TuningResult:
         name = self.document["instance"]
         if self.faults:
             return f"{name}: this run is not sound and proves nothing."
-        if self.is_proven and self.gain and self.best:
+        if self.is_gain_proven and self.gain and self.best:
             return f"{name}: {self.format_changes(self.best)}: {format_interval(self.gain.interval)} over the default"
         if self.best is None or self.gain is None:
             return f"{name}: the default stays; no candidate was better."
         reason = format_interval(self.gain.interval)
         if self.lost_metrics:
-            reason = f"{format_metric(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
+            reason = f"{format_metric_name(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
         return f"{name}: the default stays; {self.format_changes(self.best)} did not beat it: {reason}"
 
     def format_changes(self, arm: Mapping[str, Any]) -> str:
@@ -139,7 +150,7 @@ class TuningResult:
         return ", ".join(f"{name} {value} instead of {default[name]}" for name, value in arm["options"].items())
 
 
-def mean_default_rate(rounds: Sequence[Round]) -> float | None:
+def mean_default_request_rate(rounds: Sequence[Round]) -> float | None:
     """Return the tokens per second of whole requests with the default options; None before the first counting round.
 
     Only rounds of the sweep count, which is the basis of all predictions.

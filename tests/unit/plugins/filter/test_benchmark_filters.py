@@ -24,7 +24,7 @@ REPORT = benchmark_report.FilterModule().filters()["benchmark_report"]
 def test_page_and_report_of_a_document_and_of_its_text() -> None:
     data = bench_documents.ablation()
     assert PAGE(data) == PAGE(json.dumps(data)) == run_page.render_run_page(data)
-    assert REPORT(data) == REPORT(json.dumps(data)) == ablation_report.render_run_report(data)
+    assert REPORT(data) == REPORT(json.dumps(data)) == ablation_report.render_report_of_any_run(data)
 
 
 @pytest.mark.parametrize("made", [PAGE, REPORT])

@@ -33,7 +33,7 @@ def asked(here: Measured, name: str = "chat", **expect: Any) -> dict[str, Any]:
 def test_what_is_the_same_makes_no_difference(here: Measured) -> None:
     """All that a tuning holds for, and numbers that a file of variables may have without quotes."""
     host = here.host()
-    known = fingerprint.read_fingerprint(host, measured_instance.find_instance(host, "chat"), ())
+    known = fingerprint.read_fingerprint(host, measured_instance.find_llama_instance(host, "chat"), ())
     same = {key: known[key] for key in HOLDS_FOR}
     assert (same["bios"], same["engine_build"], len(same["model_sha256"])) == ("F7", "b11434", 64)
     assert asked(here, **same) == {"found": same, "differences": []}

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ar
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import removable_options, removable_settings
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.arm_switch import ArmSwitch, RestoreFailed
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import fingerprint
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_llama_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import BOOT_SERVICE_LINK
@@ -57,12 +57,12 @@ class Machine:
         patch.setattr(switches.trial, "override_unit", self.change)
         patch.setattr(switches.cache, "evict_file", lambda path: self.told.append("drop"))
         #: What the process of the server is after the next start.
-        self.words = find_instance(self.host(), "chat").arguments
+        self.words = find_llama_instance(self.host(), "chat").arguments
         self.drop_in: str | None = None
         self.switch = self.begin()
 
     def begin(self) -> ArmSwitch:
-        target = find_instance(self.host(), "chat")
+        target = find_llama_instance(self.host(), "chat")
         variants = removable_options.make_variant_builder(target, self.host())
         return ArmSwitch(self.store, self.fs, target, fingerprint.read_settings(self.host()), variants, 10, time)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import removable_options
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_llama_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 
 def test_what_an_instance_was_given_can_be_left_out(here: Measured) -> None:
-    found = removable_options.list_removable_options(find_instance(here.host(), "chat"), here.host())
+    found = removable_options.list_removable_options(find_llama_instance(here.host(), "chat"), here.host())
     assert {one["name"]: one["arguments"] for one in found} == {
         "threads": ["--threads"],
         "batch threads": ["--threads-batch"],

@@ -74,7 +74,7 @@ def test_the_figures_of_a_benchmark(here: Measured) -> None:
     read = sum(step["parts"].values())
     assert read == pytest.approx(WEIGHTS, rel=0.05)
     assert row["memory"] == pytest.approx(read / GBPS / 1e6 / 16)
-    report = ablation_report.render_run_report(document)
+    report = ablation_report.render_report_of_any_run(document)
     assert report.startswith("chat: 100.0 tokens per second with one stream (100.0 to 100.0).\n")
     assert "2 rounds, 0 of them discarded" in report
 
@@ -109,7 +109,7 @@ def test_streams_that_asked_too_slowly_spoil_the_round(here: Measured, monkeypat
     monkeypatch.setattr(closed_loop, "LEAST_SHARE", 1e9)
     document = run(here, streams=None, rounds=1)[1]
     assert {one["streams"] for one in document["samples"]} == {1} and not BenchmarkResult(document).counts
-    assert "round 3: 2 streams asked, but only" in ablation_report.render_run_report(document)
+    assert "round 3: 2 streams asked, but only" in ablation_report.render_report_of_any_run(document)
 
 
 def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) -> None:
@@ -124,7 +124,7 @@ def test_a_round_with_requests_of_others_is_kept_and_repeated(here: Measured) ->
     disturbed = "Other clients sent requests too: the server read 0 and generated 7 tokens for them."
     assert void == {1: disturbed, 2: None, 3: None}
     assert BenchmarkResult(document).counts
-    report = ablation_report.render_run_report(document)
+    report = ablation_report.render_report_of_any_run(document)
     assert "Discarded rounds:\n  round 1: Other clients sent requests too" in report
 
 
@@ -136,7 +136,7 @@ def test_a_run_of_which_no_round_counts_says_so(here: Measured) -> None:
     document = run(here)[1]
     assert len(document["plan"]["order"]) == 6
     assert not BenchmarkResult(document).counts
-    report = ablation_report.render_run_report(document)
+    report = ablation_report.render_report_of_any_run(document)
     assert report.startswith("No round counts, and this proves nothing. chat: 100.0 tokens per second")
     assert "round 6: Other programs used 10.0% of the processor time" in report
 
@@ -183,7 +183,7 @@ def test_an_instance_that_makes_no_text(here: Measured) -> None:
 
 
 def test_a_second_run_on_the_host_is_refused(here: Measured) -> None:
-    with progress.exclusive_run(), pytest.raises(BadRequest, match="Another run measures on this host"):
+    with progress.hold_run_lock(), pytest.raises(BadRequest, match="Another run measures on this host"):
         run(here)
     assert here.asked == []
     run(here)
@@ -193,7 +193,7 @@ def test_the_progress_file_has_the_present_step(here: Measured) -> None:
     file = Path(progress.FILE)
     seen: list[str] = []
     here.before_answer = lambda number: seen.append(file.read_text())
-    with progress.progress_file() as tell:
+    with progress.progress_file_writer() as tell:
         benchmark.run_benchmark(here.host(), MeasuringRequest(QUICK), tell)
     assert seen[0] == "it warms up\n" and seen[-1].startswith("it measures round 2")
     assert not file.exists()
@@ -208,7 +208,7 @@ def test_a_benchmark_with_a_users_prompts(here: Measured, tmp_path: Path) -> Non
 
 def test_what_would_be_measured(here: Measured) -> None:
     asked = MeasuringRequest({**QUICK, "streams": None})
-    assert benchmark.describe_benchmark(here.host(), asked) == (
+    assert benchmark.describe_planned_benchmark(here.host(), asked) == (
         "chat",
         "chat would be asked prompts in 2 rounds (3 of prose), with 1 and 2 streams.",
     )

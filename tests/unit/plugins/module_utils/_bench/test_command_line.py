@@ -47,14 +47,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Measured]:
 
 
 def test_it_is_put_beside_the_engine_and_only_when_it_is_new(tmp_path: Path) -> None:
-    assert not archive.install_archive(str(tmp_path)) and list(tmp_path.iterdir()) == []
+    assert not archive.install_benchmark_archive(str(tmp_path)) and list(tmp_path.iterdir()) == []
     there = tuned(tmp_path)
-    assert archive.install_archive(str(tmp_path)) and archive.differing_modules(str(tmp_path)) == []
+    assert archive.install_benchmark_archive(str(tmp_path)) and archive.modules_unlike_host_tool(str(tmp_path)) == []
     before = there.stat()
-    assert not archive.install_archive(str(tmp_path)) and there.stat().st_ino == before.st_ino
+    assert not archive.install_benchmark_archive(str(tmp_path)) and there.stat().st_ino == before.st_ino
     assert before.st_mode & 0o777 == 0o644
     there.write_bytes(b"of another version")
-    assert archive.install_archive(str(tmp_path)) and zipfile.is_zipfile(there)
+    assert archive.install_benchmark_archive(str(tmp_path)) and zipfile.is_zipfile(there)
 
 
 def test_it_goes_with_the_engine_and_stays_when_that_is_renewed(
@@ -62,7 +62,7 @@ def test_it_goes_with_the_engine_and_stays_when_that_is_renewed(
 ) -> None:
     systemd = bare(tmp_path, monkeypatch)
     run(systemd)
-    archive.install_archive(str(tmp_path))
+    archive.install_benchmark_archive(str(tmp_path))
     there = tmp_path / BENCH.lstrip("/")
     assert not run(systemd).changes and there.exists()
     run(systemd, present=False)
@@ -75,8 +75,8 @@ def test_an_engine_of_another_version_is_refused(
     tuned(tmp_path)
     other = tmp_path / f"{PACKAGE}/_errors.py".lstrip("/")
     other.write_text(other.read_text() + "# newer\n")
-    assert archive.differing_modules(str(tmp_path)) == ["_errors.py"]
-    monkeypatch.setattr(command_line.archive, "differing_modules", lambda: ["_errors.py"])
+    assert archive.modules_unlike_host_tool(str(tmp_path)) == ["_errors.py"]
+    monkeypatch.setattr(command_line.archive, "modules_unlike_host_tool", lambda: ["_errors.py"])
     assert command_line.main([]) == 1
     assert "another version than the benchmark on this host: run playbooks/site.yml and then" in capsys.readouterr().err
 
@@ -84,7 +84,7 @@ def test_an_engine_of_another_version_is_refused(
 def test_the_command_of_the_host_runs_the_archive_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a Python of its own, which finds nothing of this clone."""
     there = tuned(tmp_path)
-    archive.install_archive(str(tmp_path))
+    archive.install_benchmark_archive(str(tmp_path))
     program = (
         f"import sys; sys.path.insert(0, {str(tmp_path / PACKAGE.lstrip('/')).rpartition('/')[0]!r})\n"
         "from sovereign_epyc import _cli\nfrom sovereign_epyc._io import module_sources\n"
@@ -108,7 +108,7 @@ def test_it_measures_as_the_playbook_does(here: Measured, capsys: pytest.Capture
     said = capsys.readouterr()
     path = said.err.splitlines()[-1].rpartition(" ")[2].rstrip(".")
     document = json.loads(Path(path).read_text())
-    assert said.out == ablation_report.render_run_report(document) and "it measures round 1" in said.err
+    assert said.out == ablation_report.render_report_of_any_run(document) and "it measures round 1" in said.err
     assert {(one["kind"], one["streams"]) for one in document["samples"]} == {("prose", 1)}
 
 

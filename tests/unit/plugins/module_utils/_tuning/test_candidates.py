@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target.measured_instance import find_llama_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import UNIT_FOLDER
@@ -69,7 +69,7 @@ class Planned:
         patch.setattr(module.probe, "probe_capabilities", lambda binary, walls: None)
         patch.setattr(module, "trial_lines", lambda options, files: [])
         patch.setattr(module.server_arguments, "build_arguments", lambda wants, server: wants)
-        self.words = find_instance(here.host(), "chat").arguments
+        self.words = find_llama_instance(here.host(), "chat").arguments
 
     def knobs_of(
         self, engine: object, host: object, raw: list[dict[str, Any]], purge: Purge, root: str
@@ -96,7 +96,7 @@ class Planned:
 
     def candidates(self, **options: Any) -> Candidates:
         host = self.here.host()
-        return Candidates(host, {"name": "chat", "model": None, **options}, find_instance(host, "chat"))
+        return Candidates(host, {"name": "chat", "model": None, **options}, find_llama_instance(host, "chat"))
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_it_finds_what_is_faster_and_proves_it_on_fresh_rounds(here: Measured, s
     assert 1.03 < tuned["low"] < tuned["ratio"] < tuned["high"] < 1.1
     assert tuned["measured_on"]["kernel"] == data["fingerprint"]["kernel"]
     assert simulated.put_back == 1 and simulated.begun == ["llama-chat.service"]
-    text = ablation_report.render_run_report(data)
+    text = ablation_report.render_report_of_any_run(data)
     assert text.startswith("chat: threads 16 instead of 8: 1.07 (1.06 to 1.07) over the default\n")
     assert all(len(line) <= 100 for line in text.splitlines())
     phases = [one["phase"] for one in data["plan"]["order"]]
@@ -129,7 +129,7 @@ def test_the_gain_and_the_twin_share_the_error_level(here: Measured, simulated: 
         (found.gain, schedule.DEFAULT, "candidate 2"),
         (found.twins[schedule.RESTART], schedule.AGAIN, schedule.DEFAULT),
     ):
-        ratios = measured_rounds.log_ratios(fresh, arm, measured_rounds.WHOLE_REQUEST, anchor)
+        ratios = measured_rounds.log_ratios_of_counting_rounds(fresh, arm, measured_rounds.WHOLE_REQUEST, anchor)
         expected = confidence_interval(ratios, data["plan"]["alpha"] / 2)
         assert comparison and comparison.interval and expected
         assert comparison.interval.to_ratios() == expected.to_ratios()
@@ -141,7 +141,7 @@ def test_what_the_planner_refuses_is_rejected_and_costs_no_round(here: Measured,
     assert found.to_tuned_options() == {}
     assert "threads is 16" in data["plan"]["rejected"]["candidate 2"]
     assert not any(one["arm"] == "candidate 2" for one in data["samples"])
-    assert "threads 16: threads is 16, and there are 8 cores." in ablation_report.render_run_report(data)
+    assert "threads 16: threads is 16, and there are 8 cores." in ablation_report.render_report_of_any_run(data)
 
 
 def test_a_candidate_that_does_not_start_is_rejected(here: Measured, simulated: Simulated) -> None:

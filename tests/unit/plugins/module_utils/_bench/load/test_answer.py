@@ -80,7 +80,7 @@ def test_small_packets_are_sent_at_once() -> None:
 
 def test_the_record_of_an_answer() -> None:
     found = answer(10, [10.2, 10.21, 10.23], predicted_ms=35.5, draft_n=2, draft_n_accepted=1)
-    assert list(answers.build_sample(found, WHERE, WITNESS, "The host swapped 3 pages.").items()) == [
+    assert list(answers.build_one_stream_sample(found, WHERE, WITNESS, "The host swapped 3 pages.").items()) == [
         ("round", 3),
         ("arm", "tuned"),
         ("start", 2),
@@ -98,7 +98,7 @@ def test_the_record_of_an_answer() -> None:
         ("witness", {"others": 0.0, "steal": 0.0}),
         ("void", "The host swapped 3 pages."),
     ]
-    plain = answers.build_sample(answer(10, [10.2, 10.21]), WHERE, WITNESS)
+    plain = answers.build_one_stream_sample(answer(10, [10.2, 10.21]), WHERE, WITNESS)
     assert (plain["drafted"], plain["accepted"], plain["void"]) == (0, 0, None)
 
 

@@ -11,7 +11,11 @@ import threading
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import closed_loop
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Answer, Server, build_sample
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import (
+    Answer,
+    Server,
+    build_one_stream_sample,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.prompts import Prompt
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest, TuningError
 from ansible_collections.sovereign.epyc.tests.unit.fakes.completions import WHERE, WITNESS, Completions, answer, events
@@ -41,7 +45,7 @@ def test_the_window_is_where_all_are_busy() -> None:
 def test_the_record_of_a_window() -> None:
     window = closed_loop.BusyWindow([[steady(0, 4), steady(4, 4)], [steady(0, 4, prompt_ms=1.0), steady(4, 5)]])
     record = window.to_sample(WHERE, WITNESS, "No.")
-    alone = build_sample(window.answers[0], WHERE, WITNESS, "No.")
+    alone = build_one_stream_sample(window.answers[0], WHERE, WITNESS, "No.")
     assert list(record) == list(alone) and record["witness"] == WITNESS
     assert (record["streams"], record["kind"], record["round"], record["arm"]) == (2, "prose", 3, "tuned")
     # 8 + 8 of one stream, 8 + 8 of the other, whose last two tokens come after the end at 8.
@@ -83,14 +87,16 @@ def test_too_few_requests_make_no_window() -> None:
 @pytest.mark.parametrize(("streams", "requests"), [(1, 4), (2, 1)])
 def test_too_few_streams_or_requests_are_refused(streams: int, requests: int) -> None:
     with pytest.raises(BadRequest, match="are no load"):
-        closed_loop.answer_in_parallel(Server("http://127.0.0.1:1"), [Prompt("prose", "Once", 2)], streams, requests)
+        closed_loop.fetch_answers_in_parallel(
+            Server("http://127.0.0.1:1"), [Prompt("prose", "Once", 2)], streams, requests
+        )
 
 
 def test_one_stream_asks_in_order() -> None:
     server = Completions(events(3))
     prompts = [Prompt("prose", text, 3) for text in "cab"]
     with serving(server) as http:
-        found = closed_loop.answer_in_turn(Server(http.url), prompts)
+        found = closed_loop.fetch_answers_sequentially(Server(http.url), prompts)
     assert [one["prompt"] for one in server.asked] == ["c", "a", "b"]
     assert [one.prompt for one in found] == prompts
 
@@ -99,7 +105,7 @@ def test_streams_ask_at_once_and_share_the_prompts() -> None:
     """The server answers nobody before three have asked; how fast this machine is must not decide."""
     server = Completions(events(3), together=3)
     with serving(server) as http:
-        found = closed_loop.answer_in_parallel(
+        found = closed_loop.fetch_answers_in_parallel(
             Server(http.url), [Prompt("prose", text, 3) for text in "abcde"], 3, requests=4
         )
     assert sorted(one["prompt"] for one in server.asked) == sorted("abcdeabcdeab")
@@ -125,5 +131,5 @@ def test_the_first_error_ends_all_streams(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(closed_loop, "fetch_answer", ask)
     prompts = [Prompt("prose", text, 3) for text in ("good", "bad", "good", "good")]
     with pytest.raises(TuningError, match=r"It broke off\."):
-        closed_loop.answer_in_parallel(Server("http://127.0.0.1:1"), prompts, 3)
+        closed_loop.fetch_answers_in_parallel(Server("http://127.0.0.1:1"), prompts, 3)
     assert len(asked) <= 3 and asked.count("bad") == 1

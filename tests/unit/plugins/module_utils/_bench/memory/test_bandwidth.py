@@ -154,17 +154,17 @@ def test_requests_that_cannot_be_measured(programs: Programs) -> None:
 def test_a_reader_that_fails(programs: Programs, program: str, words: str) -> None:
     programs.compiler(program.replace("\\&", "&"))
     with pytest.raises(TuningError, match=words):
-        memory_reader.measure_read_rate([0], 1 << 20)
+        memory_reader.measure_fastest_read_gbps([0], 1 << 20)
 
 
 def test_no_compiler(programs: Programs) -> None:
     with pytest.raises(Absent, match=r"There is no C compiler in .*, 'apt install gcc' brings one"):
-        memory_reader.measure_read_rate([0], 1 << 20)
+        memory_reader.measure_fastest_read_gbps([0], 1 << 20)
 
 
 def test_the_real_reader() -> None:
     """It reads for a moment on a CPU that this process may use, and says what is wrong with one that there is not."""
     cpu = min(os.sched_getaffinity(0))
-    assert 0.001 < memory_reader.measure_read_rate([cpu], 32 << 20, milliseconds=20) < 1000
+    assert 0.001 < memory_reader.measure_fastest_read_gbps([cpu], 32 << 20, milliseconds=20) < 1000
     with pytest.raises(TuningError, match="cannot run on CPU 9999: Invalid argument"):
-        memory_reader.measure_read_rate([9999], 32 << 20, milliseconds=20)
+        memory_reader.measure_fastest_read_gbps([9999], 32 << 20, milliseconds=20)

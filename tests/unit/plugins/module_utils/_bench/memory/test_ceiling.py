@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.bandwidth import Bandwidth
-from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.ceiling import Ceiling, compare_with_ceiling
+from ansible_collections.sovereign.epyc.plugins.module_utils._bench.memory.ceiling import (
+    Ceiling,
+    compare_step_with_memory_time,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.memory_traffic import StepTraffic
 
@@ -21,7 +24,7 @@ MIB = 1 << 20
 def held(size: float, step_ms: float, gbps: float | None = 200.0, source: str = "reader", **more: Any) -> Ceiling:
     """A step of these bytes on a host with 32 MiB of L3."""
     traffic, bandwidth = StepTraffic({"layers": size}, 0, 1), Bandwidth([0], [0], gbps, source)
-    return compare_with_ceiling(traffic, bandwidth, step_ms, 32 * MIB, **more)
+    return compare_step_with_memory_time(traffic, bandwidth, step_ms, 32 * MIB, **more)
 
 
 def test_a_step_is_split_into_memory_and_other_time() -> None:

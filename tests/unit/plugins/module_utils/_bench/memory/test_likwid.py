@@ -66,19 +66,19 @@ TWO = {"N": (0, 1, 2, 3, 4, 5, 6, 7), "M0": (0, 1, 2, 3, 8, 9, 10, 11), "M1": (4
 
 
 def test_the_domains_that_it_lists() -> None:
-    assert likwid.parse_domains(DOMAINS) == {tag: (0, 1) for tag in ("N", "S0", "D0", "C0", "M0")}
-    assert likwid.parse_domains("Cannot read topology\n") == {}
+    assert likwid.parse_thread_domains(DOMAINS) == {tag: (0, 1) for tag in ("N", "S0", "D0", "C0", "M0")}
+    assert likwid.parse_thread_domains("Cannot read topology\n") == {}
 
 
 def test_the_rate_of_a_run() -> None:
     """2,560,000,000 bytes in 8.920021 s."""
-    assert likwid.parse_rate(RUN) == pytest.approx(2.56 / 8.920021, rel=1e-4)
+    assert likwid.parse_gigabytes_per_second(RUN) == pytest.approx(2.56 / 8.920021, rel=1e-4)
 
 
 @pytest.mark.parametrize("text", ["", "Test: load_avx", RUN.replace("286.99", "0.00"), RUN + RUN])
 def test_a_run_that_says_no_rate(text: str) -> None:
     with pytest.raises(TuningError, match=r"likwid-bench ended without a line MByte/s\. It says: "):
-        likwid.parse_rate(text)
+        likwid.parse_gigabytes_per_second(text)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_a_run_that_says_no_rate(text: str) -> None:
 def test_likwid_measures_only_whole_prefixes_of_its_domains(
     cpus: list[int], nodes: list[int], groups: list[str] | None
 ) -> None:
-    words = likwid.bench_command(TWO, cpus, nodes, 2_000_000_000, {"avx2"})
+    words = likwid.read_bandwidth_command(TWO, cpus, nodes, 2_000_000_000, {"avx2"})
     told = [word for group in groups or [] for word in ("-W", group)]
     assert words == (None if groups is None else ["likwid-bench", "-s", "1", "-t", "load_avx", *told])
 
 
 def test_the_widest_loads_and_whole_megabytes() -> None:
-    words = likwid.bench_command(TWO, range(4), [0], 1 << 30, {"avx2", "avx512f"})
+    words = likwid.read_bandwidth_command(TWO, range(4), [0], 1 << 30, {"avx2", "avx512f"})
     assert words == ["likwid-bench", "-s", "1", "-t", "load_avx512", "-W", "M0:1074MB:4"]

@@ -29,7 +29,7 @@ def run() -> Bench:
 def test_the_report(run: Bench, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     run_document.save_document(str(path), run.data)
-    text = ablation_report.render_run_report(run_document.load_document(str(path)))
+    text = ablation_report.render_report_of_any_run(run_document.load_document(str(path)))
     lines = text.splitlines()
     assert lines[0] == "On this host 1 of 3 settings pays; together 1.30 (1.29 to 1.31)"
     assert max(map(len, lines)) <= 100 and text.isascii() and text.endswith("\n")
@@ -51,7 +51,7 @@ def test_the_report(run: Bench, tmp_path: Path) -> None:
 def test_the_plot_shows_the_interval_where_it_is(run: Bench) -> None:
     rows = [
         line
-        for line in ablation_report.render_run_report(run.data).splitlines()
+        for line in ablation_report.render_report_of_any_run(run.data).splitlines()
         if line.startswith(("threads ", "boost "))
     ]
     plots = [row[62:] for row in rows]
@@ -62,7 +62,7 @@ def test_it_takes_nothing_but_the_samples(run: Bench) -> None:
     """Neither the order in which samples stand in the file nor the seed or the clock changes a byte of the verdicts."""
     turned = copy.deepcopy(run.data)
     turned["samples"].reverse()
-    assert ablation_report.render_run_report(turned) == ablation_report.render_run_report(run.data)
+    assert ablation_report.render_report_of_any_run(turned) == ablation_report.render_report_of_any_run(run.data)
 
 
 def test_altered_samples_change_the_verdicts(run: Bench) -> None:
@@ -75,26 +75,26 @@ def test_altered_samples_change_the_verdicts(run: Bench) -> None:
     for sample in altered["samples"]:
         if sample["arm"] == "stock":
             sample["predicted_ms"] /= 1.3 * 1.1
-    assert ablation_report.render_run_report(altered).startswith(
+    assert ablation_report.render_report_of_any_run(altered).startswith(
         "On this host 0 of 3 settings pay; together 0.91 (0.90 to 0.92), a loss\n"
     )
 
 
 def test_a_machine_with_steal_has_no_verdict(run: Bench) -> None:
-    assert "pays" in ablation_report.render_run_report(run.data)
+    assert "pays" in ablation_report.render_report_of_any_run(run.data)
     stolen = copy.deepcopy(run.data)
     for sample in stolen["samples"]:
         sample["witness"]["steal"] = 0.02
-    text = ablation_report.render_run_report(stolen)
+    text = ablation_report.render_report_of_any_run(stolen)
     assert text.startswith("This run is not sound and proves nothing.\nThe hypervisor took 2.0% of the CPU time")
     assert "pay" not in text and "hurts" not in text
 
 
 def test_before_the_confirmation_there_is_no_headline() -> None:
     bench = Bench(11, {"threads": 0.3})
-    assert ablation_report.render_run_report(bench.data).startswith("Not confirmed: 0 of 10 fresh rounds")
+    assert ablation_report.render_report_of_any_run(bench.data).startswith("Not confirmed: 0 of 10 fresh rounds")
     bench.ablate(10)
-    assert ablation_report.render_run_report(bench.data).startswith(
+    assert ablation_report.render_report_of_any_run(bench.data).startswith(
         "Not confirmed: 0 of 10 fresh rounds of what is kept against stock.\n"
     )
 
@@ -102,9 +102,9 @@ def test_before_the_confirmation_there_is_no_headline() -> None:
 def test_a_gain_that_fresh_rounds_do_not_show_is_said_to_be_none() -> None:
     bench = Bench(11, {"threads": 0.0})
     bench.confirm([])
-    assert ablation_report.render_run_report(bench.data).splitlines()[0].endswith("), no proven gain")
+    assert ablation_report.render_report_of_any_run(bench.data).splitlines()[0].endswith("), no proven gain")
 
 
 def test_a_file_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="name the JSON file of a run"):
-        ablation_report.render_run_report(run_document.load_document(str(tmp_path / "absent.json")))
+        ablation_report.render_report_of_any_run(run_document.load_document(str(tmp_path / "absent.json")))

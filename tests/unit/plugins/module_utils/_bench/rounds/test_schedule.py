@@ -41,8 +41,8 @@ def test_the_arms_of_an_ablation() -> None:
 
 def test_each_class_has_its_own_rounds() -> None:
     arms = [*schedule.build_ablation_arms(KNOBS), schedule.build_kept_arm([], "restart")]
-    assert schedule.arms_of_round(arms, "live", ["boost", "threads"]) == ["tuned", "again", "without boost"]
-    assert schedule.arms_of_round(arms, "restart", ["threads"]) == ["stock", "tuned", "again", "without threads"]
+    assert schedule.arm_names_of_round(arms, "live", ["boost", "threads"]) == ["tuned", "again", "without boost"]
+    assert schedule.arm_names_of_round(arms, "restart", ["threads"]) == ["stock", "tuned", "again", "without threads"]
 
 
 def test_no_knob_and_a_knob_that_comes_twice_are_refused() -> None:

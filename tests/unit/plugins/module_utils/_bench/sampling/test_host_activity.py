@@ -109,7 +109,7 @@ def test_a_quiet_round_counts(scene: Scene) -> None:
 
 def test_the_recorded_activity_of_a_round(scene: Scene) -> None:
     before, after = scene.run()
-    assert host_activity.summarize_activity(scene.tree.fs, before, after, "abc") == {
+    assert host_activity.activity_between_readings(scene.tree.fs, before, after, "abc") == {
         "others": 0.01,
         "steal": 0.0,
         "freq_mhz": None,
@@ -145,7 +145,7 @@ def test_a_service_that_did_nothing(scene: Scene) -> None:
     before, after = scene.run(idle)
     assert (
         host_activity.other_programs_cpu_share(before, after) is None
-        and host_activity.summarize_activity(scene.tree.fs, before, after)["others"] is None
+        and host_activity.activity_between_readings(scene.tree.fs, before, after)["others"] is None
     )
     assert (
         "The service used no processor time: another server answered"
@@ -236,7 +236,7 @@ def test_pages_that_cannot_be_read(scene: Scene) -> None:
     scene.tree.drop("proc/100/numa_maps")
     scene.tree.drop("proc/100/smaps_rollup")
     before, after = scene.run()
-    found = host_activity.summarize_activity(scene.tree.fs, before, after)
+    found = host_activity.activity_between_readings(scene.tree.fs, before, after)
     assert (found["pages_by_node"], found["huge_kb"]) == ({}, None)
     (sentence,) = discard_reasons.discard_reasons(before, after, (60, 288), discard_reasons.DiscardLimits(nodes={0}))
     assert sentence.startswith(

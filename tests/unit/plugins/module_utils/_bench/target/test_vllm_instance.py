@@ -177,13 +177,13 @@ def test_the_api_key_is_accepted(batch: Batch, tmp_path: Path) -> None:
 def test_counters_that_come_late_are_waited_for(batch: Batch) -> None:
     batch.late = [0, 1, 1]
     meter = benchmark.Meter(batch.here.host(), found(batch), MeasuringRequest({"streams": []}), answers.time)
-    before, after = meter._read_host(), meter._read_host()
+    before, after = meter._read_host_activity(), meter._read_host_activity()
     assert after.pending_requests == 0 and before.tokens == (1000, 500) and after.tokens == (1000, 512)
 
 
 def test_a_server_without_counters(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VllmCompletions, "counters", ("vllm:other", "vllm:others"))
     meter = benchmark.Meter(batch.here.host(), found(batch), MeasuringRequest({"streams": []}), answers.time)
-    before, after = meter._read_host(), meter._read_host()
+    before, after = meter._read_host_activity(), meter._read_host_activity()
     said = " ".join(discard_reasons.discard_reasons(before, after, (0, 0), discard_reasons.DiscardLimits()))
     assert "the server reports no counters; start it without --disable-log-stats." in said

@@ -169,7 +169,7 @@ def test_steal_of_the_run_forbids_every_claim() -> None:
         sample["witness"]["steal"] = 0.03 if sample["round"] % 3 == 0 else 0.0
 
     judgement = Judgement(measured(20, spoil=stolen).data)
-    assert (judgement.claimed_settings(), judgement.verdicts[0].word) == ([], "undecided")
+    assert (judgement.proven_settings(), judgement.verdicts[0].word) == ([], "undecided")
     assert len(judgement.faults) == 1 and judgement.faults[0].startswith("The hypervisor took 0.9% of the CPU time")
 
 
@@ -178,16 +178,16 @@ def test_a_twin_that_differs_voids_the_run() -> None:
         sample["predicted_ms"] *= 0.9 if sample["arm"] == "tuned" else 1
 
     judgement = Judgement(measured(12, spoil=favour).data)
-    assert (judgement.claimed_settings(), judgement.verdicts[0].reason) == ([], "the run is not sound")
+    assert (judgement.proven_settings(), judgement.verdicts[0].reason) == ([], "the run is not sound")
     assert judgement.faults[0].startswith("The state that all is compared with differs from itself, 1.1")
 
 
 def test_settings_that_did_not_come_back_void_the_run() -> None:
     bench = measured(10)
     bench.data["restored"] = True
-    assert Judgement(bench.data).claimed_settings() == ["boost"]
+    assert Judgement(bench.data).proven_settings() == ["boost"]
     bench.data["restored"] = False
-    assert Judgement(bench.data).claimed_settings() == []
+    assert Judgement(bench.data).proven_settings() == []
 
 
 def test_a_setting_that_does_not_take_is_rejected() -> None:
@@ -295,7 +295,8 @@ def test_the_three_comparisons_of_a_confirmation_share_the_error_level() -> None
         (race.other_pairs["kept over tuned"], "tuned", "kept"),
     ):
         expected = confidence_interval(
-            measured_rounds.log_ratios(fresh, arm, measured_rounds.ONE_STREAM, anchor), bench.data["plan"]["alpha"] / 3
+            measured_rounds.log_ratios_of_counting_rounds(fresh, arm, measured_rounds.ONE_STREAM, anchor),
+            bench.data["plan"]["alpha"] / 3,
         )
         assert comparison and comparison.interval and expected
         assert comparison.interval.to_ratios() == expected.to_ratios()

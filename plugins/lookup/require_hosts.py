@@ -54,7 +54,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggestion_message
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import similar_or_known_words_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,11 @@ def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
     if not chosen and not skipped:
         return ""
     option, unknown = ("--tags", chosen) if chosen else ("--skip-tags", skipped)
-    remedy = suggestion_message(unknown[0], tags, "its tags are") if tags else f"it has none, so leave out {option}."
+    remedy = (
+        similar_or_known_words_message(unknown[0], tags, "its tags are")
+        if tags
+        else f"it has none, so leave out {option}."
+    )
     return f"{option} names {', '.join(unknown)}, which is no tag of this playbook; {remedy}"
 
 

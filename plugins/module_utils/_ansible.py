@@ -11,7 +11,7 @@ from ._errors import TuningError
 from ._io.kernelfs import KernelFS
 from ._io.store import Store
 from ._knobs.change_text import add_text_to_diff
-from ._notation.option_values import validate_option_value
+from ._notation.option_values import refuse_impossible_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run_writer(
     knob_files = knob_files or {}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True, **rules)
     try:
-        validate_option_value(module.params, "")
+        refuse_impossible_values(module.params, "")
         result = write(module.params, Store(read_only=module.check_mode), module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error), **add_text_to_diff(error.details, knob_files))
@@ -47,7 +47,7 @@ def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], 
     """Run a module that only reads, and exit with the result of ``read``; its remarks become warnings too."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:
-        validate_option_value(module.params, "")
+        refuse_impossible_values(module.params, "")
         result = read(module.params, KernelFS(read_only=True))
     except TuningError as error:
         module.fail_json(msg=str(error), **error.details)

@@ -13,7 +13,7 @@ from ansible.module_utils.urls import Request
 
 from ._errors import TuningError
 from ._knobs.change_text import add_text_to_diff
-from ._notation.option_values import validate_option_value
+from ._notation.option_values import refuse_impossible_values
 from ._redfish.connection.client import BmcAccess, RedfishClient
 from ._redfish.connection.responses import BmcError
 
@@ -50,7 +50,7 @@ def run_bmc_module(
     if not params["validate_certs"] and not params["fingerprint"]:
         module.warn("The certificate of the BMC is not verified. Whoever answers in its place gets the password.")
     try:
-        validate_option_value({name: value for name, value in params.items() if name != "password"}, "")
+        refuse_impossible_values({name: value for name, value in params.items() if name != "password"}, "")
         access = BmcAccess(
             params["bmc"],
             params["username"],

@@ -128,7 +128,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     # The option rounds limits the rounds of a class here, and does not say how many have to count.
     asked, wanted = MeasuringRequest({**params, "rounds": None}), ablation.AblationRequest(params)
     if check:
-        name, sentence = ablation.describe_ablation(host, asked, wanted)
+        name, sentence = ablation.describe_planned_ablation(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
     with progress.progress_file_writer() as tell:
         path, document = ablation.run_ablation(host, asked, wanted, tell)

@@ -124,7 +124,7 @@ def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     asked, wanted = MeasuringRequest({**params, "instance": None, "rounds": None}), tuning.TuningRequest(params)
     if check:
-        name, sentence = tuning.describe_tuning(host, asked, wanted)
+        name, sentence = tuning.describe_planned_tuning(host, asked, wanted)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
     with progress.progress_file_writer() as tell:
         path, document = tuning.run_tuning(host, asked, wanted, tell)

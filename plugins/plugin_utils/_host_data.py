@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import misfit_message
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import first_misfit_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -44,7 +44,7 @@ class Malformed(ValueError):
 
 def require_shape(data: object, shape: Any, place: str) -> None:
     """Raise Malformed for data that differs from a shape. ``place`` is the name of the data in the sentence."""
-    message = misfit_message(data, shape, place)
+    message = first_misfit_message(data, shape, place)
     if message:
         raise Malformed(message)
 

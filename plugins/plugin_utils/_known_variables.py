@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import find_similar
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import find_most_similar_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) ->
     for name in sorted({str(name) for name in names} - known - {*foreign}):
         if not name.startswith(PREFIX):
             continue
-        similar = find_similar(name, known)
+        similar = find_most_similar_word(name, known)
         sentences.append(
             f"There is no variable {name}; did you mean {similar}?"
             if similar

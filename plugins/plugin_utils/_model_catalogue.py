@@ -20,7 +20,7 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.checksum import ALGORITHM, parse_checksum
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.gguf_parts import list_gguf_parts
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import require_whole_number
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
     require_list,
     require_table,
@@ -235,7 +235,7 @@ def _validate_entry(place: str, entry: Any) -> dict[str, Any]:
             raise BadRequest(f"{place}: a part has sha256 and size, and nothing else.")
         _validate_checksums(place, f"{ALGORITHM}{part.get('sha256')}")
         if part.get("size") is not None:
-            part["size"] = require_whole(part["size"], f"{place}: size")
+            part["size"] = require_whole_number(part["size"], f"{place}: size")
     return {**entry, "parts": parts}
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import suggestion_message
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import similar_or_known_words_message
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import describe_yaml_kind
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
 
@@ -58,4 +58,6 @@ def _layer_refusals(requested: Any, layers: Sequence[str], host: str) -> list[st
     if not unknown:
         return []
     names = ", ".join(str(step) for step in unknown)
-    return [f"epyc_steps of {host} has {names}; {suggestion_message(str(unknown[0]), layers, 'the layers are')}"]
+    return [
+        f"epyc_steps of {host} has {names}; {similar_or_known_words_message(str(unknown[0]), layers, 'the layers are')}"
+    ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole_number
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, NAME
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.options import FIELDS as VLLM_FIELDS
@@ -83,7 +83,7 @@ def _require_reachable(host: Mapping[str, Any], instance: Mapping[str, Any]) -> 
     if not HOST.match(str(instance.get("host") or FIELDS["host"].default)):
         raise BadRequest(f"{where}: host is '{instance['host']}': say an address, or the name of a host.")
     for key in ("slots", "models_loaded"):
-        if instance.get(key) is not None and not parse_whole(instance[key]):
+        if instance.get(key) is not None and not parse_whole_number(instance[key]):
             raise BadRequest(f"{where}: {key} is '{instance[key]}': set it to a whole number from 1 up.")
     for key in ("extra_arguments", "workers", "clients"):
         require_list(instance.get(key), f"{where}: {key}", "words")

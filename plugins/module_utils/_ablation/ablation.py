@@ -27,10 +27,10 @@ from . import removable_options, removable_settings
 from .arm_switch import RestoreFailed
 from .round_runner import (
     SEARCH_TIME_SHARE,
-    conduct_run,
-    format_error_line,
-    parse_time_and_seed,
-    validate_minimums,
+    error_to_single_line,
+    parse_minutes_and_seed,
+    refuse_numbers_out_of_range,
+    run_rounds_and_restore,
 )
 
 TYPE_CHECKING = False
@@ -63,11 +63,11 @@ class AblationRequest:
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         """Read options by name, of which any may be missing; BadRequest for an invalid option."""
-        self.minutes, self.seed = parse_time_and_seed(raw)
+        self.minutes, self.seed = parse_minutes_and_seed(raw)
         self.rounds = ROUNDS if raw.get("rounds") is None else int(raw["rounds"])
         self.only: list[str] | None = raw.get("knobs")
         self.reboots = bool(raw.get("reboots"))
-        validate_minimums({"rounds": (self.rounds, 4)})
+        refuse_numbers_out_of_range({"rounds": (self.rounds, 4)})
 
 
 def run_ablation(
@@ -84,25 +84,25 @@ def run_ablation(
     """
     with progress.hold_run_lock():
         target = find_llama_instance(host, request.instance, request.answer_timeout, clock)
-        settings, untested = _list_removable(host, target, options)
+        settings, untested = _list_removable_and_untested(host, target, options)
         plan = {"untested": untested, "budget_s": 60 * options.minutes}
-        run = Run(host, target, request, _build_arms(settings), options.seed, **plan)
+        run = Run(host, target, request, _build_arms_of_run(settings), options.seed, **plan)
         run.continues_after_boot = any(setting["class"] == schedule.REBOOT for setting in settings)
 
         def measure(runner: RoundRunner) -> None:
             report_step("it tries each setting once")
-            rejected = _try_removals(runner.switch, settings)
-            runner.plan.update(arms=_build_arms(settings, rejected), rejected=rejected)
+            rejected = _try_each_removal_once(runner.switch, settings)
+            runner.plan.update(arms=_build_arms_of_run(settings, rejected), rejected=rejected)
             _AblationRounds(runner, options.rounds).run()
 
         variants = removable_options.make_variant_builder(target, host)
-        return conduct_run(run, request, options.minutes, variants, measure, report_step, clock)
+        return run_rounds_and_restore(run, request, options.minutes, variants, measure, report_step, clock)
 
 
-def describe_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
+def describe_planned_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be measured; raises as run_ablation."""
     target = find_llama_instance(host, request.instance, request.answer_timeout)
-    settings, untested = _list_removable(host, target, options)
+    settings, untested = _list_removable_and_untested(host, target, options)
     parts = []
     for unit in schedule.REPETITIONS:
         names = [setting["name"] for setting in settings if setting["class"] == unit]
@@ -115,7 +115,7 @@ def describe_ablation(host: Host, request: MeasuringRequest, options: AblationRe
     return target.name, f"{text}."
 
 
-def _list_removable(
+def _list_removable_and_untested(
     host: Host, target: MeasuredInstance, options: AblationRequest
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the removable settings and options for build_ablation_arms, and by name why others are not tested."""
@@ -132,7 +132,7 @@ def _list_removable(
     return [setting for setting in removable if setting["name"] in options.only], {}
 
 
-def _build_arms(settings: Sequence[Mapping[str, Any]], rejected: Collection[str] = ()) -> list[dict[str, Any]]:
+def _build_arms_of_run(settings: Sequence[Mapping[str, Any]], rejected: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return the arms of the run.
 
     Stock keeps the boot parameters because it starts without a boot, unless the run removes nothing but boot
@@ -142,7 +142,7 @@ def _build_arms(settings: Sequence[Mapping[str, Any]], rejected: Collection[str]
     return schedule.build_ablation_arms(settings, [*rejected, *(booted if len(booted) < len(settings) else ())])
 
 
-def _try_removals(switch: ArmSwitch, settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _try_each_removal_once(switch: ArmSwitch, settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Remove each setting of the host once; return by name why some settings cannot be removed."""
     rejected = {}
     for setting in settings:
@@ -152,7 +152,7 @@ def _try_removals(switch: ArmSwitch, settings: Sequence[Mapping[str, Any]]) -> d
         except RestoreFailed:
             raise
         except TuningError as error:
-            rejected[setting["name"]] = format_error_line(error)
+            rejected[setting["name"]] = error_to_single_line(error)
     return rejected
 
 
@@ -181,7 +181,7 @@ class _AblationRounds:
         """Return the settings of a class that need another round; none where no other round may begin."""
         phase = (unit, schedule.ABLATION)
         planned = sum((planned["class"], planned["phase"]) == phase for planned in self.plan["order"])
-        if planned >= self._max_rounds or self.runner.time_share_spent() > SEARCH_TIME_SHARE:
+        if planned >= self._max_rounds or self.runner.share_of_minutes_spent() > SEARCH_TIME_SHARE:
             return []
         judgement = self._judge_run()
         rounds = [measured for measured in judgement.rounds if (measured.unit, measured.phase) == phase]
@@ -214,7 +214,7 @@ class _AblationRounds:
         removed = [
             arms[verdict.knob]
             for verdict in judgement.verdicts
-            if verdict.knob in arms and _should_remove(verdict.word, arms[verdict.knob])
+            if verdict.knob in arms and _should_leave_out_of_kept(verdict.word, arms[verdict.knob])
         ]
         unit = next(arm["class"] for arm in self.plan["arms"] if arm["name"] == schedule.STOCK)
         names = [schedule.STOCK, schedule.TUNED]
@@ -222,7 +222,7 @@ class _AblationRounds:
             self.plan["arms"].append(schedule.build_kept_arm(removed, unit))
             names.append(schedule.KEPT)
         for tries in range(1, 3 * schedule.CONFIRMATION_ROUNDS + 1):
-            if self.runner.time_share_spent() >= 1:
+            if self.runner.share_of_minutes_spent() >= 1:
                 return
             self._measure_round(unit, schedule.CONFIRMATION, names)
             rounds = [measured for measured in self._judge_run().rounds if measured.phase == schedule.CONFIRMATION]
@@ -249,7 +249,7 @@ class _AblationRounds:
             self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
 
 
-def _should_remove(word: str, arm: Mapping[str, Any]) -> bool:
+def _should_leave_out_of_kept(word: str, arm: Mapping[str, Any]) -> bool:
     """Return whether ``kept`` lacks a setting: one that hurts, or one that taints the kernel without a gain."""
     taints = any(address.startswith(TAINTING_PREFIX) for address in arm["settings"])
     return word == HURTS or (taints and word in (NOTHING, UNDECIDED))

@@ -62,7 +62,7 @@ class InstanceVariant:
         self.plan = plan
 
 
-class HeldOriginal(RestoringKnob):
+class OriginalLeftInLedger(RestoringKnob):
     """Writes originals as an undo does, but keeps them in the ledger, because the stored values return later."""
 
     def require_writable_record(self) -> None:
@@ -110,11 +110,11 @@ class ArmSwitch:
     def apply_settings(self, arm: Mapping[str, Any]) -> None:
         """Apply the settings of an arm; TuningError where a setting does not take effect or changes another setting."""
         originals = dict(arm["settings"])
-        self._restore_stored_values(originals)
+        self._restore_settings_of_last_arm(originals)
         if originals:
             self._written_originals = originals
-            write_originals(self.store, self.host(), originals)
-        self._read_back_settings(originals)
+            write_originals_in_undo_order(self.store, self.host(), originals)
+        self._require_other_settings_unchanged(originals)
 
     def start_instance(self, arm: Mapping[str, Any]) -> None:
         """Restart the instance in the variant of an arm, with its model read from disk; TuningError if that fails."""
@@ -139,7 +139,7 @@ class ArmSwitch:
         if self.target.arguments != variant.arguments or remaining:
             raise TuningError(f"{unit} was started with other arguments than this arm has.")
 
-    def _restore_stored_values(self, originals: Settings) -> None:
+    def _restore_settings_of_last_arm(self, originals: Settings) -> None:
         """Restore the settings that the last arm removed, unless this arm removes the same settings."""
         if not self._written_originals or self._written_originals == originals:
             return
@@ -149,7 +149,7 @@ class ArmSwitch:
             raise RestoreFailed(f"The stored settings could not be put back: {' '.join(application.failures)}")
         self._written_originals = {}
 
-    def _read_back_settings(self, originals: Settings) -> None:
+    def _require_other_settings_unchanged(self, originals: Settings) -> None:
         """Read all settings back; TuningError where a setting has changed whose knob has no setting in ``originals``.
 
         Settings of one knob may depend on each other: all masks depend on the mount of resctrl.
@@ -168,13 +168,16 @@ def _knob_names(settings: Settings) -> set[str]:
     return {address.partition(":")[0] for address in settings}
 
 
-def write_originals(store: Store, host: Host, originals: Settings) -> None:
+def write_originals_in_undo_order(store: Store, host: Host, originals: Settings) -> None:
     """Write originals in the order of an undo; TuningError where an original has no effect or is unreachable."""
     ledger = Ledger(store, host.fs)
     for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
         addresses = {address for address in originals if address.partition(":")[0] == name}
         if addresses:
-            knobs = [HeldOriginal(knob, ledger, only=addresses) for knob in reversed(KNOBS[name].build_knobs(host, {}))]
+            knobs = [
+                OriginalLeftInLedger(knob, ledger, only=addresses)
+                for knob in reversed(KNOBS[name].build_knobs(host, {}))
+            ]
             converge_knobs(knobs, ledger)
             unreachable = [sentence for knob in knobs for sentence in knob.unreachable]
             if unreachable:

@@ -31,8 +31,8 @@ from .._knobs import apply_stored, trial
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._serving.options.unit_names import instance_unit
 from . import restore_guard
-from .arm_switch import digest_settings, write_originals
-from .round_runner import discard_samples, format_error_line, validate_minimums
+from .arm_switch import digest_settings, write_originals_in_undo_order
+from .round_runner import add_discard_reason, error_to_single_line, refuse_numbers_out_of_range
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class BootRounds:
         clock: Any = time,
     ) -> None:
         """Load the document of the run; BadRequest where the run has ended, or began with other prompts."""
-        validate_minimums({"boots": (max_boots, schedule.REPETITIONS[schedule.REBOOT].least)})
+        refuse_numbers_out_of_range({"boots": (max_boots, schedule.REPETITIONS[schedule.REBOOT].least)})
         self.host = host
         self.store = store
         self.path = path
@@ -98,13 +98,13 @@ class BootRounds:
             if booted and not is_restored:
                 report_step(f"round {booted.get('round')}: {booted.get('arm')}")
                 self._measure_booted_arm(booted)
-            next_boot = None if stop or is_restored else self._prepare_next_arm()
+            next_boot = None if stop or is_restored else self._configure_boot_of_next_arm()
             if next_boot:
                 return next_boot
             report_step("it puts all back")
-            return None if self._restore_and_finish(is_restored) else self._describe_boot(0, "")
+            return None if self._restore_and_end_run(is_restored) else self._boot_to_dict(0, "")
 
-    def _describe_boot(self, number: int, arm: str) -> dict[str, Any]:
+    def _boot_to_dict(self, number: int, arm: str) -> dict[str, Any]:
         return {"round": number, "arm": arm, "boot_id": self.boot_id}
 
     def _save_document(self) -> None:
@@ -117,15 +117,15 @@ class BootRounds:
             raise BadRequest(f"booted: round {booted.get('round')} of {self.path} waits for no {booted.get('arm')}.")
         (arm,) = arms
         try:
-            self.document["samples"] += self._take_samples(rows[0]["round"], arm)
+            self.document["samples"] += self._measure_samples_of_arm(rows[0]["round"], arm)
         except TuningError as error:
             subject = schedule.rejectable_setting_or_candidate(arm)
             if not subject:
-                raise TuningError(f"{arm['name']} cannot be measured: {format_error_line(error)}") from None
-            self.plan["rejected"].setdefault(subject, format_error_line(error))
+                raise TuningError(f"{arm['name']} cannot be measured: {error_to_single_line(error)}") from None
+            self.plan["rejected"].setdefault(subject, error_to_single_line(error))
         self._save_document()
 
-    def _take_samples(self, number: int, arm: Mapping[str, Any]) -> list[Any]:
+    def _measure_samples_of_arm(self, number: int, arm: Mapping[str, Any]) -> list[Any]:
         name = self.document["instance"]
         # Units that are still starting would count as other programs, so the measurement waits until all units have
         # started. A unit that never finishes starting ends the wait by its timeout, and counts as another program.
@@ -148,31 +148,31 @@ class BootRounds:
         samples, dummy = meter.measure(
             place, requests, digest_settings(settings), lambda: digest_settings(fingerprint.read_settings(self.host))
         )
-        discard_samples(samples, unstable_reason)
+        add_discard_reason(samples, unstable_reason)
         for sample in samples:
             sample["witness"]["boot_id"] = self.boot_id
         return samples
 
-    def _prepare_next_arm(self) -> dict[str, Any] | None:
+    def _configure_boot_of_next_arm(self) -> dict[str, Any] | None:
         """Configure the next boot for the next arm, and return the boot; None where no further arm is needed."""
         arms = {arm["name"]: arm for arm in self.plan["arms"]}
         while True:
-            row = self._current_round()
+            row = self._unfinished_or_new_round()
             if row is None:
                 return None
             arm = arms[self._unmeasured_arms(row)[0]]
-            restore_guard.refuse_second_trial(self.store)
+            restore_guard.require_host_tool_and_no_trial(self.store)
             try:
                 self._configure_next_boot(arm)
             except TuningError as error:
                 self.plan["rejected"].setdefault(
-                    schedule.rejectable_setting_or_candidate(arm) or arm["name"], format_error_line(error)
+                    schedule.rejectable_setting_or_candidate(arm) or arm["name"], error_to_single_line(error)
                 )
                 self._save_document()
                 continue
-            return self._describe_boot(row["round"], arm["name"])
+            return self._boot_to_dict(row["round"], arm["name"])
 
-    def _current_round(self) -> dict[str, Any] | None:
+    def _unfinished_or_new_round(self) -> dict[str, Any] | None:
         """Return the planned round with unmeasured arms, or else a new round; None where no further round is needed."""
         order = self.plan["order"]
         planned_rounds: list[dict[str, Any]] = [planned for planned in order if planned["class"] == schedule.REBOOT]
@@ -201,12 +201,12 @@ class BootRounds:
             return
         restore_guard.write_trial_journal(self.store, self.host.fs, instance_unit(self.document["instance"]))
         try:
-            write_originals(self.store, self.host, arm["settings"])
+            write_originals_in_undo_order(self.store, self.host, arm["settings"])
         except TuningError:
             apply_stored.end_trial_and_apply_stored(self.store, self.host.fs)
             raise
 
-    def _restore_and_finish(self, is_restoring_boot: bool) -> bool:
+    def _restore_and_end_run(self, is_restoring_boot: bool) -> bool:
         """Restore the stored settings and end the document; return False where restoring needs another boot first.
 
         ``is_restoring_boot`` is True where the host was rebooted only to restore the settings.
@@ -223,7 +223,7 @@ class BootRounds:
             message = f"{drifted[0]} is not as it was configured."
         if message:
             self.document["remarks"].append(
-                f"Not all is as it was: {format_error_line(message)} Run site.yml, and reboot.yml."
+                f"Not all is as it was: {error_to_single_line(message)} Run site.yml, and reboot.yml."
             )
         self.document.update(restored=not message, ended=format_current_utc_time())
         self._save_document()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from .._io import textfile
 from .._io.paths import UNIT_FOLDER
 from .._knobs.catalogue import RESTART
-from .._notation.unit_syntax import format_command_line
+from .._notation.unit_syntax import format_unit_command_line
 from .arm_switch import InstanceVariant, list_environment_variables, render_service_drop_in
 
 TYPE_CHECKING = False
@@ -53,8 +53,8 @@ SPECULATION = "speculation"
 def list_removable_options(target: MeasuredInstance, host: Host) -> list[dict[str, Any]]:
     """Return the options that a running instance has, in the format of build_ablation_arms."""
     options: dict[str, list[str]] = {}
-    for words in _split_options(target.arguments[1:]):
-        name = next((name for name, begins in FLAGS.items() if _flag_matches(words[0], begins)), None)
+    for words in _group_flags_with_values(target.arguments[1:]):
+        name = next((name for name, begins in FLAGS.items() if _flag_has_any_beginning(words[0], begins)), None)
         if name is not None:
             options.setdefault(name, []).append(words[0])
     variables = sorted(
@@ -73,7 +73,10 @@ def list_removable_options(target: MeasuredInstance, host: Host) -> list[dict[st
 
 def remove_flags(arguments: Sequence[str], flags: Collection[str]) -> list[str]:
     """Return the arguments of a server, the program first, without these flags and their values."""
-    return [arguments[0], *(word for words in _split_options(arguments[1:]) if words[0] not in flags for word in words)]
+    return [
+        arguments[0],
+        *(word for words in _group_flags_with_values(arguments[1:]) if words[0] not in flags for word in words),
+    ]
 
 
 def make_variant_builder(target: MeasuredInstance, host: Host) -> Callable[[Mapping[str, Any]], InstanceVariant]:
@@ -85,8 +88,8 @@ def make_variant_builder(target: MeasuredInstance, host: Host) -> Callable[[Mapp
         return InstanceVariant(
             render_drop_in(arguments, removed, fs.read("/sys/devices/system/cpu/online")),
             remove_flags(arguments, removed),
-            _list_variables(removed),
-            may_move_memory(removed),
+            _openmp_variables_of_words(removed),
+            may_move_memory_to_other_nodes(removed),
         )
 
     return build_variant
@@ -97,26 +100,26 @@ def render_drop_in(arguments: Sequence[str], removed: Collection[str], online: s
     if not removed:
         return None
     words = remove_flags(arguments, removed)
-    lines = ["ExecStart=", f"ExecStart={format_command_line(words[0], words[1:])}"]
+    lines = ["ExecStart=", f"ExecStart={format_unit_command_line(words[0], words[1:])}"]
     for settings in UNIT_SETTINGS.values():
         for name, reset_lines in settings.items():
             lines += [line.format(online=online) for line in reset_lines if name in removed]
-    variables = _list_variables(removed)
+    variables = _openmp_variables_of_words(removed)
     lines += [f"UnsetEnvironment={' '.join(variables)}"] if variables else []
     return render_service_drop_in(lines)
 
 
-def may_move_memory(removed: Iterable[str]) -> bool:
+def may_move_memory_to_other_nodes(removed: Iterable[str]) -> bool:
     """Return whether the memory of an instance may be on other nodes than planned after the removal of words."""
     placing_words = {"--numa", *(word for settings in UNIT_SETTINGS.values() for word in settings)}
     return any(word in placing_words for word in removed)
 
 
-def _list_variables(words: Iterable[str]) -> list[str]:
+def _openmp_variables_of_words(words: Iterable[str]) -> list[str]:
     return [word[:-1] for word in words if word.startswith(VARIABLES)]
 
 
-def _split_options(words: Sequence[str]) -> Iterator[list[str]]:
+def _group_flags_with_values(words: Sequence[str]) -> Iterator[list[str]]:
     """Yield each flag with its values as a list; a negative number is a value and no flag."""
     option: list[str] = []
     for word in words:
@@ -128,5 +131,5 @@ def _split_options(words: Sequence[str]) -> Iterator[list[str]]:
         yield option
 
 
-def _flag_matches(flag: str, begins: Sequence[str]) -> bool:
+def _flag_has_any_beginning(flag: str, begins: Sequence[str]) -> bool:
     return any(flag == begin or (begin not in EXACT_FLAGS and flag.startswith(begin)) for begin in begins)

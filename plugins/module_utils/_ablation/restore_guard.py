@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 UNIT = "sovereign-epyc-trial.service"
 
 
-def start_guard(store: Store, fs: KernelFS, unit: str) -> None:
+def start_restore_guard(store: Store, fs: KernelFS, unit: str) -> None:
     """Start the guard of this process, before any change; the trial may restart ``unit``.
 
     BadRequest where another trial is under way, or the host tool is missing.
     """
-    refuse_second_trial(store)
+    require_host_tool_and_no_trial(store)
     process = os.getpid()
     wait = ["tail", f"--pid={process}", "--sleep-interval=0.2", "-f", "/dev/null"]
     properties = (f"ExecStopPost={HOST_TOOL} settle", "TimeoutStopSec=infinity")
@@ -45,7 +45,7 @@ def start_guard(store: Store, fs: KernelFS, unit: str) -> None:
             raise
 
 
-def refuse_second_trial(store: Store) -> None:
+def require_host_tool_and_no_trial(store: Store) -> None:
     """Raise BadRequest where another trial is under way, or the host tool is missing."""
     if store.has_file(TRIAL):
         raise BadRequest(

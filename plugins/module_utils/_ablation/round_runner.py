@@ -63,7 +63,7 @@ class RoundRunner:
         #: Why the token rate was not stable after the warm-up, an empty text for a stable rate.
         self._unstable_reason = ""
 
-    def time_share_spent(self) -> float:
+    def share_of_minutes_spent(self) -> float:
         """Return the share of ``minutes`` that has passed since the start of the run; above 1 after its end."""
         return float(self._clock.monotonic() - self._begun) / self._seconds
 
@@ -96,7 +96,7 @@ class RoundRunner:
                 subject = schedule.rejectable_setting_or_candidate(arm)
                 if not subject:
                     raise TuningError(f"{name} cannot be measured: {error}") from None
-                self.reject(subject, format_error_line(error))
+                self.reject(subject, error_to_single_line(error))
         self.run.document["samples"] += samples
         return samples
 
@@ -108,22 +108,22 @@ class RoundRunner:
         self._started_arm = None
         self.switch.start_instance(arm)
         self._started_arm = arm["name"]
-        self._unstable_reason = self._make_meter().warm_up()
+        self._unstable_reason = self._build_meter_of_running_instance().warm_up()
 
-    def _make_meter(self) -> Meter:
+    def _build_meter_of_running_instance(self) -> Meter:
         switch = self.switch
         return Meter(switch.host(), switch.target, self.request, self._clock, switch.variant.anywhere)
 
     def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         place = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
-        samples, dummy = self._make_meter().measure(
+        samples, dummy = self._build_meter_of_running_instance().measure(
             place, self.requests[row["class"]], self.switch.settings_digest, self.switch.read_settings_digest
         )
-        discard_samples(samples, self._unstable_reason)
+        add_discard_reason(samples, self._unstable_reason)
         return samples
 
 
-def conduct_run(
+def run_rounds_and_restore(
     run: Run,
     request: MeasuringRequest,
     minutes: float,
@@ -141,13 +141,13 @@ def conduct_run(
     run.prepare(report_step)
     store, fs = Store(host.fs.root), KernelFS(host.fs.root)
     switch = ArmSwitch(store, fs, target, run.settings, build_variant, request.answer_timeout, clock)
-    restore_guard.start_guard(store, fs, target.units[0])
+    restore_guard.start_restore_guard(store, fs, target.units[0])
     failure = None
     try:
         measure(RoundRunner(run, switch, request, minutes, report_step, clock))
     except TuningError as error:
         failure, run.continues_after_boot = error, False
-        run.document["remarks"].append(f"It ended early: {format_error_line(error)}")
+        run.document["remarks"].append(f"It ended early: {error_to_single_line(error)}")
     finally:
         report_step("it puts all back")
         failures = apply_stored.end_trial_and_apply_stored(store, fs).failures
@@ -163,30 +163,30 @@ def conduct_run(
     return run.path, run.document
 
 
-def discard_samples(samples: Iterable[Sample], reason: str) -> None:
+def add_discard_reason(samples: Iterable[Sample], reason: str) -> None:
     """Add a reason, where it is not empty, to the reasons why these samples are discarded."""
     for sample in samples:
         sample["void"] = " ".join(filter(None, [sample["void"], reason])) or None
 
 
-def parse_time_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
+def parse_minutes_and_seed(raw: Mapping[str, Any]) -> tuple[float, int]:
     """Return the minutes of a run, and the seed that decides the order of arms: a random seed where no seed is given.
 
     ``raw`` are options by name. BadRequest for an invalid option.
     """
     minutes = MINUTES if raw.get("minutes") is None else float(raw["minutes"])
     seed = int.from_bytes(os.urandom(4), "big") if raw.get("seed") is None else int(raw["seed"])
-    validate_minimums({"minutes": (minutes, 0.1), "seed": (seed, 0)})
+    refuse_numbers_out_of_range({"minutes": (minutes, 0.1), "seed": (seed, 0)})
     return minutes, seed
 
 
-def validate_minimums(options: Mapping[str, tuple[float, float]]) -> None:
+def refuse_numbers_out_of_range(options: Mapping[str, tuple[float, float]]) -> None:
     """Raise BadRequest for an option below its minimum or above 2**32; ``options`` has value and minimum by name."""
     for name, (value, least) in options.items():
         if not least <= value <= 2**32:
             raise BadRequest(f"{name}: {value:g} is out of range; give at least {least:g}.")
 
 
-def format_error_line(error: object) -> str:
+def error_to_single_line(error: object) -> str:
     """Return the message of an error without line breaks."""
     return " ".join(str(error).split())

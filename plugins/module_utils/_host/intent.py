@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._notation.cache_masks import CacheAmount
-from .._notation.numbers import parse_whole
+from .._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _require_table(options: Mapping[str, Any], name: str, keys: Sequence[str]) -
 
 
 def _require_whole(value: object, name: str) -> int:
-    number = parse_whole(value)
+    number = parse_whole_number(value)
     if number is None:
         raise BadRequest(f"{name} must be a whole number from 0 up, not '{value}'.")
     return number

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .._kernel.lockdown import READ_ONLY
-from .._notation.cache_masks import allocate_masks, count_ways
+from .._notation.cache_masks import allocate_cache_masks, count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
 from .cpu_roles import ROLES
@@ -298,7 +298,7 @@ def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount |
     amounts = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
     title = f"L3 domain {domain.id}"
     default_amount = ("default", default_l3) if default_l3 and amounts else None
-    masks = allocate_masks(full_mask, domain.bytes, amounts, default_amount, title)
+    masks = allocate_cache_masks(full_mask, domain.bytes, amounts, default_amount, title)
     default = masks.setdefault("default", full_mask & ~sum(masks.values()))
     if not default:
         raise BadRequest(
@@ -308,7 +308,7 @@ def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount |
     for group in [*result.groups, result.default]:
         group.masks[domain.id or 0] = masks.get(group.name, default)
     for dummy, amount in amounts:
-        remark = amount.rounding_message(count_ways(full_mask), domain.bytes)
+        remark = amount.rounded_up_message(count_ways(full_mask), domain.bytes)
         if remark and remark not in result.remarks:
             result.remarks.append(remark)
 

@@ -176,7 +176,7 @@ def writable_folder_settings(path: str, shown_path: str) -> list[str]:
 
 def _quote_path(path: str) -> str:
     """Return a path quoted for BindPaths= and similar settings, with escaped colons."""
-    return unit_syntax.quote_word(path, escape_variables=False).replace(":", "\\:")
+    return unit_syntax.quote_unit_word(path, escape_variables=False).replace(":", "\\:")
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def _transient_unit(
     lines = [
         "[Unit]\nDescription=A program of llama.cpp, run once behind walls\n\n[Service]\nType=oneshot",
         *(f"Standard{kind}={value}" for kind, value in stdio.items()),
-        f"ExecStart={unit_syntax.format_command_line(command_line[0], command_line[1:])}",
+        f"ExecStart={unit_syntax.format_unit_command_line(command_line[0], command_line[1:])}",
         f"TimeoutStartSec={'infinity' if timeout is None else format(timeout, 'g')}",
         *LIMITS,
         *hardening,

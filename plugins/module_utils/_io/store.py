@@ -16,7 +16,7 @@ import stat
 from contextlib import ExitStack, contextmanager, suppress
 
 from .._errors import Absent, Damaged, TuningError
-from .._notation.shape import misfit_message
+from .._notation.shape import first_misfit_message
 from . import textfile
 from .kernelfs import hold_file_lock
 from .safe_open import is_private
@@ -79,7 +79,7 @@ class Store:
         number = data.pop("format", FORMAT) if isinstance(data, dict) else FORMAT
         if number != FORMAT:
             raise Damaged(path, f"its format is {number!r}, and this version of the collection knows {FORMAT} only")
-        message = misfit_message(data, shape, lacks_keys=True)
+        message = first_misfit_message(data, shape, lacks_keys=True)
         if message:
             raise Damaged(path, message)
         return data

@@ -9,7 +9,7 @@ Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel (cgroup.thre
 from __future__ import annotations
 
 from .._errors import Absent, BadRequest
-from .._notation.numbers import parse_whole
+from .._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MICROSECONDS = 1_000_000
 
 def list_threads(fs: KernelFS, unit_or_pid: str) -> set[int]:
     """Return the thread ids of a systemd unit, or of the process with a number; BadRequest where it does not run."""
-    if parse_whole(unit_or_pid) is not None:
+    if parse_whole_number(unit_or_pid) is not None:
         names = fs.list_names(f"/proc/{unit_or_pid}/task")
         if not names:
             raise BadRequest(f"There is no process {unit_or_pid}: it has ended, or the number is wrong.")
@@ -31,7 +31,7 @@ def list_threads(fs: KernelFS, unit_or_pid: str) -> set[int]:
 
 def list_processes(fs: KernelFS, unit_or_pid: str) -> list[int]:
     """Return the process ids of a systemd unit, sorted; for a number, that process, as list_threads does."""
-    process = parse_whole(unit_or_pid)
+    process = parse_whole_number(unit_or_pid)
     if process is not None:
         list_threads(fs, unit_or_pid)
         return [process]

@@ -144,7 +144,7 @@ class CpuIdle(Knob):
         return self.fs.read_if_present(f"{CPUS}/cpuidle/current_driver")
 
     def _find_boot_parameters(self, *parameters: str) -> list[str]:
-        words = cmdline.split_words(self.fs.read_if_present("/proc/cmdline") or "")
+        words = cmdline.split_kernel_command_line(self.fs.read_if_present("/proc/cmdline") or "")
         return [word for word in words if word.startswith(parameters)]
 
     def _count_allowed_states(self, cpu: int, setting: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ from .._io import textfile
 from .._io.checksum import parse_checksum
 from .._io.web.http import AUTHORIZATION, is_encrypted_or_local, validate_url
 from .._notation.gguf_parts import list_gguf_parts
-from .._notation.numbers import require_whole
+from .._notation.numbers import require_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def parse_file_requests(options: Mapping[str, Any]) -> list[FileRequest]:
     """Return the files that the options of model_file request; BadRequest for options that contradict each other."""
     path, url = os.path.abspath(options["path"]), options.get("url")
     checksums = [str(checksum) for checksum in _as_list(options.get("checksum")) if checksum]
-    sizes = [require_whole(size, "size") for size in _as_list(options.get("size"))]
+    sizes = [require_whole_number(size, "size") for size in _as_list(options.get("size"))]
     stated = CHECKSUM_FROM_SERVER in checksums or bool(url and not checksums)
     paths = list_gguf_parts(path) if len(checksums) > 1 or stated else [path]
     if url:

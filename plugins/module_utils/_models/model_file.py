@@ -12,7 +12,7 @@ from .._errors import BadRequest, TuningError
 from .._io import textfile
 from .._io.checksum import ALGORITHM
 from .._notation.gguf_parts import list_gguf_parts
-from .._notation.numbers import require_whole
+from .._notation.numbers import require_whole_number
 from .._notation.shape import ANY
 from .._notation.sizes import parse_bytes
 from .file_request import CHECKSUM_FROM_SERVER, build_request_headers
@@ -47,7 +47,7 @@ class FetchRun:
         self.hides_token = bool(check and options.get("token_file"))
         self.headers = build_request_headers(options, check)
         self.reserve = parse_bytes(options.get("reserve") or "1GiB", "reserve")
-        self.timeout = require_whole(options.get("timeout") or 60, "timeout")
+        self.timeout = require_whole_number(options.get("timeout") or 60, "timeout")
         self.attributes = OwnerAndMode(options, check, self.remarks)
         self.progress = None if check else options.get("progress")
         #: The bytes that were fetched for earlier files of the model, and the bytes to fetch for all files (or None).

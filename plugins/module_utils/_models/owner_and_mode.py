@@ -9,7 +9,7 @@ import stat
 
 from .._errors import BadRequest
 from .._io import textfile
-from .._notation.numbers import parse_whole
+from .._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class OwnerAndMode:
         name = self.options.get(option)
         if not name:
             return None
-        number = parse_whole(name)
+        number = parse_whole_number(name)
         if number is not None and number <= LARGEST_ID:
             return number
         try:

@@ -24,7 +24,7 @@ from .._io.kernelfs import hold_file_lock
 from .._io.path_visibility import find_access_barrier
 from .._io.safe_open import OpenFolder, make_private_folder, open_folder
 from .._io.web.download import require_disk_space
-from .._notation.numbers import require_whole
+from .._notation.numbers import require_whole_number
 from .._notation.sizes import parse_bytes
 from . import gguf
 from .model import Model
@@ -105,7 +105,7 @@ class QuantizedFile:
         self.folder, self.name = os.path.split(self.path)
         self.binary = str(options["binary"])
         self.matrix = str(options.get("imatrix") or "")
-        self.threads = require_whole(options.get("threads") or 0, "threads")
+        self.threads = require_whole_number(options.get("threads") or 0, "threads")
         self.may_requantize = bool(options.get("requantize"))
         self.source = read_model(str(options["source"]))
         if os.path.realpath(self.path) in [os.path.realpath(part.path) for part in self.source.parts]:

@@ -94,7 +94,7 @@ class CacheAmount:
             )
         return -int(-self.number * total_ways // domain_bytes)
 
-    def rounding_message(self, total_ways: int, domain_bytes: int) -> str | None:
+    def rounded_up_message(self, total_ways: int, domain_bytes: int) -> str | None:
         """Return a remark that the amount was rounded up to whole ways; None where nothing was rounded."""
         way = domain_bytes // total_ways
         got = self.to_ways(total_ways, domain_bytes)
@@ -108,7 +108,7 @@ class CacheAmount:
         )
 
 
-def allocate_masks(
+def allocate_cache_masks(
     full_mask: int,
     domain_bytes: int,
     amounts: Sequence[tuple[str, CacheAmount]],

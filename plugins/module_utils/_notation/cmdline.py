@@ -25,7 +25,7 @@ EMPTY_VALUE = '""'
 SPACES = " \t\n\v\f\r"
 
 
-def split_words(line: str) -> list[str]:
+def split_kernel_command_line(line: str) -> list[str]:
     """Split a command line into words; a quote that is never closed reaches to the end, as in the kernel."""
     words: list[str] = []
     word = ""
@@ -42,7 +42,7 @@ def split_words(line: str) -> list[str]:
     return [*words, word] if word else words
 
 
-def parse_word(word: str) -> tuple[str, str | None]:
+def split_kernel_parameter(word: str) -> tuple[str, str | None]:
     """Split a word into name and value, without quotes; the value of a flag is None."""
     if word.startswith('"'):
         word = word[1:-1] if len(word) > 1 and word.endswith('"') else word[1:]
@@ -54,51 +54,51 @@ def parse_word(word: str) -> tuple[str, str | None]:
     return name, value if equals else None
 
 
-def format_word(name: str, value: str | None) -> str:
+def format_kernel_parameter(name: str, value: str | None) -> str:
     """Return NAME=VALUE, with quotes where the value has spaces; the name alone for the value None."""
     if value is None:
         return name
     return f'{name}="{value}"' if any(character in SPACES for character in value) else f"{name}={value}"
 
 
-def canonical_name(name: str) -> str:
+def canonical_parameter_name(name: str) -> str:
     """Return a parameter's name with underscores for hyphens, which the kernel treats as the same."""
     return name.replace("-", "_")
 
 
-def setting_of_parameter(name: str) -> str:
+def setting_name_of_parameter(name: str) -> str:
     """Return the name of the setting that a parameter belongs to, in canonical spelling."""
-    spelled = canonical_name(name)
+    spelled = canonical_parameter_name(name)
     return next((setting for setting, names in FAMILIES.items() if spelled in names), spelled)
 
 
-def parameters_of_setting(setting: str) -> tuple[str, ...]:
+def parameter_names_of_setting(setting: str) -> tuple[str, ...]:
     """Return the names of the parameters of a setting."""
     return FAMILIES.get(setting, (setting,))
 
 
-def words_to_settings(words: Iterable[str]) -> dict[str, str]:
+def parameters_to_settings(words: Iterable[str]) -> dict[str, str]:
     """Return the settings of a command line: canonical name -> text."""
     rows: dict[str, list[tuple[str, str | None]]] = {}
     for word in words:
-        name, value = parse_word(word)
-        rows.setdefault(setting_of_parameter(name), []).append((canonical_name(name), value))
+        name, value = split_kernel_parameter(word)
+        rows.setdefault(setting_name_of_parameter(name), []).append((canonical_parameter_name(name), value))
     return {setting: _format_setting(setting, row) for setting, row in rows.items()}
 
 
 def _format_setting(setting: str, row: list[tuple[str, str | None]]) -> str:
     if len(row) > 1 or setting in FAMILIES:
-        return " ".join(format_word(name, value) for name, value in row)
+        return " ".join(format_kernel_parameter(name, value) for name, value in row)
     value = row[0][1]
     if value is None:
         return ""
-    return format_word("", value)[1:] or EMPTY_VALUE
+    return format_kernel_parameter("", value)[1:] or EMPTY_VALUE
 
 
-def setting_to_words(name: str, text: str) -> list[str]:
-    """Return the words of a command line for a setting: the reverse of words_to_settings, with the name as spelled."""
-    words = split_words(text)
-    if len(words) > 1 or canonical_name(name) in FAMILIES:
+def setting_to_parameters(name: str, text: str) -> list[str]:
+    """Return the words of a command line for a setting: the reverse of parameters_to_settings, with the name as spelled."""
+    words = split_kernel_command_line(text)
+    if len(words) > 1 or canonical_parameter_name(name) in FAMILIES:
         return words
     if not words:
         return [name]

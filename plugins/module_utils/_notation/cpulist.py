@@ -9,7 +9,7 @@ lib/bitmap-str.c (bitmap_parse, bitmap_parselist) and lib/vsprintf.c (bitmap_str
 
 from __future__ import annotations
 
-from .numbers import parse_whole
+from .numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def parse_cpulist(text: str) -> tuple[int, ...]:
         if not item:
             continue
         first, dash, last = item.partition("-")
-        low, high = parse_whole(first), parse_whole(last if dash else first)
+        low, high = parse_whole_number(first), parse_whole_number(last if dash else first)
         if low is None or high is None:
             raise ValueError(f"'{item}' is no CPU number and no range such as 0-7")
         if high < low:
@@ -53,7 +53,7 @@ def parse_boot_cpulist(text: str, last_cpu: int) -> tuple[int, ...]:
         span = f"0-{last_cpu}" if span.lower() == "all" else span
         members = parse_cpulist(span)
         if colon:
-            used, size = map(parse_whole, pattern.partition("/")[::2])
+            used, size = map(parse_whole_number, pattern.partition("/")[::2])
             if used is None or size is None or "-" not in span:
                 raise ValueError(f"'{item}' is no range with a pattern such as 0-15:1/2")
             if used > size or size == 0:

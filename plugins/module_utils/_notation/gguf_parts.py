@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .numbers import parse_whole
+from .numbers import parse_whole_number
 
 
 def list_gguf_parts(path: str) -> list[str]:
@@ -17,7 +17,7 @@ def list_gguf_parts(path: str) -> list[str]:
         dot
         and last == "gguf"
         and tail[:1] + tail[6:10] == "--of-"
-        and parse_whole(digits) is not None
+        and parse_whole_number(digits) is not None
         and len(digits) == 10
     ):
         count = int(tail[-5:])

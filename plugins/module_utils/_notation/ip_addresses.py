@@ -9,7 +9,7 @@ Source: RFC 1918, RFC 6598 (which overlay networks use), RFC 4193.
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .numbers import parse_whole
+from .numbers import parse_whole_number
 
 LAST_PORT = 65535
 PRIVATE_NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
@@ -42,7 +42,7 @@ def require_private_address(text: object, option: str) -> str:
 
 def parse_port(value: object, lowest: int = 1) -> int | None:
     """Return a port as a number; None for a value that is no port, or a port below the lowest one."""
-    number = parse_whole(value)
+    number = parse_whole_number(value)
     return number if number is not None and lowest <= number <= LAST_PORT else None
 
 

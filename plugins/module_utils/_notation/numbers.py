@@ -17,7 +17,7 @@ MOST_HEXADECIMAL_DIGITS, MOST_BINARY_DIGITS = 16, 64
 HEXADECIMAL_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
-def parse_whole(value: object) -> int | None:
+def parse_whole_number(value: object) -> int | None:
     """Return a number or a text as an integer from 0 up; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
@@ -49,12 +49,12 @@ def parse_with_base_prefix(text: str) -> int | None:
         return parse_hexadecimal(text)
     if text[:2] in ("0b", "0B"):
         return int(text, 2) if 0 < len(text[2:]) <= MOST_BINARY_DIGITS and set(text[2:]) <= {"0", "1"} else None
-    return parse_whole(text)
+    return parse_whole_number(text)
 
 
-def require_whole(value: object, option: str) -> int:
+def require_whole_number(value: object, option: str) -> int:
     """Return a value as an integer from 0 up; BadRequest, whose message begins with the option, for any other value."""
-    number = parse_whole(value)
+    number = parse_whole_number(value)
     if number is None:
         raise BadRequest(f"{option}: '{value}' is no whole number from 0 up.")
     return number

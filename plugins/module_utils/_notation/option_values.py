@@ -11,18 +11,18 @@ from .._errors import BadRequest
 TOO_LARGE = 10**20
 
 
-def validate_option_value(value: object, name: str) -> None:
+def refuse_impossible_values(value: object, name: str) -> None:
     """Raise BadRequest for an impossible text or number in a value, at any depth; the message begins with ``name``.
 
     Without this, opening a file with such a name, or formatting such a number, would raise an error of Python.
     """
     if isinstance(value, dict):
         for key, inner in value.items():
-            validate_option_value(key, f"a name in {name}" if name else "the name of an option")
-            validate_option_value(inner, f"{name}: {key}" if name else str(key))
+            refuse_impossible_values(key, f"a name in {name}" if name else "the name of an option")
+            refuse_impossible_values(inner, f"{name}: {key}" if name else str(key))
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            validate_option_value(inner, name)
+            refuse_impossible_values(inner, name)
     elif isinstance(value, (int, float)):
         # Two comparisons, because both are false for NaN.
         if not -TOO_LARGE < value < TOO_LARGE:

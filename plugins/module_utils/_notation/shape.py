@@ -43,12 +43,12 @@ class Nullable:
 ANY = Leaf("a text", lambda key: isinstance(key, str))
 
 
-def choice_of(*words: str) -> Leaf:
+def text_choice_shape(*words: str) -> Leaf:
     """Return the shape of a text that is one of some words."""
     return Leaf(f"one of {', '.join(words)}", lambda value: isinstance(value, str) and value in words)
 
 
-def whole_number(lowest: int, highest: int = LARGEST) -> Leaf:
+def whole_number_shape(lowest: int, highest: int = LARGEST) -> Leaf:
     """Return the shape of a whole number within bounds. True and False are ints in Python, but no numbers here."""
     bound = "up" if highest == LARGEST else f"to {highest}"
     return Leaf(
@@ -56,13 +56,13 @@ def whole_number(lowest: int, highest: int = LARGEST) -> Leaf:
     )
 
 
-def misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: bool = False) -> str:
+def first_misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: bool = False) -> str:
     """Return where data first differs from a shape, without a full stop; "" where it does not differ.
 
     ``place`` is the name of the data in the message. With ``lacks_keys``, tables may lack keys of their shape.
     """
     if isinstance(shape, Nullable):
-        return "" if data is None else misfit_message(data, shape.shape, place, lacks_keys)
+        return "" if data is None else first_misfit_message(data, shape.shape, place, lacks_keys)
     if isinstance(shape, Leaf):
         return "" if shape.fits(data) else _wrong_value_message(place, data, shape.words)
     if isinstance(shape, type):
@@ -70,7 +70,7 @@ def misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: bool = Fa
     if not isinstance(data, type(shape)):
         return _wrong_value_message(place, data, TYPE_WORDS[type(shape)])
     if isinstance(shape, list):
-        messages = (misfit_message(item, shape[0], f"{place}[{at}]", lacks_keys) for at, item in enumerate(data))
+        messages = (first_misfit_message(item, shape[0], f"{place}[{at}]", lacks_keys) for at, item in enumerate(data))
         return next(filter(None, messages), "")
     prefix = f"{place}." if place else ""
     missing = [] if lacks_keys else [key for key in shape if isinstance(key, str) and key not in data]
@@ -80,7 +80,7 @@ def misfit_message(data: Any, shape: Any, place: str = "", lacks_keys: bool = Fa
         inner = _shape_of_key(shape, key)
         if inner is None:
             return f"{prefix}{format_value(key).strip(chr(39))} is nothing that this version of the collection knows"
-        message = misfit_message(value, inner, f"{prefix}{key}", lacks_keys)
+        message = first_misfit_message(value, inner, f"{prefix}{key}", lacks_keys)
         if message:
             return message
     return ""

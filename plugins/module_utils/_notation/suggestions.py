@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LEAST_SIMILARITY = 0.7
 
 
-def find_similar(word: str, known: Iterable[str], least_similarity: float = LEAST_SIMILARITY) -> str | None:
+def find_most_similar_word(word: str, known: Iterable[str], least_similarity: float = LEAST_SIMILARITY) -> str | None:
     """Return the most similar known word; None where no known word is similar enough."""
     # Imported here because words are rarely misspelt.
     import difflib
@@ -21,8 +21,8 @@ def find_similar(word: str, known: Iterable[str], least_similarity: float = LEAS
     return next(iter(difflib.get_close_matches(word, list(known), 1, least_similarity)), None)
 
 
-def suggestion_message(word: str, known: Iterable[str], otherwise: str) -> str:
+def similar_or_known_words_message(word: str, known: Iterable[str], otherwise: str) -> str:
     """Return the end of an error message: the similar known word, or ``otherwise`` and all known words."""
     names = list(known)
-    near = find_similar(word, names)
+    near = find_most_similar_word(word, names)
     return f"did you mean {near}?" if near else f"{otherwise} {', '.join(names)}."

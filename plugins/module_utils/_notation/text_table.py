@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def format_columns(rows: Sequence[Sequence[str]]) -> str:
+def format_aligned_columns(rows: Sequence[Sequence[str]]) -> str:
     """Return rows with equally many cells as lines of aligned columns, without trailing spaces and last newline."""
     widths = [max(map(len, cells)) for cells in zip(*rows)]
     return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in rows)

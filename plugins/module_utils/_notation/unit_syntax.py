@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PLAIN = re.compile(r"[][A-Za-z0-9_./:,=@+-]+\Z")
 
 
-def quote_word(word: str, escape_variables: bool = True) -> str:
+def quote_unit_word(word: str, escape_variables: bool = True) -> str:
     """Return a word quoted for a unit file; ``escape_variables`` where systemd expands $VARIABLES of the service."""
     if PLAIN.match(word):
         return word
@@ -32,6 +32,6 @@ def quote_word(word: str, escape_variables: bool = True) -> str:
     return f'"{text}"'
 
 
-def format_command_line(program: str, arguments: Iterable[str]) -> str:
+def format_unit_command_line(program: str, arguments: Iterable[str]) -> str:
     """Return a program and its arguments as a command line; systemd expands no variables in the program's name."""
-    return " ".join([quote_word(program, escape_variables=False), *map(quote_word, arguments)])
+    return " ".join([quote_unit_word(program, escape_variables=False), *map(quote_unit_word, arguments)])

@@ -8,7 +8,7 @@ A BMC can only claim that a setting is active. The module epyc_bios_check_info c
 
 from __future__ import annotations
 
-from .._notation.text_table import format_columns
+from .._notation.text_table import format_aligned_columns
 from .attributes.catalogue import BIOS_OPTIONS
 from .attributes.resolve import find_attribute_of_option, find_meaning_of_value
 
@@ -106,7 +106,7 @@ def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         name = f"({row['option']})" if row["attribute"] is None else row["attribute"]
         table.append((name, *("-" if row[column] is None else str(row[column]) for column in COLUMNS[1:])))
-    return format_columns(table)
+    return format_aligned_columns(table)
 
 
 def build_claims(

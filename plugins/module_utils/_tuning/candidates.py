@@ -50,12 +50,12 @@ class Candidates:
         self._host = host
         self._engine = LlamaEngine()
         self._raw = {
-            "binary": _program_of_unit(unit_text),
+            "binary": _program_path_of_unit(unit_text),
             **{key: value for key, value in raw.items() if value is not None},
         }
         self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
         self.default = InstanceVariant(None, target.arguments)
-        self.service, self._files = self._plan_with_options({})
+        self.service, self._files = self._plan_and_unit_texts({})
         self._server: Capabilities = probe.probe_capabilities(
             self.service.options.binary, trial_lines(self.service.options, [])
         )
@@ -71,7 +71,7 @@ class Candidates:
 
     def build_variant(self, options: Mapping[str, Any], name: str) -> InstanceVariant:
         """Return the variant of a candidate; BadRequest where it cannot be planned, or equals another candidate."""
-        service, files = self._plan_with_options(options)
+        service, files = self._plan_and_unit_texts(options)
         text = files.pop(self._path)
         if files != {path: unit_text for path, unit_text in self._files.items() if path != self._path}:
             raise BadRequest("The process that drafts would be another one, which is not tried.")
@@ -82,7 +82,7 @@ class Candidates:
             render_drop_in(self._files[self._path], text), self._server_arguments(service), plan=parse_unit_plan(text)
         )
 
-    def _plan_with_options(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
+    def _plan_and_unit_texts(self, options: Mapping[str, Any]) -> tuple[InstancePlan, dict[str, str]]:
         """Return the plan with these options instead of its own, and the texts of its units by path."""
         # Options of a kind of speculation that the candidate does not use would be refused.
         idle = (
@@ -100,7 +100,7 @@ class Candidates:
 
 def render_drop_in(before: str, after: str) -> str | None:
     """Return a drop-in that makes a unit with the text ``before`` run like ``after``; None where both run alike."""
-    old, new = _service_settings(before), _service_settings(after)
+    old, new = _service_section_lines_by_name(before), _service_section_lines_by_name(after)
     lines: list[str] = []
     for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
@@ -108,12 +108,12 @@ def render_drop_in(before: str, after: str) -> str | None:
     return render_service_drop_in(lines) if lines else None
 
 
-def _program_of_unit(text: str) -> str:
-    line = next(iter(_service_settings(text).get("ExecStart", [])), "ExecStart=")
+def _program_path_of_unit(text: str) -> str:
+    line = next(iter(_service_section_lines_by_name(text).get("ExecStart", [])), "ExecStart=")
     return next(iter(shlex.split(line.partition("=")[2])), "").replace("%%", "%")
 
 
-def _service_settings(text: str) -> dict[str, list[str]]:
+def _service_section_lines_by_name(text: str) -> dict[str, list[str]]:
     """Return the lines of the section [Service] by name of the setting."""
     settings: dict[str, list[str]] = {}
     part = text.partition(PLAN_MARK)[0].partition("[Service]\n")[2].partition("\n[")[0]

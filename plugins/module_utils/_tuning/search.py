@@ -64,16 +64,16 @@ class Search:
     def run(self) -> Candidate:
         """Return the best candidate, which may be the default; if the time ends, the best candidate so far."""
         try:
-            self._try_single_values()
-            left = self._halve_candidates(self._best_combinations())
+            self._measure_each_value_alone()
+            left = self._halve_until_few_candidates(self._best_predicted_combinations())
             for dummy in range(CLIMBS):
                 best = self._best
-                left = self._halve_candidates(
+                left = self._halve_until_few_candidates(
                     [*left, *(neighbour for neighbour in self._neighbours_of_best() if neighbour not in left)]
                 )
                 if self._best == best:
                     break
-            self._race_candidates(left)
+            self._race_until_best_candidate(left)
         except OutOfTime:
             pass
         return self._best
@@ -91,7 +91,7 @@ class Search:
         self._rejected |= set(with_default) - set(levels)
         return {candidate: level - levels[DEFAULT] for candidate, level in levels.items()}
 
-    def _try_single_values(self) -> None:
+    def _measure_each_value_alone(self) -> None:
         singles: list[Candidate] = [
             ((option, value),)
             for option, values in self.space.items()
@@ -101,15 +101,15 @@ class Search:
         rows: list[dict[Candidate, float]] = []
         for dummy in range(SWEEPS):
             rows.append(self._measure_gains(schedule.SWEEP, singles))
-            singles = self._without_rejected(singles)
+            singles = self._leave_out_rejected(singles)
             for candidate in singles:
                 self.single_gains[candidate[0]] = mean([row[candidate] for row in rows])
             self._best = max([DEFAULT, *singles], key=self.predict_gain)
 
-    def _without_rejected(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+    def _leave_out_rejected(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         return [candidate for candidate in candidates if candidate not in self._rejected]
 
-    def _best_combinations(self) -> list[Candidate]:
+    def _best_predicted_combinations(self) -> list[Candidate]:
         """Return the combinations with the best predictions, only of values with a gain; the default is one of them."""
         lists = []
         for option in self.space:
@@ -119,9 +119,11 @@ class Search:
         for pairs in lists:
             # Predicted gains add up, so a combination that is not among the best cannot become one by another option.
             extended = [(*candidate, *([pair] if pair else [])) for candidate, pair in itertools.product(best, pairs)]
-            best = sorted(extended, key=lambda candidate: (-self.predict_gain(candidate), self.complexity(candidate)))
+            best = sorted(
+                extended, key=lambda candidate: (-self.predict_gain(candidate), self.candidate_complexity(candidate))
+            )
             best = best[:MAX_COMBINATIONS]
-        return self._without_rejected(best)
+        return self._leave_out_rejected(best)
 
     def _neighbours_of_best(self) -> list[Candidate]:
         """Return the candidates that differ from the best in one option by one step."""
@@ -131,46 +133,54 @@ class Search:
             at = all_values.index(values[option])
             for near in all_values[max(0, at - 1) : at + 2]:
                 neighbours.append(self.make_candidate({**values, option: near}))
-        return [candidate for candidate in self._without_rejected(dict.fromkeys(neighbours)) if candidate != self._best]
+        return [
+            candidate for candidate in self._leave_out_rejected(dict.fromkeys(neighbours)) if candidate != self._best
+        ]
 
     def make_candidate(self, values: Mapping[str, Any]) -> Candidate:
         """Return the candidate with these values of all options."""
         return tuple((option, values[option]) for option in self.space if values[option] != self.default[option])
 
-    def complexity(self, candidate: Candidate) -> tuple[int, list[int]]:
-        """Return the complexity by which ties are sorted: the number of changed options, then the places of values."""
+    def candidate_complexity(self, candidate: Candidate) -> tuple[int, list[int]]:
+        """Return the candidate_complexity by which ties are sorted: the number of changed options, then the places of values."""
         values = {**self.default, **dict(candidate)}
         return len(candidate), [all_values.index(values[option]) for option, all_values in self.space.items()]
 
-    def _halve_candidates(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+    def _halve_until_few_candidates(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return the last few candidates; half of them are dropped after one round, after two more, and so on."""
-        live = self._without_rejected(candidates)
+        live = self._leave_out_rejected(candidates)
         rows: list[dict[Candidate, float]] = []
         for more in itertools.count(1):
             if len(live) <= RACERS:
                 break
             for dummy in range(more):
                 rows.append(self._measure_gains(schedule.HALVING, live))
-                live = self._without_rejected(live)
-            live = self._sorted_by_mean(live, rows)[: max(RACERS, (len(live) + 1) // 2)]
+                live = self._leave_out_rejected(live)
+            live = self._sort_by_mean_gain(live, rows)[: max(RACERS, (len(live) + 1) // 2)]
             self._best = live[0] if live else DEFAULT
         return live
 
-    def _sorted_by_mean(self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]) -> list[Candidate]:
-        return sorted(live, key=lambda candidate: (-mean([row[candidate] for row in rows]), self.complexity(candidate)))
+    def _sort_by_mean_gain(
+        self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]
+    ) -> list[Candidate]:
+        return sorted(
+            live, key=lambda candidate: (-mean([row[candidate] for row in rows]), self.candidate_complexity(candidate))
+        )
 
-    def _race_candidates(self, candidates: Sequence[Candidate]) -> None:
+    def _race_until_best_candidate(self, candidates: Sequence[Candidate]) -> None:
         """Measure candidates and the default until one candidate is left, the best one."""
         live = list(dict.fromkeys([DEFAULT, *candidates]))
         rows: list[dict[Candidate, float]] = []
         while len(live) > 1 and len(rows) < MAX_RACE_ROUNDS:
             rows.append(self._measure_gains(schedule.RACE, live))
-            live = self._sorted_by_mean(self._without_rejected(live), rows)
+            live = self._sort_by_mean_gain(self._leave_out_rejected(live), rows)
             if len(rows) >= MIN_RACE_ROUNDS:
-                live = self._possibly_best(live, rows)
+                live = self._candidates_possibly_best(live, rows)
             self._best = live[0]
 
-    def _possibly_best(self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]) -> list[Candidate]:
+    def _candidates_possibly_best(
+        self, live: Sequence[Candidate], rows: Sequence[Mapping[Candidate, float]]
+    ) -> list[Candidate]:
         """Return the candidates that may still be the best, the present best one first."""
         best, *others = live
         alpha = ALPHA / max(1, len(others))
@@ -179,6 +189,6 @@ class Search:
             lead = confidence_interval([row[best] - row[other] for row in rows], alpha)
             if lead is None or not (lead.low > 0 or (lead.low >= -TIE_ZONE and lead.high <= TIE_ZONE)):
                 undecided.append(other)
-            elif lead.low <= 0 and self.complexity(other) < self.complexity(best):
+            elif lead.low <= 0 and self.candidate_complexity(other) < self.candidate_complexity(best):
                 best = other
         return [best, *undecided]

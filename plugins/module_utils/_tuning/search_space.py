@@ -47,7 +47,7 @@ class SearchSpace:
             self.values[option] = values
             self.default[option] = default
 
-    def limit_to(self, options: Sequence[str]) -> None:
+    def remove_other_options(self, options: Sequence[str]) -> None:
         """Remove all options but these; BadRequest for an option that cannot be tried."""
         for option in options:
             if option not in self.values:

@@ -14,9 +14,9 @@ import time
 
 from .._ablation.round_runner import (
     SEARCH_TIME_SHARE,
-    conduct_run,
-    format_error_line,
-    parse_time_and_seed,
+    error_to_single_line,
+    parse_minutes_and_seed,
+    run_rounds_and_restore,
 )
 from .._bench import progress
 from .._bench.rounds import measured_rounds, schedule
@@ -57,7 +57,7 @@ class TuningRequest:
             raise BadRequest(f"instance: name is '{name}': say the name of an instance, which is one text.")
         self.intent: dict[str, Any] | None = raw.get("intent")
         self.only: list[str] | None = raw.get("options")
-        self.minutes, self.seed = parse_time_and_seed(raw)
+        self.minutes, self.seed = parse_minutes_and_seed(raw)
 
 
 def run_tuning(
@@ -69,11 +69,11 @@ def run_tuning(
     completed: then the instance runs as before, and the file has the samples until then.
     """
     with progress.hold_run_lock():
-        target, candidates, space = _prepare_tuning(host, request, options, clock)
+        target, candidates, space = _plan_candidates_and_search_space(host, request, options, clock)
         arms = schedule.build_tuning_arms(space.default)
         run = Run(host, target, request, arms, options.seed, budget_s=60 * options.minutes)
         variants: dict[str, InstanceVariant] = {}
-        return conduct_run(
+        return run_rounds_and_restore(
             run,
             request,
             options.minutes,
@@ -84,9 +84,9 @@ def run_tuning(
         )
 
 
-def describe_tuning(host: Host, request: MeasuringRequest, options: TuningRequest) -> tuple[str, str]:
+def describe_planned_tuning(host: Host, request: MeasuringRequest, options: TuningRequest) -> tuple[str, str]:
     """Return the name of the instance, and sentences on what would be tried; raises as run_tuning."""
-    target, dummy, space = _prepare_tuning(host, request, options, time)
+    target, dummy, space = _plan_candidates_and_search_space(host, request, options, time)
     tried = "; ".join(
         f"{option} {', '.join(str(value) for value in values)} (it is {space.default[option]})"
         for option, values in space.values.items()
@@ -94,7 +94,7 @@ def describe_tuning(host: Host, request: MeasuringRequest, options: TuningReques
     return target.name, f"{target.name} would be started anew again and again, with other options: {tried}."
 
 
-def _prepare_tuning(
+def _plan_candidates_and_search_space(
     host: Host, request: MeasuringRequest, options: TuningRequest, clock: Any
 ) -> tuple[MeasuredInstance, Candidates, SearchSpace]:
     target = find_llama_instance(host, options.instance.get("name"), request.answer_timeout, clock)
@@ -102,7 +102,7 @@ def _prepare_tuning(
     candidates = Candidates(planner, options.instance, target)
     space = build_search_space(candidates.service, planner)
     if options.only is not None:
-        space.limit_to(options.only)
+        space.remove_other_options(options.only)
     if not space.values:
         raise BadRequest(f"{target.name} has no option that may be tried.")
     return target, candidates, space
@@ -117,7 +117,7 @@ class _TuningRounds:
         self.runner = runner
         self.candidates = candidates
         self.variants = variants
-        self.search = Search(space.values, space.default, self.measure_levels)
+        self.search = Search(space.values, space.default, self.measure_log_rates)
         #: Candidate -> the name of its arm.
         self.names: dict[Candidate, str] = {DEFAULT: schedule.DEFAULT}
 
@@ -125,15 +125,15 @@ class _TuningRounds:
         """Measure all rounds."""
         best = self.search.run()
         if best != DEFAULT:
-            self._confirm_best(self.names[best])
+            self._confirm_best_candidate(self.names[best])
 
-    def measure_levels(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
+    def measure_log_rates(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
         """Measure candidates until a round counts; return the level of each one that runs, None if the time is over."""
         for candidate in candidates:
             if candidate not in self.names:
                 self._add_candidate_arm(candidate, phase)
         for dummy in range(MAX_DISCARDED_IN_A_ROW):
-            if self.runner.time_share_spent() > SEARCH_TIME_SHARE:
+            if self.runner.share_of_minutes_spent() > SEARCH_TIME_SHARE:
                 return None
             names = {candidate: self.names[candidate] for candidate in candidates}
             running = {candidate: name for candidate, name in names.items() if name not in self.runner.plan["rejected"]}
@@ -153,7 +153,7 @@ class _TuningRounds:
         try:
             self.variants[name] = self.candidates.build_variant(arm["options"], name)
         except BadRequest as error:
-            self.runner.reject(name, format_error_line(error))
+            self.runner.reject(name, error_to_single_line(error))
             return
         if phase != schedule.SWEEP:
             rate = mean_default_request_rate(measured_rounds.rounds_of_document(self.runner.run.document)) or 0.0
@@ -164,11 +164,11 @@ class _TuningRounds:
         self.runner.run.save()
         return measured_rounds.rounds_of_document(self.runner.run.document)[-1]
 
-    def _confirm_best(self, best: str) -> None:
+    def _confirm_best_candidate(self, best: str) -> None:
         """Compare the best candidate with the default and its twin in new rounds, until the gain has a verdict."""
         counting = 0
         for tries in range(1, 2 * MAX_RACE_ROUNDS + 1):
-            if self.runner.time_share_spent() >= 1:
+            if self.runner.share_of_minutes_spent() >= 1:
                 return
             measured = self._measure_round(schedule.CONFIRMATION, [schedule.DEFAULT, schedule.AGAIN, best])
             counting += not measured.discard_reason

@@ -13,25 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.findings import LAYERS, STATUSES, Finding
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.verdict import DRIFT, OK, UNKNOWN
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import ANY, choice_of, whole_number
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import (
+    ANY,
+    text_choice_shape,
+    whole_number_shape,
+)
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, require_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VERDICT, WRONG_STATUS = choice_of(OK, DRIFT, UNKNOWN), choice_of(*(status for status in STATUSES if status != OK))
+VERDICT, WRONG_STATUS = (
+    text_choice_shape(OK, DRIFT, UNKNOWN),
+    text_choice_shape(*(status for status in STATUSES if status != OK)),
+)
 FINDING: dict[str, Any] = {
     **dict.fromkeys(vars(Finding("", "", "")), str),
     "pending_reboot": bool,
     "variables": [str],
     "addresses": [str],
-    "layer": choice_of(*LAYERS),
+    "layer": text_choice_shape(*LAYERS),
     "status": WRONG_STATUS,
     "live": VERDICT,
     "persistent": VERDICT,
 }
 #: Layer -> status -> count. The bound is more than any host has, and small enough for sums over any fleet.
-COVERAGE = {choice_of(*LAYERS): {choice_of(*STATUSES): whole_number(0, 10**9)}}
+COVERAGE = {text_choice_shape(*LAYERS): {text_choice_shape(*STATUSES): whole_number_shape(0, 10**9)}}
 #: The fields that a report remembers of a finding. Any layer is accepted: an older version may have had others.
 REMEMBERED_FIELDS: dict[Any, Any] = {
     "layer": str,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole_number
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.sizes import parse_bytes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.option_table import HOST, LOOPBACK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import FIELDS
@@ -246,7 +246,7 @@ def host_address(host: Mapping[str, Any]) -> Any:
 
 
 def _require_count(place: str, key: str, value: Any) -> int:
-    number = parse_whole(value)
+    number = parse_whole_number(value)
     if not number:
         raise BadRequest(f"{place} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
     return number

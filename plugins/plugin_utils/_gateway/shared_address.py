@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.ip_addresses import parse_port
-from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole
+from ansible_collections.sovereign.epyc.plugins.module_utils._notation.numbers import parse_whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def plan_vrrp(
     source = _require_peer_address(gateway, binds.pop(haproxy_name(gateway)))
     peers = [_require_peer_address(name, bind) for name, bind in binds.items()]
     shared = _require_shared_address(settings, source, [source, *peers])
-    number = parse_whole(settings["virtual_router_id"])
+    number = parse_whole_number(settings["virtual_router_id"])
     if number is None or not 1 <= number <= 255:
         raise BadRequest(
             f"epyc_gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255."

@@ -13,17 +13,17 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist i
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.shape import (
     Leaf,
     Nullable,
-    choice_of,
-    whole_number,
+    text_choice_shape,
+    whole_number_shape,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, require_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NUMBER = whole_number(0, LARGEST_CPU)
+NUMBER = whole_number_shape(0, LARGEST_CPU)
 #: A size in bytes, or a count of pages. No EPYC's cache has more bytes.
-AMOUNT = whole_number(0, 1 << 40)
+AMOUNT = whole_number_shape(0, 1 << 40)
 PAGE_SIZE = Leaf("a size of a page", lambda key: isinstance(key, str) and bool(re.fullmatch("[0-9]{1,9}kB", key)))
 ROLE_LETTERS = Leaf("letters of roles", lambda value: isinstance(value, str) and set(value) <= set(LETTERS.values()))
 #: The owner of each cache way, a point for a way of no role. No cache mask of the kernel has more than 64 bits.
@@ -40,7 +40,7 @@ DOMAIN = {
 }
 MAP = {
     **dict.fromkeys(("model", "kernel", "parts"), str),
-    "roles": {choice_of(*LETTERS): str},
+    "roles": {text_choice_shape(*LETTERS): str},
     "nodes": [{"id": NUMBER, "memory": str, "hugepages": {PAGE_SIZE: AMOUNT}}],
     "domains": [DOMAIN],
     "instances": [dict.fromkeys(("name", "cpus", "nodes", "draft_cpus", "url"), str)],

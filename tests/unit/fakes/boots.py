@@ -63,7 +63,7 @@ class Boot:
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
         in_both, ordinary = self.grub._run_config_files(with_drop_in=True)
         rescue = f"{in_both} {ordinary}" if self.same_for_recovery else in_both
-        words = cmdline.split_words(f"{in_both} {ordinary}")
+        words = cmdline.split_kernel_command_line(f"{in_both} {ordinary}")
         line = " ".join(word for word in words if not self.ignores or not word.startswith(self.ignores))
         entries = self.kernels * (
             f"menuentry 'Debian' $id 'gnulinux-simple-1' {{\n\tlinux\t/boot/vmlinuz root=/dev/vda1 ro {line}\n"

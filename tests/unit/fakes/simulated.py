@@ -44,7 +44,9 @@ class Simulated:
         """Have all runs measured here."""
         patch.setattr(round_runner, "ArmSwitch", self._switch)
         patch.setattr(round_runner, "Meter", lambda *dummy: self)
-        patch.setattr(round_runner.restore_guard, "start_guard", lambda store, fs, unit: self.begun.append(unit))
+        patch.setattr(
+            round_runner.restore_guard, "start_restore_guard", lambda store, fs, unit: self.begun.append(unit)
+        )
         patch.setattr(round_runner.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self._settle())
 
     def _settle(self) -> Simulated:

@@ -15,7 +15,7 @@ import json
 
 from ..._errors import BadRequest, TuningError
 from ..._io import textfile
-from ..._notation.shape import ANY, Nullable, choice_of, misfit_message
+from ..._notation.shape import ANY, Nullable, first_misfit_message, text_choice_shape
 from ..rounds import schedule
 from .value_shapes import AMOUNT, COUNT, DURATION, NAME, NUMBER, SCALAR, SEVERAL, SHARE, TEXT, WHOLE
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCHEMA = 1
-CLASS = choice_of(*schedule.REPETITIONS)
+CLASS = text_choice_shape(*schedule.REPETITIONS)
 #: A result is valid for this fingerprint; a host that differs in any field must be measured again. Null means "not
 #: known".
 FINGERPRINT = {
@@ -58,7 +58,7 @@ ARM = {
 }
 ROUND = {
     "round": COUNT,
-    "phase": choice_of(*schedule.PHASES),
+    "phase": text_choice_shape(*schedule.PHASES),
     "class": CLASS,
     "restart": bool,
     "arms": [NAME],
@@ -119,7 +119,7 @@ BANDWIDTH = {
     "cpus": TEXT,
     "nodes": TEXT,
     "gbps": Nullable(AMOUNT),
-    "source": choice_of("likwid-bench", "reader", "paper", "nothing"),
+    "source": text_choice_shape("likwid-bench", "reader", "paper", "nothing"),
 }
 #: The bytes that a step with one stream reads, by kind of memory. ``context`` is the number of tokens before the step,
 #: and ``guessed`` is the number of drafted tokens in the step.
@@ -187,7 +187,7 @@ def validate_document(document: Any) -> dict[str, Any]:
             f"the schema is {document['schema']!r}, and this version of the collection reads {SCHEMA} only; use the "
             "version that made the run"
         )
-    message = misfit_message(document, DOCUMENT_SHAPE) or _contradiction_message(document)
+    message = first_misfit_message(document, DOCUMENT_SHAPE) or _contradiction_message(document)
     if message:
         raise BadRequest(f"{message}; take the file as the run wrote it")
     valid: dict[str, Any] = document

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..._notation.shape import LARGEST, Leaf, whole_number
+from ..._notation.shape import LARGEST, Leaf, whole_number_shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _is_printable_text(value: Any) -> bool:
     return all(32 <= code < 127 or (code >= 160 and not 0xD800 <= code < 0xE000) for code in map(ord, value))
 
 
-WHOLE, COUNT, SEVERAL = whole_number(0), whole_number(1), whole_number(2)
+WHOLE, COUNT, SEVERAL = whole_number_shape(0), whole_number_shape(1), whole_number_shape(2)
 AMOUNT = Leaf("a number from 0 up", lambda value: _is_bounded_number(value) and value >= 0)
 DURATION = Leaf("milliseconds above 0", lambda value: _is_bounded_number(value) and value >= SHORTEST)
 SHARE = Leaf("a number between 0 and 1", lambda value: _is_bounded_number(value) and 0 < value < 1)

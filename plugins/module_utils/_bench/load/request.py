@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 from . import prompts as all_prompts
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ def _parse_whole_option(raw: Mapping[str, Any], name: str, default: int, low: in
     value = raw.get(name)
     if value is None:
         return default
-    number = parse_whole(value)
+    number = parse_whole_number(value)
     if number is None or not low <= number <= high:
         raise BadRequest(f"{name} is {value}; give a whole number from {low} to {high}.")
     return number

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: The digest of a model file covers only so many bytes at its beginning: reading hundreds of GB would take minutes, and
 #: would evict the pages of the model from the page cache.
-HEAD_BYTES = 1 << 20
+HASHED_HEAD_BYTES = 1 << 20
 
 
 def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Prompt]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Pro
         "uptime_s": float(fs.read("/proc/uptime").split()[0]),
         "engine_build": target.build,
         "engine_sha256": digest_files(target.programs),
-        "model_sha256": digest_files(target.files, HEAD_BYTES),
+        "model_sha256": digest_files(target.files, HASHED_HEAD_BYTES),
         "arguments": target.arguments,
         "settings": read_settings(host),
         "prompts_sha256": all_prompts.digest_prompts(prompts),
@@ -80,7 +80,7 @@ def digest_files(paths: Iterable[str], head: int | None = None) -> str | None:
                 digest.update(f"{os.path.basename(path)} {os.fstat(file.fileno()).st_size}\n".encode())
                 left = os.fstat(file.fileno()).st_size if head is None else head
                 while left > 0:
-                    data = file.read(min(left, HEAD_BYTES))
+                    data = file.read(min(left, HASHED_HEAD_BYTES))
                     if not data:
                         break
                     digest.update(data)

@@ -18,7 +18,7 @@ import urllib.error
 from contextlib import contextmanager
 
 from ..._errors import BadRequest, TuningError
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
 from .. import textfile
 from ..safe_open import open_folder
@@ -199,7 +199,7 @@ class Download:
         except urllib.error.HTTPError as error:
             if error.code != 416 or not self.received:
                 raise
-            total = parse_whole((error.headers.get("Content-Range") or "").rpartition("/")[2])
+            total = parse_whole_number((error.headers.get("Content-Range") or "").rpartition("/")[2])
             if total == self.received:
                 self.total = total
             else:

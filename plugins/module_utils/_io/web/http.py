@@ -17,7 +17,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 from ..._errors import BadRequest, TuningError
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ServedFile:
     """Size, validator and SHA-256 of a server's file, from its headers; None for each that is not sent."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
-        self.size = parse_whole(headers.get("Content-Length"))
+        self.size = parse_whole_number(headers.get("Content-Length"))
         # Only a strong validator promises equal bytes; Last-Modified counts as strong by RFC 9110, 8.8.2.2.
         tag = headers.get("ETag")
         self.validator: str | None = tag if tag and tag.startswith('"') else headers.get("Last-Modified")
@@ -70,7 +70,7 @@ def fetch_file_headers(url: str, timeout: float, headers: Mapping[str, str] | No
         remote = ServedFile({})
     for first in redirects.redirect_headers[:1]:
         remote.sha256 = parse_sha256_header(first)
-        remote.size = parse_whole(first.get("X-Linked-Size")) or remote.size
+        remote.size = parse_whole_number(first.get("X-Linked-Size")) or remote.size
     return remote
 
 
@@ -170,7 +170,7 @@ def parse_content_range(text: str) -> tuple[int | None, int | None]:
     unit, dummy, rest = text.partition(" ")
     span, dummy, total = rest.partition("/")
     begin = span.partition("-")[0]
-    return (parse_whole(begin) if unit == "bytes" else None), parse_whole(total)
+    return (parse_whole_number(begin) if unit == "bytes" else None), parse_whole_number(total)
 
 
 def parse_sha256_header(headers: Mapping[str, str]) -> str | None:

@@ -45,11 +45,13 @@ def render_drop_in(owned: Mapping[str, str | None]) -> str:
     """Return the text of the drop-in that owns these settings; the value None removes a parameter."""
     import json
 
-    words = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
+    words = [
+        word for name, text in owned.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
+    ]
     names = "|".join(
         spelling_pattern(member)
         for name in owned
-        for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))
+        for member in cmdline.parameter_names_of_setting(cmdline.canonical_parameter_name(name))
     )
     letter = '([^"[:space:]]|"[^"]*")'
     owned_word = f'({names})(={letter}*)?|"({names})(=[^"]*)?"'

@@ -80,21 +80,22 @@ class Grub:
         It includes settings that the drop-in owns and the ledger does not know.
         """
         others = _parse_settings(*self._run_config_files(with_drop_in=False))
-        known = {cmdline.canonical_name(name) for name in originals}
+        known = {cmdline.canonical_parameter_name(name) for name in originals}
         names = [
             name
             for name in parse_owned_settings(textfile.read_text(self._drop_in_path) or "")
-            if cmdline.canonical_name(name) not in known
+            if cmdline.canonical_parameter_name(name) not in known
         ]
-        return {name: others.get(cmdline.canonical_name(name)) for name in [*originals, *names]}
+        return {name: others.get(cmdline.canonical_parameter_name(name)) for name in [*originals, *names]}
 
     def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
         """Make settings, by name, all or nothing; return remarks."""
         before = textfile.read_text(self._drop_in_path)
         owned = {
-            cmdline.canonical_name(name): (name, text) for name, text in parse_owned_settings(before or "").items()
+            cmdline.canonical_parameter_name(name): (name, text)
+            for name, text in parse_owned_settings(before or "").items()
         }
-        owned.update({cmdline.canonical_name(name): (name, text) for name, text in wanted.items()})
+        owned.update({cmdline.canonical_parameter_name(name): (name, text) for name, text in wanted.items()})
         # Settings that equal those of other files are left out, so that an undo leaves no drop-in.
         in_both, ordinary = self._run_config_files(with_drop_in=False)
         others = _parse_settings(in_both, ordinary)
@@ -135,7 +136,7 @@ class Grub:
         self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]
     ) -> list[str]:
         """Return which settings of other files the drop-in replaces, and whether the entry for recovery loses them."""
-        keys = {name: cmdline.canonical_name(name) for name in names}
+        keys = {name: cmdline.canonical_parameter_name(name) for name in names}
         return [
             f"{name} is also set by {self._find_files_with(name)}, to '{others[key]}'. {DROP_IN} takes that out "
             f"for as long as it is there{', also of the entry for recovery' if key in in_both else ''}."
@@ -151,7 +152,7 @@ class Grub:
         names = [
             name
             for name, text in added.items()
-            if text is not None and any(line.get(cmdline.canonical_name(name)) == text for line in lines)
+            if text is not None and any(line.get(cmdline.canonical_parameter_name(name)) == text for line in lines)
         ]
         return [
             f"The entry for recovery in {RESULT} has {name} too, so it is no way out of it. Look for a script in "
@@ -173,7 +174,7 @@ class Grub:
                 "holds a kernel, and that /etc/grub.d/10_linux may be executed."
             )
         for name, text in wanted.items():
-            key = cmdline.canonical_name(name)
+            key = cmdline.canonical_parameter_name(name)
             if configured.get(key) != text:
                 raise NotApplied(
                     f"cmdline:{name}: wanted {_quote_value(text)}, and {self._find_files_with(name, after=DROP_IN)}, "
@@ -197,7 +198,9 @@ class Grub:
             names = []
         paths = [MAIN, *(f"{FOLDER}/{file}" for file in names if file.endswith(".cfg"))]
         spellings = {
-            form for member in cmdline.parameters_of_setting(name) for form in (member, cmdline.canonical_name(member))
+            form
+            for member in cmdline.parameter_names_of_setting(name)
+            for form in (member, cmdline.canonical_parameter_name(member))
         }
         matching = [
             path
@@ -234,7 +237,7 @@ def parse_linux_entries(text: str, recovery: bool = False) -> list[list[str]]:
     lines = []
     inside = for_recovery = False
     for row in text.splitlines():
-        words = cmdline.split_words(row)
+        words = cmdline.split_kernel_command_line(row)
         if row.startswith(("### BEGIN ", "### END ")):
             inside = row.startswith("### BEGIN ") and "10_linux" in row
         elif words and words[0] == "menuentry":
@@ -245,7 +248,7 @@ def parse_linux_entries(text: str, recovery: bool = False) -> list[list[str]]:
 
 
 def _parse_settings(*lines: str) -> dict[str, str]:
-    return cmdline.words_to_settings(cmdline.split_words(" ".join(lines)))
+    return cmdline.parameters_to_settings(cmdline.split_kernel_command_line(" ".join(lines)))
 
 
 def _quote_value(text: str | None) -> str:

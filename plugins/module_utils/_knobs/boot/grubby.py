@@ -39,7 +39,7 @@ class Grubby:
     def read_configured_settings(self) -> dict[str, str]:
         """Return the settings of the entry that boots next."""
         entries = parse_grubby_info(self.run(["grubby", "--info=DEFAULT"]))
-        return cmdline.words_to_settings(entries[0]) if entries else {}
+        return cmdline.parameters_to_settings(entries[0]) if entries else {}
 
     def list_entries(self) -> list[list[str]]:
         """Return the words of each entry, including those for rescue, because grubby changes all entries."""
@@ -57,9 +57,9 @@ class Grubby:
         """Make settings, by name, in all entries; return remarks."""
         for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
-        lines = [cmdline.words_to_settings(words) for words in self.list_entries()]
+        lines = [cmdline.parameters_to_settings(words) for words in self.list_entries()]
         for name, text in wanted.items():
-            if not lines or any(line.get(cmdline.canonical_name(name)) != text for line in lines):
+            if not lines or any(line.get(cmdline.canonical_parameter_name(name)) != text for line in lines):
                 raise NotApplied(
                     f"cmdline:{name}: grubby succeeded, but not every boot entry has it. See what 'grubby "
                     "--info=ALL' shows."
@@ -74,12 +74,18 @@ def build_grubby_commands(wanted: Mapping[str, str | None], present: Mapping[str
     One call would not do, because grubby replaces a parameter that exists: the second hugepagesz would replace the
     first.
     """
-    old = [member for name in wanted for member in cmdline.parameters_of_setting(cmdline.canonical_name(name))]
-    new = [word for name, text in wanted.items() if text is not None for word in cmdline.setting_to_words(name, text)]
+    old = [
+        member
+        for name in wanted
+        for member in cmdline.parameter_names_of_setting(cmdline.canonical_parameter_name(name))
+    ]
+    new = [
+        word for name, text in wanted.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
+    ]
     if any('"' in word for word in new):
         raise BadRequest("grubby cannot set a value with spaces, so this host cannot have it.")
     calls = []
-    if any(cmdline.canonical_name(name) in present for name in wanted):
+    if any(cmdline.canonical_parameter_name(name) in present for name in wanted):
         spellings = dict.fromkeys([*old, *(name for name in wanted if name not in cmdline.FAMILIES)])
         calls.append(["grubby", "--update-kernel=ALL", f"--remove-args={' '.join(spellings)}"])
     if new:
@@ -93,5 +99,5 @@ def parse_grubby_info(text: str) -> list[list[str]]:
     for row in text.splitlines():
         if row.startswith("args="):
             value = row[len("args=") :].strip()
-            lines.append(cmdline.split_words(value[1:-1] if value[:1] == '"' == value[-1:] else value))
+            lines.append(cmdline.split_kernel_command_line(value[1:-1] if value[:1] == '"' == value[-1:] else value))
     return lines

@@ -91,14 +91,14 @@ class CommandLine(Knob):
         if not addresses:
             return {}
         configured = self.loader.read_configured_settings()
-        self._entries = [cmdline.words_to_settings(words) for words in self.loader.list_entries()]
+        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_entries()]
         self._loader_stale_reason = self.loader.stale_drop_in_reason()
         self._seen = {address: configured.get(_canonical_name(address)) for address in addresses}
         return dict(self._seen)
 
     def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the values with which the running kernel was started."""
-        running = cmdline.words_to_settings(cmdline.split_words(self.fs.read("/proc/cmdline")))
+        running = cmdline.parameters_to_settings(cmdline.split_kernel_command_line(self.fs.read("/proc/cmdline")))
         return {address: running.get(_canonical_name(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -151,11 +151,18 @@ class CommandLine(Knob):
     def _check_length(self, settings: Settings) -> None:
         """Refuse a command line that the kernel would truncate."""
         new = [
-            word for name, text in settings.items() if text is not None for word in cmdline.setting_to_words(name, text)
+            word
+            for name, text in settings.items()
+            if text is not None
+            for word in cmdline.setting_to_parameters(name, text)
         ]
-        keys = {cmdline.canonical_name(name) for name in settings}
+        keys = {cmdline.canonical_parameter_name(name) for name in settings}
         for words in self.loader.list_entries():
-            others = [word for word in words if cmdline.setting_of_parameter(cmdline.parse_word(word)[0]) not in keys]
+            others = [
+                word
+                for word in words
+                if cmdline.setting_name_of_parameter(cmdline.split_kernel_parameter(word)[0]) not in keys
+            ]
             length = len(" ".join(["BOOT_IMAGE=" + "-" * 64, *others, *new]))
             if length > LONGEST:
                 raise BadRequest(
@@ -169,4 +176,4 @@ def _parameter_name(address: str) -> str:
 
 
 def _canonical_name(address: str) -> str:
-    return cmdline.canonical_name(_parameter_name(address))
+    return cmdline.canonical_parameter_name(_parameter_name(address))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation import cmdline
 from ..._notation.cpulist import format_cpulist, parse_boot_cpulist
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ class BootRequest:
     def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
         self.host = host
         words = [self._expand_braces(text) for text in parameters]
-        pairs = [cmdline.parse_word(word) for word in words]
+        pairs = [cmdline.split_kernel_parameter(word) for word in words]
         for word, (name, value) in zip(words, pairs):
             _check_spelling(word, name, value)
         self.remarks: list[str] = []
-        texts = cmdline.words_to_settings(words)
+        texts = cmdline.parameters_to_settings(words)
         self.settings: Settings = {}
         for name, dummy in pairs:
-            setting = cmdline.setting_of_parameter(name)
+            setting = cmdline.setting_name_of_parameter(name)
             self.settings[setting if setting in cmdline.FAMILIES else name] = texts[setting]
         for name in absent:
             self._add_removal(name, texts)
@@ -76,20 +76,20 @@ class BootRequest:
         return expanded
 
     def _add_removal(self, name: str, texts: dict[str, str]) -> None:
-        _check_spelling(name, *cmdline.parse_word(name))
+        _check_spelling(name, *cmdline.split_kernel_parameter(name))
         if "=" in name:
             raise BadRequest(f"absent: '{name}' must be a name without a value; all parameters of a name are removed.")
-        setting = cmdline.setting_of_parameter(name)
+        setting = cmdline.setting_name_of_parameter(name)
         if setting in texts:
             raise BadRequest(f"{name} is in parameters and in absent. Take it out of one of them.")
         self.settings[setting if setting in cmdline.FAMILIES else name] = None
 
     def _check_cpus(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         for name, value in pairs:
-            spelled = cmdline.canonical_name(name)
+            spelled = cmdline.canonical_parameter_name(name)
             if spelled not in CPU_LISTS or (spelled == "rcu_nocbs" and value is None):
                 continue
-            if [cmdline.canonical_name(other) for other, dummy in pairs].count(spelled) > 1:
+            if [cmdline.canonical_parameter_name(other) for other, dummy in pairs].count(spelled) > 1:
                 raise BadRequest(f"{name} is given more than once; the kernel uses only one of them.")
             items = (value or "").split(",")
             flags: list[str] = []
@@ -120,12 +120,12 @@ class BootRequest:
         """Refuse page sizes that the CPU lacks, and pages that leave too little memory for a boot."""
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.list_names("/sys/kernel/mm/hugepages")}
-        defaults = [value for name, value in pairs if cmdline.canonical_name(name) == "default_hugepagesz"]
+        defaults = [value for name, value in pairs if cmdline.canonical_parameter_name(name) == "default_hugepagesz"]
         size = _parse_page_size(defaults[0]) if defaults else 2 << 20
         seen: list[int] = []
         total = 0
         for name, value in pairs:
-            spelled = cmdline.canonical_name(name)
+            spelled = cmdline.canonical_parameter_name(name)
             if spelled in ("default_hugepagesz", "hugepagesz"):
                 if _parse_page_size(value) not in sizes:
                     offered = ", ".join(f"{number >> 20}M" for number in sorted(sizes)) or "none"
@@ -149,8 +149,8 @@ class BootRequest:
         total = 0
         for item in value.split(","):
             node, colon, text = item.rpartition(":")
-            count = parse_whole(text)
-            if count is None or (colon and parse_whole(node) is None) or (not colon and "," in value):
+            count = parse_whole_number(text)
+            if count is None or (colon and parse_whole_number(node) is None) or (not colon and "," in value):
                 raise BadRequest(f"hugepages={value}: say a count, or counts by node such as 0:4,1:4.")
             total += count * size
             if colon:
@@ -169,9 +169,9 @@ def _check_spelling(word: str, name: str, value: str | None) -> None:
     """Refuse a word that would reach the kernel in another form than written here."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
         raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
-    if cmdline.canonical_name(name) in NOT_OURS or name in NOT_OURS:
+    if cmdline.canonical_parameter_name(name) in NOT_OURS or name in NOT_OURS:
         raise BadRequest(f"{name} is written by the boot loader itself, so it is left to its own configuration.")
-    if len(cmdline.split_words(word)) != 1:
+    if len(cmdline.split_kernel_command_line(word)) != 1:
         raise BadRequest(f"{word!r} is more than one parameter. Give each its own text, or put its value in quotes.")
     bare = SPECIAL_BARE if " " not in (value or "") else ""
     bad = [c for c in value or "" if c in SPECIAL + bare or not c.isprintable() or not c.isascii()]
@@ -184,7 +184,7 @@ def _check_spelling(word: str, name: str, value: str | None) -> None:
 
 def _parse_page_size(value: str | None) -> int:
     """Return a page size such as 1G in bytes, 0 for anything else."""
-    number, unit = parse_whole((value or "")[:-1]), (value or "")[-1:].upper()
+    number, unit = parse_whole_number((value or "")[:-1]), (value or "")[-1:].upper()
     return (number or 0) * UNITS.get(unit, 0)
 
 

@@ -16,7 +16,7 @@ from ..._errors import BadRequest, NotApplied, Refused
 from ..._io.paths import NODES
 from ..._kernel import hugepages
 from ..._kernel.hugepages import GIGANTIC, pool_file_path, read_pool
-from ..._notation.numbers import require_whole
+from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages
 from ..protocol.knob import Knob
 from . import request
@@ -111,7 +111,7 @@ class HugePages(Knob):
         return address.startswith("hugepages:node")
 
     def _refuse_more_than_memory(self, table: Table) -> None:
-        reserve = require_whole(self.options.get("reserve", RESERVE), "reserve")
+        reserve = require_whole_number(self.options.get("reserve", RESERVE), "reserve")
         for node in sorted({node for node, dummy in table}):
             total = hugepages.read_node_memory(self.fs, node)[0]
             limit = total * max(100 - reserve, 0) // 100

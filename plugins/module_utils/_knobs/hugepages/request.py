@@ -12,7 +12,7 @@ from ..._errors import BadRequest
 from ..._kernel.hugepages import GIGANTIC, SIZES, list_page_sizes, parse_nodes
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
-from ..._notation.numbers import require_whole
+from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import UNITS, format_bytes, format_bytes_short, format_pages, parse_bytes
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[
     if path:
         kb = _parse_page_size(fs, options.get("size") or "2MiB", "size")
         nodes = parse_nodes(fs, options.get("nodes") or "all", "nodes")
-        headroom = require_whole(options.get("headroom") or 0, "headroom")
+        headroom = require_whole_number(options.get("headroom") or 0, "headroom")
         size = _read_file_bytes(fs, path)
         need = size * (100 + headroom)
         pages = -(-need // (100 * kb * UNITS["KiB"]))
@@ -88,7 +88,7 @@ def _parse_pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str])
     if (pages is None) == (amount is None):
         raise BadRequest(f"{what}: say either pages or memory, one of the two.")
     if pages is not None:
-        return require_whole(pages, f"{what}.pages")
+        return require_whole_number(pages, f"{what}.pages")
     size = parse_bytes(amount, f"{what}.memory")
     count = -(-size // (kb * UNITS["KiB"]))
     if count * kb * UNITS["KiB"] != size:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 
 from ..._errors import Absent
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _match_numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
     known = {irq.number for irq in irqs}
     if word == "all":
         return known
-    number = parse_whole(word)
+    number = parse_whole_number(word)
     if number is not None:
         return {number} & known
     if word.startswith("driver:"):

@@ -11,7 +11,7 @@ the Linux kernel for the registers that the kernel itself writes.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_whole, parse_with_base_prefix
+from ..._notation.numbers import parse_whole_number, parse_with_base_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _parse_number(text: object, option: str, largest: int) -> int:
 def _parse_bit_range(text: str) -> tuple[int, int]:
     """Return the highest and the lowest bit of "13" or "15:13"."""
     high, colon, low = text.strip().partition(":")
-    first, last = parse_whole(high), parse_whole(low if colon else high)
+    first, last = parse_whole_number(high), parse_whole_number(low if colon else high)
     if first is not None and last is not None and 63 >= first >= last:
         return first, last
     raise BadRequest(

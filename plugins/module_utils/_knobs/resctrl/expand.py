@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..._errors import BadRequest
 from ..._kernel.resctrl import HOME, STEPS_PER_GBPS, format_address, split_address
-from ..._notation.cache_masks import allocate_masks, count_ways, find_overlapping_masks, parse_cache_mask
+from ..._notation.cache_masks import allocate_cache_masks, count_ways, find_overlapping_masks, parse_cache_mask
 from ..._notation.cpulist import format_cpulist, parse_cpulist
 from .request import L3_OPTIONS
 
@@ -176,9 +176,9 @@ class Expansion:
                     {format_address(name, resource, str(number)): amount.text for name, amount in all_amounts}
                 )
                 continue
-            masks = allocate_masks(full, domain.bytes, amounts, default, f"L3 domain {number}")
+            masks = allocate_cache_masks(full, domain.bytes, amounts, default, f"L3 domain {number}")
             for dummy, amount in all_amounts:
-                self._add_remark(amount.rounding_message(count_ways(full), domain.bytes))
+                self._add_remark(amount.rounded_up_message(count_ways(full), domain.bytes))
             for group in self.groups:
                 if group.name not in self.present_groups and group.name not in masks:
                     masks[group.name] = full & ~self._exclusive_ways(resource, number, masks)

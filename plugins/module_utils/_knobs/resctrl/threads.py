@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.cgroups import list_threads
 from ..._kernel.resctrl import format_address, split_address
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 from .groups import Groups
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def missing_threads_reason(host: Host, unit: str) -> str | None:
 
     At boot a unit always starts after its group is made. A process that is missing does not come back.
     """
-    if host.stored and parse_whole(unit) is None:
+    if host.stored and parse_whole_number(unit) is None:
         return None
     try:
         list_threads(host.fs, unit)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Attribute:
 
     def _convert_to_number(self, wanted: Value) -> int:
         text = str(wanted)
-        number = parse_whole(text[text.startswith("-") :])
+        number = parse_whole_number(text[text.startswith("-") :])
         if number is None:
             raise self._refused_value_error(wanted)
         number = -number if text.startswith("-") else number

@@ -13,7 +13,7 @@ import socket
 import ssl
 
 from ..._errors import TuningError
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Response:
 
     def retry_after_seconds(self) -> float | None:
         """Return the seconds in the header Retry-After; None for a date or a response without the header."""
-        return parse_whole(self.headers.get("retry-after", "").strip())
+        return parse_whole_number(self.headers.get("retry-after", "").strip())
 
 
 def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:

@@ -26,7 +26,7 @@ from ..._io.safe_open import find_shared_folder
 from ..._io.web.download import require_disk_space
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
-from ..._notation.numbers import require_whole
+from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import parse_bytes
 from ..llama_cpp.error_line import find_error_line
 from .cmake import Cmake, format_cmake_options, is_true_value
@@ -113,7 +113,7 @@ class Build:
         self.options = {**DEFAULTS, **format_cmake_options(request.get("cmake_options") or {})}
         self.reserve = parse_bytes(request.get("reserve") or "1GiB", "reserve")
         jobs = request.get("jobs")
-        self.jobs = _count_build_cpus(fs) if jobs is None else require_whole(jobs, "jobs")
+        self.jobs = _count_build_cpus(fs) if jobs is None else require_whole_number(jobs, "jobs")
         if not self.jobs:
             raise BadRequest("jobs: '0' is too few; say how many compilers may run at once, from 1 up.")
         self.cmake = Cmake(self.options)

@@ -14,7 +14,7 @@ import sys
 from ..._errors import BadRequest, TuningError
 from ..._io.kernelfs import KernelFS
 from ..._kernel.hugepages import parse_nodes
-from ..._notation.numbers import parse_decimal, parse_whole
+from ..._notation.numbers import parse_decimal, parse_whole_number
 from ..._notation.printable import escape_lines
 from ..catalogue import ENGINES, LLAMA
 
@@ -160,7 +160,7 @@ def _place_rows(options: Options) -> str:
     from . import rows
 
     fs = KernelFS(read_only=True)
-    nodes, threads = parse_nodes(fs, options[NODES], NODES), parse_whole(options[THREADS])
+    nodes, threads = parse_nodes(fs, options[NODES], NODES), parse_whole_number(options[THREADS])
     if not threads:
         raise BadRequest(f"{THREADS}: '{options[THREADS]}' is not a number of threads.")
     if list(nodes) != list(range(len(nodes))):
@@ -178,7 +178,7 @@ def _move_http_threads(options: Options) -> str:
     from ..._notation.cpulist import format_cpulist, parse_cpulist
     from . import http_threads
 
-    process, cpus = parse_whole(options["process"]), parse_cpulist(options[CPUS])
+    process, cpus = parse_whole_number(options["process"]), parse_cpulist(options[CPUS])
     if process is None:
         raise BadRequest(f"'{options['process']}' is not a process ID.")
     count = http_threads.move_unpinned_threads(KernelFS(read_only=True), process, cpus)

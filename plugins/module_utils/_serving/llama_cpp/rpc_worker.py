@@ -16,7 +16,7 @@ from ..._errors import BadRequest
 from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, INSTANCE_HEAD, UNIT_FOLDER
 from ..._knobs.protocol.knob import Knob
-from ..._notation.unit_syntax import format_command_line
+from ..._notation.unit_syntax import format_unit_command_line
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
 from ..plan.rpc_workers import parse_worker_addresses, parse_worker_options, plan_worker
@@ -114,7 +114,7 @@ def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> 
         f"StateDirectory={STATE}",
         "StateDirectoryMode=0700",
         f"Environment=LLAMA_CACHE={FOLDERS[0]}",
-        f"ExecStart={format_command_line(binary, worker.arguments)}",
+        f"ExecStart={format_unit_command_line(binary, worker.arguments)}",
         "TimeoutStopSec=10",
         "Restart=always",
         "RestartSec=2",

@@ -11,7 +11,7 @@ from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, HOST_TOOL, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
-from ..._notation.unit_syntax import format_command_line, quote_word
+from ..._notation.unit_syntax import format_unit_command_line, quote_unit_word
 from ..catalogue import LLAMA
 from ..options import router, rpc_endpoints
 from ..options.option_table import LOOPBACK
@@ -70,7 +70,7 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files
     parts.first_lines = router.format_credential_lines(options)
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
-        *(f"ExecStartPre=+{format_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
+        *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
         *_wait_for_workers_lines(service),
     ]
     # A router answers questions on its health without a key, but questions on its models only with a key.
@@ -101,7 +101,7 @@ def _render_draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     run = [
         "Type=exec",
         *hardening.user_lines(options),
-        f"ExecStart={format_command_line(binary, rpc.arguments)}",
+        f"ExecStart={format_unit_command_line(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *unit_files.restart_lines(options),
         *unit_files.LOG_LIMITS,
@@ -151,11 +151,13 @@ def _wait_for_workers_lines(service: InstancePlan) -> list[str]:
         "--timeout",
         start_limits.compute_start_timeout(service),
     )
-    return [f"ExecStartPre={format_command_line(HOST_TOOL, reach)}"]
+    return [f"ExecStartPre={format_unit_command_line(HOST_TOOL, reach)}"]
 
 
 def _move_http_threads_lines(placement: Placement) -> list[str]:
     """Return the line that moves HTTP threads to their CPUs after the start; they start on the CPUs that compute."""
     if not placement.http_cpus or placement.affinity is not None or placement.pinned not in (STRICT, GOMP):
         return []
-    return [f"ExecStartPost=-+{quote_word(HOST_TOOL)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"]
+    return [
+        f"ExecStartPost=-+{quote_unit_word(HOST_TOOL)} llama home $MAINPID --cpus {format_cpulist(placement.http_cpus)}"
+    ]

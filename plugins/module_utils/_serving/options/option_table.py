@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_decimal, parse_whole
-from ..._notation.suggestions import suggestion_message
+from ..._notation.numbers import parse_decimal, parse_whole_number
+from ..._notation.suggestions import similar_or_known_words_message
 from . import unit_settings
 
 TYPE_CHECKING = False
@@ -127,7 +127,9 @@ class OptionTable:
         if not isinstance(raw, dict):
             raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(cls._required())} and more.")
         for key in sorted(str(key) for key in set(raw) - set(cls.fields)):
-            raise BadRequest(f"An instance has no option '{key}'; {suggestion_message(key, cls.fields, 'it takes')}")
+            raise BadRequest(
+                f"An instance has no option '{key}'; {similar_or_known_words_message(key, cls.fields, 'it takes')}"
+            )
         values = {}
         for key, field in cls.fields.items():
             value = raw.get(key)
@@ -197,7 +199,7 @@ class OptionTable:
 
 
 def _parse_number(key: str, field: Field, value: object) -> float:
-    number = (parse_whole if field.type == "int" else parse_decimal)(value)
+    number = (parse_whole_number if field.type == "int" else parse_decimal)(value)
     low, high = field.low, field.high
     if number is None or (low is not None and number < low) or (high is not None and number > high):
         limits = f"from {low} to {high}" if high is not None else f"from {low} up"

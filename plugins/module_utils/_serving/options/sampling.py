@@ -9,7 +9,7 @@ Source: tools/server/README.md of llama.cpp, under "Sampling params".
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_decimal, parse_whole
+from ..._notation.numbers import parse_decimal, parse_whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parse_sampling(value: object) -> Sampling:
 
 def _parse_number(name: str, value: object) -> float:
     whole, low, high = RANGES[name]
-    number = (parse_whole if whole else parse_decimal)(value)
+    number = (parse_whole_number if whole else parse_decimal)(value)
     if number is None or not low <= number <= high:
         kind = "whole number" if whole else "number"
         raise BadRequest(f"sampling: {name} is '{value}'; say a {kind} from {low} to {high}.")

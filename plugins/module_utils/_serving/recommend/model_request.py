@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 from ..._notation.templates import has_template
 
 TYPE_CHECKING = False
@@ -89,7 +89,7 @@ def _parse_checksums(key: str, value: object) -> tuple[str, ...]:
 def _parse_number(key: str, value: object) -> int | None:
     if value is None:
         return None
-    number = parse_whole(value)
+    number = parse_whole_number(value)
     if not number:
         raise BadRequest(f"models: {key} is {value!r}; say a whole number from 1 up.")
     return number

@@ -9,7 +9,7 @@ Source: systemd.exec(5), systemd.resource-control(5).
 from __future__ import annotations
 
 from ..._io.sandbox import HARDENING, visible_folder_settings
-from ..._notation.unit_syntax import quote_word
+from ..._notation.unit_syntax import quote_unit_word
 from ..options.option_table import LOOPBACK
 from ..options.unit_settings import format_section_lines
 
@@ -49,7 +49,9 @@ def allowed_address_lines(addresses: Iterable[str]) -> list[str]:
 
 def environment_lines(variables: dict[str, str]) -> list[str]:
     """Return the lines that set the variables of the program."""
-    return [f"Environment={quote_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()]
+    return [
+        f"Environment={quote_unit_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()
+    ]
 
 
 def trial_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:

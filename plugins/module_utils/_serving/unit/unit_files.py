@@ -13,7 +13,7 @@ import json
 from ..._io import sandbox
 from ..._io.paths import BOOT_SERVICE, HOST_TOOL, INSTANCE_HEAD, UNIT_FOLDER
 from ..._notation.cpulist import format_cpulist
-from ..._notation.unit_syntax import format_command_line, quote_word
+from ..._notation.unit_syntax import format_unit_command_line, quote_unit_word
 from ..catalogue import LLAMA
 from ..options import unit_settings
 from ..options.option_table import LOOPBACK
@@ -103,7 +103,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         f"Description={parts.title}",
         *ordering_lines(is_local, BOOT_SERVICE, *parts.needed_units),
         *([f"Requires={' '.join(parts.needed_units)}"] if parts.needed_units else []),
-        f"RequiresMountsFor={' '.join(quote_word(path, escape_variables=False) for path in parts.mounted_folders)}",
+        f"RequiresMountsFor={' '.join(quote_unit_word(path, escape_variables=False) for path in parts.mounted_folders)}",
         *start_limit_lines(service, parts.needs_other_hosts),
         *unit_settings.format_section_lines(options.unit_settings, is_unit_section=True),
     ]
@@ -113,7 +113,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         *parts.first_lines,
         *parts.lines_before_start,
-        f"ExecStart={format_command_line(parts.program, parts.arguments)}",
+        f"ExecStart={format_unit_command_line(parts.program, parts.arguments)}",
         *(_await_lines(row, service, parts, start_timeout) if parts.answers_requests else []),
         *parts.lines_after_start,
         *(_watchdog_lines(service) if parts.answers_requests else []),
@@ -139,13 +139,13 @@ def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, second
     words = hook_arguments(
         "await", server_url(service.options), "--timeout", seconds, *_engine_arguments(row), *parts.await_arguments
     )
-    return [f"ExecStartPost={'+' if parts.await_as_root else ''}{format_command_line(HOST_TOOL, words)}"]
+    return [f"ExecStartPost={'+' if parts.await_as_root else ''}{format_unit_command_line(HOST_TOOL, words)}"]
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
     options = service.options
     words = hook_arguments("drain", server_url(options), "--timeout", options.drain_timeout, *_engine_arguments(row))
-    line = format_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *credential_arguments(service)])
+    line = format_unit_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *credential_arguments(service)])
     # Only root can read the credential of the server through its process; see hooks/keys.py.
     return [f"ExecStop=-{'+' if options.api_key_file else ''}{line}"]
 
@@ -184,7 +184,7 @@ def _watchdog_lines(service: InstancePlan) -> list[str]:
         *hook_arguments("watch", server_url(options), "--unit", service.unit, "--timeout", options.watchdog),
     ]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []
-    return [f"ExecStartPost=-+{format_command_line(SYSTEMD_RUN, words)}"]
+    return [f"ExecStartPost=-+{format_unit_command_line(SYSTEMD_RUN, words)}"]
 
 
 def ordering_lines(is_local: bool, *units: str) -> list[str]:

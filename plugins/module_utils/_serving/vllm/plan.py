@@ -17,7 +17,7 @@ import os
 from ..._errors import BadRequest
 from ..._io.safe_open import open_file
 from ..._notation.cpulist import format_cpulist
-from ..._notation.numbers import parse_whole
+from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
 from ..options.option_table import LOOPBACK
 from ..plan import cpu_assignment
@@ -96,7 +96,7 @@ def plan_vllm(
         "model": options.model,
         "slots": options.slots,
         "hosts": hosts,
-        "context": options.context or parse_whole(config.get("max_position_embeddings")) or 2048,
+        "context": options.context or parse_whole_number(config.get("max_position_embeddings")) or 2048,
         # Properties that must be equal on all hosts of a group.
         "build": {
             "vLLM": capabilities.name,
@@ -157,10 +157,10 @@ def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[in
 
 def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
     """Raise BadRequest for a number of processes that does not divide the attention heads of the model."""
-    heads = parse_whole(config.get("num_attention_heads"))
+    heads = parse_whole_number(config.get("num_attention_heads"))
     part = config.get("text_config")
     if heads is None and isinstance(part, dict):
-        heads = parse_whole(part.get("num_attention_heads"))
+        heads = parse_whole_number(part.get("num_attention_heads"))
     if heads and heads % (nodes * hosts):
         of_hosts = f" of each of {hosts} hosts" if hosts > 1 else ""
         raise BadRequest(

@@ -10,8 +10,8 @@ does not show the setting, the value of the BMC stays a claim.
 from __future__ import annotations
 
 from ..._errors import BadRequest
-from ..._notation.numbers import parse_whole
-from ..._notation.text_table import format_columns
+from ..._notation.numbers import parse_whole_number
+from ..._notation.text_table import format_aligned_columns
 from ..checklist_items import ABSENT, CLAIMED, OK, PENDING, UNKNOWN, WRONG, Item
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Claim:
         if value is None:
             return None
         if self.name == "nps":
-            return f"NPS{value}" if parse_whole(str(value)) is not None else str(value)
+            return f"NPS{value}" if parse_whole_number(str(value)) is not None else str(value)
         return VALUE_TRANSLATIONS.get(self.name, {}).get(str(value), str(value))
 
 
@@ -116,4 +116,4 @@ def render_bmc_table(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
         if row["expected"] is not None or row["bmc_active"] is not None
     ]
-    return format_columns(lines)
+    return format_aligned_columns(lines)

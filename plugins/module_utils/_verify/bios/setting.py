@@ -41,7 +41,7 @@ class KernelView:
 
     def find_first_boot_parameter(self, *prefixes: str) -> str:
         """Return the first boot parameter that begins with one of the prefixes; "" where no parameter does."""
-        words = cmdline.split_words(self.fs.read("/proc/cmdline"))
+        words = cmdline.split_kernel_command_line(self.fs.read("/proc/cmdline"))
         return next((word for word in words if word.startswith(prefixes)), "")
 
 

@@ -16,7 +16,7 @@ from ..._errors import BadRequest
 from ..._kernel.hugepages import parse_nodes
 from ..._kernel.numa_maps import EVEN, HUGE
 from ..._notation.cpulist import format_cpulist
-from ..._notation.numbers import require_whole
+from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import format_bytes_short, parse_bytes
 
 TYPE_CHECKING = False
@@ -48,10 +48,12 @@ class PlacementRequest:
         self.model = bool(options.get("model"))
         self.cpus = host.parse_cpus(options["cpus"]) if options.get("cpus") else None
         self.busy_cpus = host.parse_cpus(options["busy_cpus"]) if options.get("busy_cpus") else None
-        self.busy_threads = require_whole(options.get("busy_threads") or 0, "busy_threads")
+        self.busy_threads = require_whole_number(options.get("busy_threads") or 0, "busy_threads")
         self.group: str | None = options.get("group")
         self.nodes = parse_nodes(host.fs, options["nodes"], "nodes") if options.get("nodes") else None
-        self.rows = {str(path): require_whole(n, f"rows.{path}") for path, n in (options.get("rows") or {}).items()}
+        self.rows = {
+            str(path): require_whole_number(n, f"rows.{path}") for path, n in (options.get("rows") or {}).items()
+        }
         for path, threads in self.rows.items():
             if threads < 1:
                 raise BadRequest(f"rows: {path} cannot be read by {threads} threads; say how many the server has.")
@@ -60,7 +62,7 @@ class PlacementRequest:
         self.interleaved = bool(options.get("interleaved"))
         if self.interleaved and not self.nodes:
             raise BadRequest("interleaved needs nodes: say over which nodes the pages are spread.")
-        self.percent = require_whole(options.get("percent", 99), "percent")
+        self.percent = require_whole_number(options.get("percent", 99), "percent")
         if not 1 <= self.percent <= 100:
             raise BadRequest(f"percent: {self.percent} is no share; say 1 to 100.")
         self.huge_pages: dict[str, int] = {}

@@ -184,7 +184,7 @@ def test_a_run_ends_in_its_time(here: Measured, simulated: Simulated) -> None:
 
 
 def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulated) -> None:
-    name, said = ablation.describe_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest({}))
+    name, said = ablation.describe_planned_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest({}))
     assert name == "chat" and said == (
         "chat would be measured without each of these in turn, and started anew again and again; live: boost, "
         "prefetchers; restart: NUMA balancing, threads. Not tested: boot parameters (it needs a reboot)."
@@ -204,7 +204,7 @@ def test_a_check_lists_what_would_be_left_out(here: Measured, simulated: Simulat
 )
 def test_invalid_options_are_refused(here: Measured, simulated: Simulated, options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        ablation.describe_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest(options))
+        ablation.describe_planned_ablation(here.host(), MeasuringRequest({}), ablation.AblationRequest(options))
 
 
 @pytest.mark.parametrize(("noise", "most"), [(0.002, 1), (0.05, 8)])

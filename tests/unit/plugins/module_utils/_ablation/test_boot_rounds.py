@@ -59,7 +59,7 @@ class Booting:
         self.put()
         Path(self.store.folder).parent.mkdir(parents=True)
         patch.setattr(trial, "read_start_time", lambda fs, process: "9")
-        patch.setattr(boot_rounds, "write_originals", self.hold)
+        patch.setattr(boot_rounds, "write_originals_in_undo_order", self.hold)
         patch.setattr(boot_rounds.fingerprint, "read_settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])
         patch.setattr(boot_rounds.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self.settle())

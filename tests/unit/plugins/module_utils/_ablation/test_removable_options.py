@@ -80,4 +80,4 @@ def test_the_drop_in_of_a_unit() -> None:
     [(["--threads"], False), (["NUMAPolicy="], True), (["--numa"], True), (["OMP_PLACES="], False)],
 )
 def test_which_removed_words_may_move_memory(left_out: list[str], moves: bool) -> None:
-    assert removable_options.may_move_memory(left_out) is moves
+    assert removable_options.may_move_memory_to_other_nodes(left_out) is moves

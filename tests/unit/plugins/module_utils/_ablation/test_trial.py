@@ -54,7 +54,7 @@ class Machine:
         return ""
 
     def begin(self) -> None:
-        restore_guard.start_guard(self.store, self.fs, UNIT)
+        restore_guard.start_restore_guard(self.store, self.fs, UNIT)
 
     def journal(self, **other: Any) -> None:
         known = {"boot_id": "this-boot", "process": 1 << 30, "started": "5", "unit": UNIT}

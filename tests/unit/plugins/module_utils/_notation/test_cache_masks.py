@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cache_masks import (
     CacheAmount,
-    allocate_masks,
+    allocate_cache_masks,
     count_ways,
     find_overlapping_masks,
 )
@@ -62,21 +62,21 @@ def test_what_could_be_misread_is_refused(value: object, words: str) -> None:
 
 
 def test_rounding_is_told() -> None:
-    assert CacheAmount.from_text("12MiB").rounding_message(16, 16 * MIB) is None
-    assert CacheAmount.from_text("3MiB").rounding_message(16, 32 * MIB) == (
+    assert CacheAmount.from_text("12MiB").rounded_up_message(16, 16 * MIB) is None
+    assert CacheAmount.from_text("3MiB").rounded_up_message(16, 32 * MIB) == (
         "3MiB of L3 is no whole way of 2 MiB: rounded up to 2 ways, 4 MiB."
     )
 
 
 def test_named_groups_stack_from_the_top_and_the_default_from_the_bottom() -> None:
     wants = [("draft", CacheAmount.from_text("4 ways")), ("verify", CacheAmount.from_text("6 ways"))]
-    masks = allocate_masks(FULL, 16 * MIB, wants, ("default", CacheAmount.from_text("25%")), "L3 domain 0")
+    masks = allocate_cache_masks(FULL, 16 * MIB, wants, ("default", CacheAmount.from_text("25%")), "L3 domain 0")
     assert masks == {"draft": 0xF000, "verify": 0x0FC0, "default": 0x000F}
 
 
 def test_amounts_keep_off_exact_masks() -> None:
     wants = [("fixed", CacheAmount.from_text("ff00")), ("draft", CacheAmount.from_text("4 ways"))]
-    assert allocate_masks(FULL, 16 * MIB, wants, None, "L3 domain 0") == {"fixed": 0xFF00, "draft": 0x00F0}
+    assert allocate_cache_masks(FULL, 16 * MIB, wants, None, "L3 domain 0") == {"fixed": 0xFF00, "draft": 0x00F0}
 
 
 def test_too_many_ways_are_refused_with_the_sum() -> None:
@@ -84,12 +84,12 @@ def test_too_many_ways_are_refused_with_the_sum() -> None:
     with pytest.raises(
         BadRequest, match=r"L3 domain 3: draft 12 \+ verify 6 = 18 ways, but the domain has 16 ways of 1 MiB"
     ):
-        allocate_masks(FULL, 16 * MIB, wants, None, "L3 domain 3")
+        allocate_cache_masks(FULL, 16 * MIB, wants, None, "L3 domain 3")
 
 
 def test_a_mask_wider_than_the_domain_is_refused() -> None:
     with pytest.raises(BadRequest, match="'1ffff' of draft is wider than the domain, which has 16 ways"):
-        allocate_masks(FULL, 16 * MIB, [("draft", CacheAmount.from_text("1ffff"))], None, "L3 domain 0")
+        allocate_cache_masks(FULL, 16 * MIB, [("draft", CacheAmount.from_text("1ffff"))], None, "L3 domain 0")
 
 
 @given(st.lists(st.integers(1, 16), min_size=1, max_size=5), st.integers(1, 16))
@@ -97,7 +97,7 @@ def test_amounts_never_overlap_and_are_never_short(counts: list[int], floor: int
     wants = [(f"g{number}", CacheAmount.from_text(f"{count} ways")) for number, count in enumerate(counts)]
     default = ("default", CacheAmount.from_text(f"{floor} ways"))
     try:
-        masks = allocate_masks(FULL, 16 * MIB, wants, default, "here")
+        masks = allocate_cache_masks(FULL, 16 * MIB, wants, default, "here")
     except BadRequest:
         assert sum(counts) + floor > 16
         return

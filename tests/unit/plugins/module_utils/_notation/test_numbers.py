@@ -17,10 +17,15 @@ NO_NUMBERS = ["", "+5", "1_000", "\u0663", "\uff15", "\u00b2", "5 ", "1e3", "inf
 
 
 def test_a_whole_number_is_of_plain_digits() -> None:
-    assert [numbers.parse_whole(text) for text in ("0", "007", "8080", str(2**64 - 1))] == [0, 7, 8080, 2**64 - 1]
-    assert [numbers.parse_whole(value) for value in (0, 8080)] == [0, 8080]
+    assert [numbers.parse_whole_number(text) for text in ("0", "007", "8080", str(2**64 - 1))] == [
+        0,
+        7,
+        8080,
+        2**64 - 1,
+    ]
+    assert [numbers.parse_whole_number(value) for value in (0, 8080)] == [0, 8080]
     for value in (*NO_NUMBERS, "-1", "5.0", -1, 10**400, True, 5.0, None, ["5"], b"5"):
-        assert numbers.parse_whole(value) is None, value
+        assert numbers.parse_whole_number(value) is None, value
 
 
 def test_a_decimal_number_is_finite() -> None:
@@ -41,7 +46,7 @@ def test_digits_of_other_bases_have_at_most_64_bits() -> None:
 @pytest.mark.parametrize("digits", ["\u0663", "1_0", "+5", "9" * 400, "9" * 5000])
 def test_whoever_reads_a_number_refuses_what_is_none(digits: str) -> None:
     for call in (
-        lambda: numbers.require_whole(digits, "threads"),
+        lambda: numbers.require_whole_number(digits, "threads"),
         lambda: sizes.parse_bytes(f"{digits}GiB", "kv_cache"),
         lambda: CacheAmount.from_text(f"{digits} ways"),
         lambda: Intent.from_options({"draft": {"ccds": digits}}),

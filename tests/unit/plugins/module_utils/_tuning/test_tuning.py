@@ -176,7 +176,9 @@ def test_a_run_that_could_not_put_all_back_proves_nothing(here: Measured, simula
 
 
 def test_a_check_says_what_would_be_tried(here: Measured) -> None:
-    name, text = tuning.describe_tuning(here.host(), MeasuringRequest({}), tuning.TuningRequest({"instance": RAW}))
+    name, text = tuning.describe_planned_tuning(
+        here.host(), MeasuringRequest({}), tuning.TuningRequest({"instance": RAW})
+    )
     assert name == "chat" and "threads 4, 8, 16 (it is 8); ngram_max 4, 8, 16 (it is 8)." in text
 
 

@@ -203,9 +203,15 @@ def test_ours_are_there_once_and_all_others_in_their_order(
     in_both, ordinary = grub.Grub(str(tree.root))._run_config_files(with_drop_in=True)
 
     def others(some: list[str]) -> list[str]:
-        return [word for word in some if cmdline.canonical_name(cmdline.parse_word(word)[0]) not in owned]
+        return [
+            word
+            for word in some
+            if cmdline.canonical_parameter_name(cmdline.split_kernel_parameter(word)[0]) not in owned
+        ]
 
-    ours = [word for name, text in owned.items() if text is not None for word in cmdline.setting_to_words(name, text)]
-    assert cmdline.split_words(in_both) == others(foreign)
-    assert cmdline.split_words(ordinary) == [*others(default), *ours]
+    ours = [
+        word for name, text in owned.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
+    ]
+    assert cmdline.split_kernel_command_line(in_both) == others(foreign)
+    assert cmdline.split_kernel_command_line(ordinary) == [*others(default), *ours]
     assert drop_in.parse_owned_settings(drop_in.render_drop_in(owned)) == owned

@@ -49,7 +49,7 @@ def test_entries_that_grubby_shows() -> None:
     ],
 )
 def test_calls_of_grubby(wanted: dict[str, str | None], calls: list[str]) -> None:
-    found = cmdline.words_to_settings(grubby.parse_grubby_info(RECORDED)[0])
+    found = cmdline.parameters_to_settings(grubby.parse_grubby_info(RECORDED)[0])
     assert grubby.build_grubby_commands(wanted, found) == [["grubby", "--update-kernel=ALL", call] for call in calls]
 
 

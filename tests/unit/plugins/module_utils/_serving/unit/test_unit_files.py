@@ -109,14 +109,16 @@ HARD = [
 
 @given(words=st.lists(st.one_of(WORDS, st.sampled_from(HARD)), max_size=6))
 def test_systemd_reads_every_command_line_as_it_was_meant(systemd: Systemd, words: list[str]) -> None:
-    line = unit_texts.format_command_line("/opt/a b/100%/llama-server", words)
+    line = unit_texts.format_unit_command_line("/opt/a b/100%/llama-server", words)
     assert "\n" not in line
     assert systemd.command(line) == [b"/opt/a b/100%/llama-server", *(word.encode() for word in words)]
 
 
 @given(text=st.one_of(WORDS, st.sampled_from(HARD)))
 def test_systemd_reads_every_variable_as_it_was_meant(systemd: Systemd, text: str) -> None:
-    assert systemd.words(unit_texts.quote_word(f"NAME={text}", escape_variables=False)) == [f"NAME={text}".encode()]
+    assert systemd.words(unit_texts.quote_unit_word(f"NAME={text}", escape_variables=False)) == [
+        f"NAME={text}".encode()
+    ]
 
 
 def test_the_parser_that_holds_it_can_fail(systemd: Systemd) -> None:

@@ -122,7 +122,7 @@ def check_host_tool(arguments: Sequence[str]) -> None:
     if words[:1] == ["bench"]:
         command_line = import_module(f"{PLUGINS}.module_utils._bench.command_line")
         try:
-            command_line._build_parser().parse_args(words[1:])
+            command_line._build_argument_parser().parse_args(words[1:])
         except command_line.BadRequest as error:
             raise WrongExample(f"sovereign-epyc does not take '{shlex.join(arguments)}': {error}") from None
         return

@@ -96,7 +96,7 @@ def _format_setting(setting: str, row: list[tuple[str, str | None]]) -> str:
 
 
 def setting_to_parameters(name: str, text: str) -> list[str]:
-    """Return the words of a command line for a setting: the reverse of parameters_to_settings, with the name as spelled."""
+    """Return the words of a command line for a setting; the name keeps its spelling."""
     words = split_kernel_command_line(text)
     if len(words) > 1 or canonical_parameter_name(name) in FAMILIES:
         return words

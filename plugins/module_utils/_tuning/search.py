@@ -142,7 +142,7 @@ class Search:
         return tuple((option, values[option]) for option in self.space if values[option] != self.default[option])
 
     def candidate_complexity(self, candidate: Candidate) -> tuple[int, list[int]]:
-        """Return the candidate_complexity by which ties are sorted: the number of changed options, then the places of values."""
+        """Return the complexity by which ties are sorted: the number of changed options, then the places of values."""
         values = {**self.default, **dict(candidate)}
         return len(candidate), [all_values.index(values[option]) for option, all_values in self.space.items()]
 

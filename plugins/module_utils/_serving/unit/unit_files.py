@@ -103,7 +103,8 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         f"Description={parts.title}",
         *ordering_lines(is_local, BOOT_SERVICE, *parts.needed_units),
         *([f"Requires={' '.join(parts.needed_units)}"] if parts.needed_units else []),
-        f"RequiresMountsFor={' '.join(quote_unit_word(path, escape_variables=False) for path in parts.mounted_folders)}",
+        "RequiresMountsFor="
+        + " ".join(quote_unit_word(path, escape_variables=False) for path in parts.mounted_folders),
         *start_limit_lines(service, parts.needs_other_hosts),
         *unit_settings.format_section_lines(options.unit_settings, is_unit_section=True),
     ]

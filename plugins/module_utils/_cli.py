@@ -169,7 +169,7 @@ def check_settings(as_json: bool) -> int:
     """Print a line for each finding with its next step, and the number of settings."""
     from ._serving.unit import drift  # only checks look at units
 
-    return _print_findings(drift.check_host(KernelFS(read_only=True)), as_json)
+    return _print_findings(drift.check_settings_and_units(KernelFS(read_only=True)), as_json)
 
 
 def check_to_textfile(as_json: bool, textfile: str) -> int:
@@ -180,12 +180,12 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
 
     try:
         fs = KernelFS(read_only=True)
-        survey = drift.check_host(fs)
+        survey = drift.check_settings_and_units(fs)
         new_interrupts.pin_to_housekeeping(survey.host)
         found = survey.list_findings()
         more = {
             **host_metrics.read_host_samples_by_metric(fs),
-            **service_metrics.read_metric_samples(survey.host),
+            **service_metrics.read_samples_of_running_instances(survey.host),
             **repair.given_up_settings_metric(Store(read_only=True), found),
         }
         texts = {**host_metrics.HELP, **service_metrics.HELP, **repair.HELP}
@@ -236,7 +236,7 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     """Repair drift in the layers of some roles; exit code 2 where a setting stays wrong."""
     from ._serving.unit import drift
 
-    outcome = repair.repair_drift(KernelFS(), Store(), roles, check_host=drift.check_host)
+    outcome = repair.repair_drift(KernelFS(), Store(), roles, check_host=drift.check_settings_and_units)
     if as_json:
         print_json({**outcome.to_dict(), "remarks": outcome.remarks})
     else:

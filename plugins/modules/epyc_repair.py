@@ -119,7 +119,7 @@ def repair_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[st
     """Repair the drift of the host, and return the module's result."""
     if params["most"] < 1:
         raise BadRequest(f"most: {params['most']} repairs of a setting are none: say at least 1.")
-    check_host = partial(drift.check_host, **requested.parse_asked_option(params))
+    check_host = partial(drift.check_settings_and_units, **requested.parse_asked_option(params))
     outcome = repair_drift(
         KernelFS(read_only=check), store, params["roles"], params["most"], check, check_host=check_host
     )

@@ -236,7 +236,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
         services=params["services"],
     )
     items = expected.check_host(survey, boot_run)
-    more, services = instance_items.check_instances(survey.host) if params["services"] else ([], {})
+    more, services = instance_items.check_all_instances(survey.host) if params["services"] else ([], {})
     items += more
     boot = pending_reboot.read_boot_id_and_parameters(fs, survey.verdicts)
     counted = [words.settings_checked_message(survey.count_by_status())] if params["tuned"] else []
@@ -257,7 +257,7 @@ def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
     """Return the drift check of the host; without ``tuned``, of its stored requests only, even during a trial."""
     if params["tuned"]:
-        return drift.check_host(fs, **requested.parse_asked_option(params))
+        return drift.check_settings_and_units(fs, **requested.parse_asked_option(params))
     store = Store(read_only=True)
     intent, requests = load_stored_requests(store)
     host = Host(fs, intent, stored=True)

@@ -206,8 +206,8 @@ def read_model_facts(params: dict[str, Any], dummy_fs: KernelFS) -> dict[str, An
     if params["draft"]:
         draft = gguf_model.read_model(params["draft"])
         result["draft"] = draft.to_dict()
-        result["draft_refusals"] = draft_compatibility.draft_model_refusals(model, draft)
-        result["remarks"] = draft_compatibility.draft_model_remarks(model, draft)
+        result["draft_refusals"] = draft_compatibility.draft_model_refusal_reasons(model, draft)
+        result["remarks"] = draft_compatibility.useless_draft_model_remarks(model, draft)
         guesses = DraftModel(draft, params["draft_max"])
     types = (params["cache_type_k"], params["cache_type_v"])
     traffic = compute_step_traffic(model, params["context"], types, params["streams"], guesses)

@@ -104,7 +104,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import send_prompt_to_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify import checklist_items as checklist_items
 
 TYPE_CHECKING = False
@@ -117,7 +117,7 @@ if TYPE_CHECKING:
 def ask_and_prove(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the answer of an instance, and the proof of its placement, as the module's result."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
-    answer = ask_instance(
+    answer = send_prompt_to_instance(
         host,
         params["instance"],
         params["prompt"],

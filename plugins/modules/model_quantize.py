@@ -105,7 +105,7 @@ source_size:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.quantize import TYPES, ensure_quantized
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.quantize import TYPES, ensure_quantized_file
 
 SPEC = dict(
     source=dict(type="path", required=True),
@@ -120,7 +120,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure_quantized)
+    run_writer(SPEC, ensure_quantized_file)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def _build_instance_labels(label: str, instance: Mapping[str, Any]) -> dict[str,
     """Return the labels of an instance: its name as ``service``, its model, and its kind of speculation."""
     model = str(instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).stem)
     try:
-        kinds = speculation_kinds.parse_speculation(instance.get("speculation") or FIELDS["speculation"].default)
+        kinds = speculation_kinds.parse_speculation_kinds(instance.get("speculation") or FIELDS["speculation"].default)
     except BadRequest as error:
         raise BadRequest(f"{label}: {error}") from None
     speculates = instance.get("task", "completion") == "completion" and not instance.get("projector")

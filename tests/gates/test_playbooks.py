@@ -66,13 +66,13 @@ def test_the_examples_of_several_instances_can_be_had(
     """As they stand there, with models in this folder: none maps a file that another has on other nodes."""
     tmp_path.chmod(0o755)
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 30 * GB))
-    monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
+    monkeypatch.setattr(free_memory, "read_free_and_staged_memory", lambda *dummy: free)
     services: list[InstancePlan] = []
     asked: list[dict[str, Any]] = yaml.safe_load((EXAMPLES / f"{example}.yml").read_text())["epyc_llama_instances"]
     for one in asked:
         model = ggufs.written(tmp_path / Path(one["model"]).name, GB).path
         options = Options.parse({"binary": "/usr/bin/llama-server", **one, "model": model})
-        services.append(shared_host.plan_with_others(LlamaEngine(), machine(sku), options, NEW, [], services))
+        services.append(shared_host.plan_instance_among_others(LlamaEngine(), machine(sku), options, NEW, [], services))
     assert [service.expect["nodes"] for service in services] == nodes
 
 

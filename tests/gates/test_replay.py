@@ -53,9 +53,9 @@ class Replay:
         return round(told["predicted_ms"] / tokens, 6), round(told["prompt_ms"] / COUNTED, 6)
 
     def metrics(self) -> dict[str, float]:
-        status, text = server_http.send_get(self.server.url, "/metrics", 5)
+        status, text = server_http.send_get_request(self.server.url, "/metrics", 5)
         assert status == 200
-        return server_http.parse_metrics(text)
+        return server_http.parse_prometheus_metrics(text)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_it_passes_for_the_recorded_server(home: Path, monkeypatch: pytest.Monke
     probe.require_accepted_arguments(binary, ["--model", "/srv/m.gguf", "--threads", "8", "--metrics"], None)
     with pytest.raises(TuningError, match="invalid argument: --nonsense"):
         probe.require_accepted_arguments(binary, ["--nonsense"], None)
-    assert probe.compute_one_token(binary, found, None) == []
+    assert probe.try_to_compute_one_token(binary, found, None) == []
 
 
 def test_a_switch_and_its_opposite_are_two(home: Path) -> None:
@@ -210,11 +210,16 @@ def test_our_driver_finds_all_that_it_reads(home: Path) -> None:
         numbers = one.metrics()
         assert [numbers[name] for name in LLAMA.counters] == [14 * COUNTED, 14 * 8]
         assert (
-            server_http.parse_request_count(one.server.url, server_http.send_get(one.server.url, "/metrics", 5)[1]) == 0
+            server_http.parse_unfinished_request_count(
+                one.server.url, server_http.send_get_request(one.server.url, "/metrics", 5)[1]
+            )
+            == 0
         )
-        slots = json.loads(server_http.send_get(one.server.url, "/slots", 5)[1])
+        slots = json.loads(server_http.send_get_request(one.server.url, "/slots", 5)[1])
         assert [slot["speculative"] for slot in slots] == [False, False]
-        assert json.loads(server_http.send_get(one.server.url, "/props", 5)[1])["build_info"].startswith("b11434-")
+        assert json.loads(server_http.send_get_request(one.server.url, "/props", 5)[1])["build_info"].startswith(
+            "b11434-"
+        )
         said = trial.post_json(
             one.server.url, "/completion", {"prompt": "a", "n_predict": 3}, one.server.clock.monotonic() + 5, None
         )
@@ -241,7 +246,7 @@ def test_guesses_come_together_and_a_step_costs_the_same(home: Path) -> None:
             0.5, abs=0.05
         )
         assert whole.timings["predicted_ms"] == pytest.approx(31 - whole.accepted_tokens)
-        seen = trial.run_trial(one.server.url, None)
+        seen = trial.run_trial_of_task(one.server.url, None)
         assert seen.speculative and seen.tokens == trial.TOKEN_COUNT and seen.drafts and seen.is_complete
         assert seen.acceptance == pytest.approx(0.5, abs=0.05)
 

@@ -29,7 +29,7 @@ def blank_model(words: int) -> bytes:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zero_model, "TOKENS", [*zero_model.TOKENS, *(b"%d" % word for word in range(words))])
         patch.setattr(zero_model, "TOKEN_KINDS", [*zero_model.TOKEN_KINDS, *[UNUSED] * words])
-        return zero_model.build_zero_model()
+        return zero_model.build_zero_model_file()
 
 
 def random_model(words: int) -> bytes:

@@ -50,7 +50,7 @@ def host(tuned_guest):
     tuned_guest.module("epyc_history", state="ended", run=run)
     place = partial(write_guest_file, tuned_guest.machine)
     install.on_guest(place, TRUTH)
-    place("/srv/model.gguf", zero_model.build_zero_model())
+    place("/srv/model.gguf", zero_model.build_zero_model_file())
     place("/srv/prompts.jsonl", PROMPTS.encode())
     tuned_guest.play(Path(__file__).with_name("ablation.yml"))
     return tuned_guest

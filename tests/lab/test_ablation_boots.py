@@ -44,7 +44,7 @@ def test_a_boot_parameter_is_left_out_in_boots_of_its_own(tuned_guest, tmp_path)
     host.machine.disconnect()
     place = partial(write_guest_file, host.machine)
     install.on_guest(place, TRUTH)
-    place("/srv/model.gguf", zero_model.build_zero_model())
+    place("/srv/model.gguf", zero_model.build_zero_model_file())
     place("/srv/prompts.jsonl", PROMPTS.encode())
     host.play(Path(__file__).with_name("ablation.yml"))
     asked = {

@@ -34,7 +34,7 @@ LISTENS = "timeout 30 sh -c 'until ss -ltn | grep -q :8765; do sleep 0.1; done'"
 def host(bare_guest):
     """The machine with a small model on a server, llama-server, and a place for this test's variables."""
     command = [*bare_guest.machine.ssh_command(), "mkdir /run/files && cat >/run/files/model.gguf"]
-    subprocess.run(command, cwd=bare_guest.machine.run_dir.path, input=zero_model.build_zero_model(), check=True)
+    subprocess.run(command, cwd=bare_guest.machine.run_dir.path, input=zero_model.build_zero_model_file(), check=True)
     bare_guest.run(f"{SERVE} && {LISTENS}")
     write_guest_file(bare_guest.machine, PROGRAM, (ensure_llama(GUEST) / "bin/llama-server").read_bytes(), 755)
     variables = bare_guest.folder / "host_vars" / f"{bare_guest.machine.name}.yml"

@@ -77,10 +77,10 @@ def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
     draft = TokenWork(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
         top = Host(hosts.standing(machine).fs).topology
-        box = draft_estimate.find_compute_resources(top, top.online, [node.id for node in top.nodes])
+        box = draft_estimate.count_cores_and_bandwidth(top, top.online, [node.id for node in top.nodes])
         for size, (gigabytes, billions) in SIZES.items():
             for temperature, share in shares.items():
-                start = draft_estimate.estimate_best_draft(
+                start = draft_estimate.estimate_best_draft_length(
                     TokenWork(gigabytes * 1e9, billions * 1e9), draft, box, box, share
                 )
                 name = f"{machine}_{size}_t{temperature:g}"

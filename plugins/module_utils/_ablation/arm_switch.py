@@ -126,7 +126,7 @@ class ArmSwitch:
         trial.override_unit(unit, variant.drop_in)
         for file in self.target.plan["mapped"]:
             # Cached pages of the file would stay on the nodes that the previous arm read them to.
-            cache.evict_file(file)
+            cache.evict_file_from_page_cache(file)
         trial.restart_unit(unit)
         self.starts += 1
         self.target = find_llama_instance(

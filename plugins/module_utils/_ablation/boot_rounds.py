@@ -29,7 +29,7 @@ from .._errors import BadRequest, TuningError
 from .._io import command
 from .._knobs import apply_stored, trial
 from .._knobs.protocol.stored_requests import load_stored_requests
-from .._serving.options.unit_names import instance_unit
+from .._serving.options.unit_names import instance_unit_name
 from . import restore_guard
 from .arm_switch import digest_settings, write_originals_in_undo_order
 from .round_runner import add_discard_reason, error_to_single_line, refuse_numbers_out_of_range
@@ -131,10 +131,10 @@ class BootRounds:
         # started. A unit that never finishes starting ends the wait by its timeout, and counts as another program.
         with suppress(TuningError):
             command.try_command(["systemctl", "is-system-running", "--wait"], BOOT_TIMEOUT)
-        command.run_command(["systemctl", "start", instance_unit(name)])
+        command.run_command(["systemctl", "start", instance_unit_name(name)])
         target = find_llama_instance(self.host, name, self.request.answer_timeout, self.clock)
         if target.arguments != self.document["fingerprint"]["arguments"]:
-            raise TuningError(f"{instance_unit(name)} was started with other arguments than the run began with.")
+            raise TuningError(f"{instance_unit_name(name)} was started with other arguments than the run began with.")
         settings = fingerprint.read_settings(self.host)
         message = _differing_setting_message(settings, {**self.tuned, **arm["settings"]})
         if message:
@@ -199,7 +199,7 @@ class BootRounds:
         """Configure the next boot for an arm; the journal of the trial is on the disk before the first write."""
         if not arm["settings"]:
             return
-        restore_guard.write_trial_journal(self.store, self.host.fs, instance_unit(self.document["instance"]))
+        restore_guard.write_trial_journal(self.store, self.host.fs, instance_unit_name(self.document["instance"]))
         try:
             write_originals_in_undo_order(self.store, self.host, arm["settings"])
         except TuningError:

@@ -33,7 +33,7 @@ MTP_LAYERS = "nextn_predict_layers"
 WIDTH = "embedding_length"
 
 
-def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False) -> list[str]:
+def draft_head_refusal_reasons(kind: str, model: Model, head: Model | None, ik: bool = False) -> list[str]:
     """Return the reason why a server would not start, or not speculate, with this head; empty for a fitting head.
 
     ``ik`` is True for a server of ik_llama.cpp.
@@ -49,8 +49,8 @@ def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False)
             f"{name}: its architecture is {head.architecture or 'unknown'}. Name a file of the architecture "
             f"{architecture}, which {'ik_llama.cpp' if ik else 'llama.cpp'} reads."
         ]
-    width = head.architecture_number("target_hidden_size" if kind == EAGLE3 else WIDTH)
-    model_width = model.architecture_number(WIDTH)
+    width = head.header_number_of_architecture("target_hidden_size" if kind == EAGLE3 else WIDTH)
+    model_width = model.header_number_of_architecture(WIDTH)
     if width != model_width:
         return [
             f"{name}: it was made for a model of the width {width}, and this one has {model_width}. "
@@ -67,7 +67,7 @@ def head_refusals(kind: str, model: Model, head: Model | None, ik: bool = False)
 
 
 def _mtp_head_refusals(model: Model, head: Model) -> list[str]:
-    if not head.architecture_number(MTP_LAYERS):
+    if not head.header_number_of_architecture(MTP_LAYERS):
         return [
             f"{head.path} has no layers that guess the next tokens ({head.architecture}.{MTP_LAYERS}), which "
             "speculation mtp uses. Take a file of the model that has kept them, or another kind of speculation."
@@ -81,14 +81,16 @@ def _mtp_head_refusals(model: Model, head: Model) -> list[str]:
     return []
 
 
-def drafted_token_work(model: Model, head: Model | None) -> TokenWork:
+def work_per_drafted_token(model: Model, head: Model | None) -> TokenWork:
     """Return the work for a token that is drafted by a head, or by the model's MTP layers if ``head`` is None.
 
     A head without an output tensor uses the output tensor of the model.
     """
     if head is None:
         return TokenWork.of_mtp_layers(model)
-    head_work = TokenWork.of_mtp_layers(head) if head.architecture_number(MTP_LAYERS) else TokenWork.of_model(head)
+    head_work = (
+        TokenWork.of_mtp_layers(head) if head.header_number_of_architecture(MTP_LAYERS) else TokenWork.of_model(head)
+    )
     if not any(tensor.name == OUTPUT for tensor in head.tensors):
         model_work = TokenWork.of_model(model)
         head_work.dense += model_work.output
@@ -101,7 +103,7 @@ MOST_SIZE_DIFFERENCE = 128
 FIRST_COMPARED_TOKEN = 5
 
 
-def draft_model_refusals(model: Model, draft: Model) -> list[str]:
+def draft_model_refusal_reasons(model: Model, draft: Model) -> list[str]:
     """Return the reasons why a server would not speculate with this draft model; empty for a fitting draft model."""
     pair = f"{draft.path} cannot draft for {model.path}"
     for name, candidate in (("draft", draft), ("model", model)):
@@ -154,7 +156,7 @@ def _format_token(token: bytes) -> str:
     return repr(token.decode("utf-8", "replace"))
 
 
-def draft_model_remarks(model: Model, draft: Model) -> list[str]:
+def useless_draft_model_remarks(model: Model, draft: Model) -> list[str]:
     """Return remarks on a draft model that a server accepts, but that may gain nothing."""
     remarks = []
     if model.expert_count:

@@ -28,10 +28,10 @@ from .model_file import (
     AbsentFile,
     FetchRun,
     ModelFile,
-    file_stamp,
     find_file_status,
-    load_current_facts,
-    load_stored_facts,
+    load_facts_even_if_changed,
+    load_facts_of_unchanged_file,
+    read_file_stamp,
 )
 
 TYPE_CHECKING = False
@@ -52,13 +52,13 @@ def ensure_model_files(options: Mapping[str, Any], store: Store, check: bool = F
             file.remove()
         facts: dict[str, Any] = {"path": absent[0].path}
     else:
-        facts = _ensure_present([PresentFile(run, request) for request in parse_file_requests(options)], run)
+        facts = _ensure_files_present([PresentFile(run, request) for request in parse_file_requests(options)], run)
     remarks = list(dict.fromkeys(run.remarks))
     diff = {"before": run.before, "after": run.after}
     return {"changed": run.before != run.after, "diff": diff, "remarks": remarks, **facts}
 
 
-def unavailable_reason(options: Mapping[str, Any], store: Store) -> str | None:
+def fetch_impossible_reason(options: Mapping[str, Any], store: Store) -> str | None:
     """Return the reason why the files of a model cannot be fetched, None where no reason is known.
 
     Nothing is written, and no file is read whole, so a wrong checksum is found by ``ensure_model_files`` only.
@@ -68,19 +68,19 @@ def unavailable_reason(options: Mapping[str, Any], store: Store) -> str | None:
         run.reads_files = False
         files = [PresentFile(run, request) for request in parse_file_requests(options)]
         for file in files:
-            file.verify_existing_file()
-        _require_disk_space([file for file in files if file.reason], run)
+            file.verify_file_and_record_difference()
+        _require_disk_space_for_missing_files([file for file in files if file.reason], run)
     except TuningError as error:
         return str(error)
     return None
 
 
-def _ensure_present(files: Sequence[PresentFile], run: FetchRun) -> dict[str, Any]:
+def _ensure_files_present(files: Sequence[PresentFile], run: FetchRun) -> dict[str, Any]:
     """Verify all files, download missing and wrong files, and rename the downloads when all of them are verified."""
     for file in files:
-        file.verify_existing_file()
+        file.verify_file_and_record_difference()
     missing = [file for file in files if file.reason]
-    _require_disk_space(missing, run)
+    _require_disk_space_for_missing_files(missing, run)
     begun = time.monotonic()
     try:
         for file in missing if not run.check else ():
@@ -90,7 +90,7 @@ def _ensure_present(files: Sequence[PresentFile], run: FetchRun) -> dict[str, An
             textfile.remove_file(run.progress)
     seconds = round(time.monotonic() - begun, 1)
     for file in missing if not run.check else ():
-        file.put_in_place()
+        file.install_downloaded_part()
     for file in files:
         run.attributes.apply(file.path, file.status, file.record_difference)
     facts: dict[str, Any] = {"path": files[0].path}
@@ -103,7 +103,7 @@ def _ensure_present(files: Sequence[PresentFile], run: FetchRun) -> dict[str, An
     return facts
 
 
-def _require_disk_space(missing: Sequence[PresentFile], run: FetchRun) -> None:
+def _require_disk_space_for_missing_files(missing: Sequence[PresentFile], run: FetchRun) -> None:
     """Raise an error before the first byte where the disk has too little space for the missing files.
 
     A single file of unknown size is checked later: the server states the size when it begins to send the file.
@@ -129,33 +129,33 @@ class PresentFile(ModelFile):
         self.reason: str | None = None
         self.downloaded = self.resumed = 0
 
-    def verify_existing_file(self) -> None:
+    def verify_file_and_record_difference(self) -> None:
         """Verify the file on the host, and record a difference where it is missing or wrong."""
         digest_text: str | None = None
         if self.request.takes_stated:
-            self._find_stated_digest()
+            self._set_wanted_digest_from_server()
         self.reason = f"There is no file {self.path} on the host. Give its url, or copy it there first."
         if self.status:
-            digest_text, self.reason = self._verify_file()
+            digest_text, self.reason = self._digest_and_mismatch_reason()
         if self.reason and not self.request.url:
             raise BadRequest(self.reason)
         if self.reason:
             self.record_difference("", digest_text, f"{ALGORITHM}{self.wanted}" if self.wanted else "a file")
 
-    def _find_stated_digest(self) -> None:
+    def _set_wanted_digest_from_server(self) -> None:
         """Set ``wanted`` to the digest that the server stated when the file was fetched, or that it states now.
 
         A file that did not come from the URL counts as right, unless ``asks_always`` is set.
         """
-        stored = load_stored_facts(self.run.store, self.path)
+        stored = load_facts_even_if_changed(self.run.store, self.path)
         if self.status and stored.get("url") == self.request.url:
             self.wanted = stored["sha256"]
         elif self.status and not self.request.asks_always and not stored.get("url"):
-            self.wanted = load_current_facts(self.run.store, self.path).get("sha256")
+            self.wanted = load_facts_of_unchanged_file(self.run.store, self.path).get("sha256")
         elif not self.run.hides_token:
-            self.wanted = self._ask_for_digest(str(self.request.url))
+            self.wanted = self._fetch_stated_digest(str(self.request.url))
 
-    def _ask_for_digest(self, url: str) -> str:
+    def _fetch_stated_digest(self, url: str) -> str:
         """Return the digest that the server states; BadRequest, with the line to add, where the server states none."""
         if not is_encrypted_or_local(url):
             raise BadRequest(missing_checksum_message(url, "whoever is on the way of http:// could state another one"))
@@ -174,25 +174,25 @@ class PresentFile(ModelFile):
         )
         return self.stated.sha256
 
-    def _verify_file(self) -> tuple[str, str | None]:
+    def _digest_and_mismatch_reason(self) -> tuple[str, str | None]:
         """Return the file's digest for people, and the reason why it is not the requested file (None if it is)."""
         if not self.wanted:
             gguf.read_file_header(self.path)
             return "a file", None
-        known = load_current_facts(self.run.store, self.path).get("sha256")
+        known = load_facts_of_unchanged_file(self.run.store, self.path).get("sha256")
         if not known and not self.run.reads_files:
             return "a file", None
-        digest = known or self._read_digest()
+        digest = known or self._compute_digest_with_progress()
         text = ALGORITHM + digest
         if digest != self.wanted:
             return text, mismatch_message(self.path, digest, self.wanted)
         if not known:
             gguf.read_file_header(self.path)
             if not self.run.check:
-                self._remember_file()
+                self._save_facts_of_complete_file()
         return text, None
 
-    def _read_digest(self) -> str:
+    def _compute_digest_with_progress(self) -> str:
         """Return the SHA-256 of the whole file; the progress goes to the file of the option progress."""
         if not self.run.progress:
             return compute_sha256(self.path)
@@ -201,9 +201,9 @@ class PresentFile(ModelFile):
         finally:
             textfile.remove_file(self.run.progress)
 
-    def _remember_file(self) -> None:
-        row: dict[str, object] = {"sha256": self.wanted, "stamp": file_stamp(self.path)}
-        self.save_facts(files={**row, "url": self.request.url} if self.request.url else row, parts=None)
+    def _save_facts_of_complete_file(self) -> None:
+        row: dict[str, object] = {"sha256": self.wanted, "stamp": read_file_stamp(self.path)}
+        self.save_or_remove_file_facts(files={**row, "url": self.request.url} if self.request.url else row, parts=None)
 
     def count_missing_bytes(self) -> int | None:
         """Return how many bytes of the file are still missing, None where the size of the file is unknown.
@@ -257,10 +257,10 @@ class PresentFile(ModelFile):
         download = Download(str(self.request.url), self.part, known, self.run.timeout)
         download.headers = self.run.headers
         download.require_space = lambda missing: self._require_space_for_download(missing, download)
-        download.store_facts = lambda facts: self.save_facts(parts=facts)
-        download.check_first_bytes = lambda: self._remove_if_refused(lambda: gguf.validate_magic(self.part))
+        download.store_facts = lambda facts: self.save_or_remove_file_facts(parts=facts)
+        download.check_first_bytes = lambda: self._verify_part_or_remove(lambda: gguf.validate_magic(self.part))
         if self.run.progress:
-            download.report_progress = self._progress_function(Progress(self.run.progress))
+            download.report_progress = self._make_progress_function(Progress(self.run.progress))
         try:
             digest = download.fetch_with_digest(str(self.wanted))
         finally:
@@ -269,9 +269,9 @@ class PresentFile(ModelFile):
             self.run.remarks.append(f"Resumed after {format_bytes_short(download.resumed_bytes)} from an earlier run.")
         self.downloaded, self.resumed = download.received - download.resumed_bytes, download.resumed_bytes
         self.run.done += self.downloaded
-        self._remove_if_refused(lambda: self._verify_part(digest))
+        self._verify_part_or_remove(lambda: self._verify_part(digest))
 
-    def _progress_function(self, progress: Progress) -> Callable[[int, int | None], None]:
+    def _make_progress_function(self, progress: Progress) -> Callable[[int, int | None], None]:
         """Return the function that reports the progress of all files, or of this file if not all sizes are known."""
         done, total = self.run.done, self.run.total
         if total is None:
@@ -285,21 +285,21 @@ class PresentFile(ModelFile):
         if digest != self.wanted:
             raise BadRequest(server_mismatch_message(str(self.request.url), digest, str(self.wanted)))
 
-    def _remove_if_refused(self, verify: Callable[[], None]) -> None:
+    def _verify_part_or_remove(self, verify: Callable[[], None]) -> None:
         """Verify a ``.part``, and remove a refused one, because resuming its download could not give the right file."""
         try:
             verify()
         except BadRequest as error:
             textfile.remove_file(self.part)
-            self.save_facts(parts=None)
+            self.save_or_remove_file_facts(parts=None)
             stays = f" {self.path} is unchanged." if self.status else ""
             raise BadRequest(f"{error}{stays} The download is removed.") from None
 
-    def put_in_place(self) -> None:
+    def install_downloaded_part(self) -> None:
         """Set owner and mode of the ``.part``, by default as the old file has them, and rename it to the file."""
-        self.run.attributes.apply_to_new_file(self.part, self.status)
+        self.run.attributes.set_owner_and_mode_of_new_file(self.part, self.status)
         textfile.rename_file(self.part, self.path)
-        self._remember_file()
+        self._save_facts_of_complete_file()
 
 
 #: The seconds between two updates of the progress.

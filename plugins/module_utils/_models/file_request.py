@@ -66,7 +66,7 @@ def parse_file_requests(options: Mapping[str, Any]) -> list[FileRequest]:
     for option, given in (("checksum", checksums), ("size", sizes)):
         if given and len(given) != len(paths):
             raise BadRequest(f"{option}: {path} has {len(paths)} files, and {len(given)} are given; give one for each.")
-    urls = _list_part_urls(url, paths) if url else [None] * len(paths)
+    urls = _part_urls_or_none(url, paths) if url else [None] * len(paths)
     if path != paths[0]:
         raise BadRequest(f"path: {path} is not the first of its {len(paths)} files; give {paths[0]}.")
     return [
@@ -88,7 +88,7 @@ def missing_checksum_message(url: str, reason: str) -> str:
     )
 
 
-def build_request_headers(options: Mapping[str, Any], check: bool) -> dict[str, str]:
+def build_headers_and_remove_token_file(options: Mapping[str, Any], check: bool) -> dict[str, str]:
     """Return the HTTP headers for downloads: the token, if there is one. The file with the token is removed.
 
     Check mode neither reads nor removes the file. BadRequest, without the token in its message, where somebody else
@@ -123,7 +123,7 @@ def _validate_server_checksum(url: str, checksums: list[str]) -> None:
         )
 
 
-def _list_part_urls(url: str, paths: list[str]) -> list[str | None]:
+def _part_urls_or_none(url: str, paths: list[str]) -> list[str | None]:
     """Return the URL of each file of a model, each with the query of the given URL."""
     split = urlsplit(url)
     parts = list_gguf_parts(split.path) if len(paths) > 1 else [split.path]

@@ -96,7 +96,7 @@ class GgufFile:
 
 def read_file_header(path: str) -> GgufFile:
     """Return the header of a GGUF file, which may be one of a model's files; BadRequest for a damaged file."""
-    return _open_with_reader(path, _Reader.read_header)
+    return _open_file_and_run_step(path, _Reader.read_header)
 
 
 def read_header(file: BinaryIO, name: str, size: int) -> GgufFile:
@@ -109,10 +109,10 @@ def read_header(file: BinaryIO, name: str, size: int) -> GgufFile:
 
 def validate_magic(path: str) -> None:
     """Raise BadRequest for a file, complete or not, that does not begin as a GGUF file does."""
-    _open_with_reader(path, _Reader.validate_magic)
+    _open_file_and_run_step(path, _Reader.validate_magic)
 
 
-def _open_with_reader(path: str, step: Callable[[_Reader], None]) -> GgufFile:
+def _open_file_and_run_step(path: str, step: Callable[[_Reader], None]) -> GgufFile:
     part = GgufFile(path)
     try:
         with open(open_file(path), "rb") as file:
@@ -148,7 +148,7 @@ class _Reader:
                 raise self._damaged_error(f"it names the value {key} twice")
             self.part.values[key] = value
         self.part.tensors = [self._read_tensor(number) for number in range(tensors)]
-        self._validate_data(self.part.tensors)
+        self._validate_tensor_data(self.part.tensors)
 
     def validate_magic(self) -> None:
         """Raise BadRequest for a file that is not GGUF, is for big-endian machines, or is of an unknown version."""
@@ -172,7 +172,7 @@ class _Reader:
             way = "which llama.cpp no longer reads: convert it again" if version == 1 else "but only 2 and 3 are known"
             raise BadRequest(f"{self.part.path} is a GGUF file of version {version}, {way}.")
 
-    def _count_bytes(self, count: int, subject: str) -> None:
+    def _add_to_bytes_read(self, count: int, subject: str) -> None:
         """Add to the number of read bytes; BadRequest beyond the end of the file or beyond the limit of a header."""
         if count > self.part.size - self.at:
             raise self._truncated_error(subject)
@@ -181,14 +181,14 @@ class _Reader:
             raise self._damaged_error(f"its header would be larger than {format_bytes_short(LARGEST_HEADER)}")
 
     def _read_bytes(self, count: int, subject: str) -> bytes:
-        self._count_bytes(count, subject)
+        self._add_to_bytes_read(count, subject)
         data = self.file.read(count)
         if len(data) != count:
             raise self._truncated_error(subject)
         return data
 
     def _skip_bytes(self, count: int, subject: str) -> None:
-        self._count_bytes(count, subject)
+        self._add_to_bytes_read(count, subject)
         self.file.seek(count, os.SEEK_CUR)
 
     def _read_number(self, code: str, subject: str = "its header") -> Any:
@@ -257,7 +257,7 @@ class _Reader:
             )
         return Tensor(name, text, offset, shape, prod(shape) // block * size)
 
-    def _validate_data(self, tensors: list[Tensor]) -> None:
+    def _validate_tensor_data(self, tensors: list[Tensor]) -> None:
         """Raise BadRequest where the file is too short for its tensors, and set the sizes of unknown tensors."""
         alignment = self.part.values.get("general.alignment", ALIGNMENT)
         if not isinstance(alignment, int) or alignment <= 0 or alignment % 8:

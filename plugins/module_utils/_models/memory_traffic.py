@@ -73,12 +73,12 @@ def compute_step_traffic(
     each token, by default from the header. ``guessed`` is the mean number of tokens for each stream that are drafted
     without a model, as by n-grams.
     """
-    work, context_traffic = TokenWork.of_model(model, used), _context_traffic(model, context, types)
+    work, context_traffic = TokenWork.of_model(model, used), _context_bytes_and_operations(model, context, types)
     if context_traffic is None:
         return None
     keeps, attention = context_traffic
     tokens = streams * (1 + (draft.drafted if draft else guessed))
-    parts = {**work.batch_bytes_by_part(tokens), **{name: streams * size for name, size in keeps.items()}}
+    parts = {**work.bytes_read_by_batch_per_part(tokens), **{name: streams * size for name, size in keeps.items()}}
     flops = tokens * (2 * work.parameters_per_token + attention)
     if draft:
         guess = compute_step_traffic(draft.model, context, draft.types, streams)
@@ -93,20 +93,22 @@ def compute_step_traffic(
     return StepTraffic(parts, flops, tokens)
 
 
-def _context_traffic(model: Model, tokens: int, types: tuple[str, str]) -> tuple[dict[str, float], float] | None:
+def _context_bytes_and_operations(
+    model: Model, tokens: int, types: tuple[str, str]
+) -> tuple[dict[str, float], float] | None:
     """Return the bytes of KV cache and state that a token of one stream reads, and the operations on these bytes."""
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return {"kv": 0.0, "state": 0.0}, 0.0
     layers = ModelLayers(model)
-    if not layers.count or not layers.has_known_widths:
+    if not layers.count or not layers.has_known_key_and_value_widths:
         return None
     key, value = (bytes_per_element(name) for name in types)
     cache_bytes = attention = 0.0
     for layer in filter(layers.reads_kv_cache, range(layers.count)):
         narrow = layers.window_tokens if layers.is_windowed(layer) else 0
         seen = min(tokens, narrow or tokens)
-        cache_bytes += seen * layers.key_width(layer) * key + tokens * layers.indexer_width * key
-        cache_bytes += 0 if layers.has_compressed_keys else seen * layers.value_width(layer) * value
-        attention += 2 * seen * layers.attention_width(layer)
-    states = sum(1 for layer in range(layers.count) if layers.has_state(layer))
-    return {"kv": cache_bytes, "state": float(states * layers.state_width * STATE_NUMBER_BYTES)}, attention
+        cache_bytes += seen * layers.key_numbers_per_token(layer) * key + tokens * layers.indexer_width * key
+        cache_bytes += 0 if layers.has_compressed_keys else seen * layers.value_numbers_per_token(layer) * value
+        attention += 2 * seen * layers.attention_multiplications(layer)
+    states = sum(1 for layer in range(layers.count) if layers.has_recurrent_state(layer))
+    return {"kv": cache_bytes, "state": float(states * layers.state_numbers_per_layer * STATE_NUMBER_BYTES)}, attention

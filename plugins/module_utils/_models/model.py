@@ -30,20 +30,20 @@ class Model:
         """The path of the first file, which is the path that a server gets."""
         return self.parts[0].path
 
-    def text_value(self, key: str) -> str:
+    def header_text(self, key: str) -> str:
         """Return the text of a key in the header; empty where the header has no text, or a very long text."""
         return str(self.values.get(key) or "")
 
-    def number_value(self, key: str) -> int | None:
+    def header_number(self, key: str) -> int | None:
         """Return the whole number of a key in the header; None where the header has no such number."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    def architecture_number(self, key: str) -> int | None:
+    def header_number_of_architecture(self, key: str) -> int | None:
         """Return the whole number of the header's key ``ARCHITECTURE.key``; None where there is no such number."""
-        return self.number_value(f"{self.architecture}.{key}")
+        return self.header_number(f"{self.architecture}.{key}")
 
-    def largest_architecture_number(self, key: str) -> int:
+    def largest_header_number_of_layers(self, key: str) -> int:
         """Return the number of the key ``ARCHITECTURE.key``, or the largest number of a list by layer, else 0."""
         value = self.values.get(f"{self.architecture}.{key}")
         numbers = value if isinstance(value, list) else [value]
@@ -52,12 +52,12 @@ class Model:
     @property
     def architecture(self) -> str:
         """The architecture by its name in llama.cpp, for example llama or qwen3moe."""
-        return self.text_value("general.architecture")
+        return self.header_text("general.architecture")
 
     @property
     def expert_count(self) -> int:
         """How many experts each layer has; 0 in a dense model."""
-        return self.architecture_number("expert_count") or 0
+        return self.header_number_of_architecture("expert_count") or 0
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -75,7 +75,7 @@ class Model:
         return sum(part.data_bytes for part in self.parts)
 
     @property
-    def unknown_types(self) -> list[str]:
+    def unknown_tensor_types(self) -> list[str]:
         """The types of tensors that are not in TENSOR_TYPES; the sizes of such tensors come from their offsets."""
         return sorted({tensor.type for tensor in self.tensors if not tensor.has_known_type})
 
@@ -100,18 +100,18 @@ class Model:
             "files": [part.path for part in self.parts],
             "size": self.file_bytes,
             "architecture": self.architecture,
-            "name": self.text_value("general.name"),
-            "layers": self.architecture_number("block_count"),
-            "context": self.architecture_number("context_length"),
-            "embedding": self.architecture_number("embedding_length"),
+            "name": self.header_text("general.name"),
+            "layers": self.header_number_of_architecture("block_count"),
+            "context": self.header_number_of_architecture("context_length"),
+            "embedding": self.header_number_of_architecture("embedding_length"),
             "experts": self.expert_count,
-            "experts_used": self.architecture_number("expert_used_count") or 0,
+            "experts_used": self.header_number_of_architecture("expert_used_count") or 0,
             "tensors": len(tensors),
             "tensor_bytes": sum(tensor.bytes for tensor in tensors),
             "expert_bytes": sum(tensor.bytes for tensor in tensors if "_exps." in tensor.name),
             "tensor_types": types,
             "vocabulary": {
-                "model": self.text_value("tokenizer.ggml.model"),
+                "model": self.header_text("tokenizer.ggml.model"),
                 "tokens": len(self.tokens or []),
                 "digest": self.vocabulary_digest,
             },
@@ -120,10 +120,10 @@ class Model:
 
 def read_model(path: str) -> Model:
     """Return the model in a GGUF file, with all other files of the same model; BadRequest for a damaged file."""
-    return join_files([read_file_header(part) for part in list_gguf_parts(path)])
+    return join_model_files([read_file_header(part) for part in list_gguf_parts(path)])
 
 
-def join_files(parts: list[GgufFile]) -> Model:
+def join_model_files(parts: list[GgufFile]) -> Model:
     """Return the model that consists of these files; BadRequest where the files do not belong to one model."""
     model = Model(parts)
     for part in parts[1:]:
@@ -131,7 +131,7 @@ def join_files(parts: list[GgufFile]) -> Model:
             raise BadRequest(f"{part.path} is not a part of the same model as {model.path}. Get all parts again.")
     if not model.architecture:
         raise BadRequest(f"{model.path} has no general.architecture: it is a GGUF file, but not a model.")
-    wanted = model.number_value("split.tensors.count")
+    wanted = model.header_number("split.tensors.count")
     tensor_count = sum(len(part.tensors) for part in parts)
     if wanted is not None and wanted != tensor_count:
         raise BadRequest(

@@ -15,7 +15,7 @@ from .._notation.gguf_parts import list_gguf_parts
 from .._notation.numbers import require_whole_number
 from .._notation.shape import ANY
 from .._notation.sizes import parse_bytes
-from .file_request import CHECKSUM_FROM_SERVER, build_request_headers
+from .file_request import CHECKSUM_FROM_SERVER, build_headers_and_remove_token_file
 from .owner_and_mode import OwnerAndMode
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ class FetchRun:
         self.remarks: list[str] = []
         #: In check mode the token stays on the controller, so a server that needs a token is not asked.
         self.hides_token = bool(check and options.get("token_file"))
-        self.headers = build_request_headers(options, check)
+        self.headers = build_headers_and_remove_token_file(options, check)
         self.reserve = parse_bytes(options.get("reserve") or "1GiB", "reserve")
         self.timeout = require_whole_number(options.get("timeout") or 60, "timeout")
         self.attributes = OwnerAndMode(options, check, self.remarks)
@@ -73,7 +73,7 @@ class ModelFile:
             self.run.before[f"model_file:{self.path}{suffix}"] = before
             self.run.after[f"model_file:{self.path}{suffix}"] = after
 
-    def save_facts(self, **rows: Mapping[str, object] | None) -> None:
+    def save_or_remove_file_facts(self, **rows: Mapping[str, object] | None) -> None:
         """Store facts of the complete file (``files``) or of its ``.part`` (``parts``); None removes stored facts."""
         store = self.run.store
         with store.hold_lock():
@@ -85,7 +85,7 @@ class ModelFile:
             store.save_document(FACTS_FILE, data)
 
 
-def has_verified_digests(store: Store, options: Mapping[str, Any]) -> bool:
+def has_stored_requested_digests(store: Store, options: Mapping[str, Any]) -> bool:
     """Return whether all files of a model have the requested digests, without reading any file.
 
     False where the store has no digest of a file, or the file was changed since its digest was stored.
@@ -97,20 +97,20 @@ def has_verified_digests(store: Store, options: Mapping[str, Any]) -> bool:
         else list_gguf_parts(options["path"])
     )
     wanted = checksums if len(checksums) == len(paths) else [CHECKSUM_FROM_SERVER] * len(paths)
-    digests = [load_current_facts(store, path).get("sha256") for path in paths]
+    digests = [load_facts_of_unchanged_file(store, path).get("sha256") for path in paths]
     return all(
         digest and checksum in (CHECKSUM_FROM_SERVER, f"{ALGORITHM}{digest}")
         for digest, checksum in zip(digests, wanted)
     )
 
 
-def load_current_facts(store: Store, path: str) -> dict[str, Any]:
+def load_facts_of_unchanged_file(store: Store, path: str) -> dict[str, Any]:
     """Return the stored facts of a file, such as its digest; empty where the file was changed since."""
-    stored = load_stored_facts(store, path)
-    return stored if stored and stored.get("stamp") == file_stamp(path) else {}
+    stored = load_facts_even_if_changed(store, path)
+    return stored if stored and stored.get("stamp") == read_file_stamp(path) else {}
 
 
-def load_stored_facts(store: Store, path: str) -> dict[str, Any]:
+def load_facts_even_if_changed(store: Store, path: str) -> dict[str, Any]:
     """Return the stored facts of a file, even of a file that was changed since; empty without facts."""
     row: dict[str, Any] = store.load_cache(FACTS_FILE, SHAPE).get("files", {}).get(path, {})
     return row
@@ -121,7 +121,7 @@ class AbsentFile(ModelFile):
 
     def remove(self) -> None:
         """Remove the file, its ``.part``, and the stored facts of both."""
-        digest = load_current_facts(self.run.store, self.path).get("sha256")
+        digest = load_facts_of_unchanged_file(self.run.store, self.path).get("sha256")
         if self.status:
             self.record_difference("", ALGORITHM + digest if digest else "a file", None)
         left = find_file_status(self.part)
@@ -130,7 +130,7 @@ class AbsentFile(ModelFile):
         if (self.status or left) and not self.run.check:
             textfile.remove_file(self.path)
             textfile.remove_file(self.part)
-            self.save_facts(files=None, parts=None)
+            self.save_or_remove_file_facts(files=None, parts=None)
 
 
 def find_file_status(path: str) -> os.stat_result | None:
@@ -143,7 +143,7 @@ def find_file_status(path: str) -> os.stat_result | None:
         raise TuningError(f"{path} cannot be looked at: {error.strerror}.") from None
 
 
-def file_stamp(path: str) -> list[int]:
+def read_file_stamp(path: str) -> list[int]:
     """Return size, modification time and inode of a file, which change with its content; empty for a missing file."""
     file_status = find_file_status(path)
     return [file_status.st_size, file_status.st_mtime_ns, file_status.st_ino] if file_status else []

@@ -49,19 +49,21 @@ class ModelSource:
         self.files = files
 
 
-def is_url(text: str) -> bool:
+def is_http_url(text: str) -> bool:
     """Return whether a text is a URL, and not a path."""
     return "://" in text
 
 
-def read_source(path_or_url: str, checksums: Sequence[str], folder: str, timeout: float = 60) -> ModelSource:
+def read_model_and_files_to_fetch(
+    path_or_url: str, checksums: Sequence[str], folder: str, timeout: float = 60
+) -> ModelSource:
     """Return the model at a path or URL, with the files to fetch for the model.
 
     ``checksums`` has a checksum for each file at a URL, or is empty where the server states the checksums. ``folder``
     is the future folder of files at a URL, and ``timeout`` the seconds for which a server may be silent. BadRequest or
     another TuningError for a model that cannot be read.
     """
-    if is_url(path_or_url):
+    if is_http_url(path_or_url):
         validate_url(path_or_url, "model")
         return _read_from_server(path_or_url, checksums, folder, timeout)
     if not path_or_url.startswith("/"):
@@ -92,7 +94,7 @@ def _read_from_server(url: str, checksums: Sequence[str], folder: str, timeout: 
             files.append(
                 FileToFetch(f"{folder.rstrip('/')}/{_file_name(part_url)}", part_url, f"{ALGORITHM}{digest}", file.size)
             )
-    model = gguf_model.join_files(parts)
+    model = gguf_model.join_model_files(parts)
     for part, to_fetch in zip(parts, files):
         part.path = to_fetch.path
     return ModelSource(model, files)

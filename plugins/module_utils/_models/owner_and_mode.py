@@ -34,7 +34,7 @@ class OwnerAndMode:
         self.user = self._find_id("owner", "pwd", "getpwnam", "pw_uid")
         self.group = self._find_id("group", "grp", "getgrnam", "gr_gid")
 
-    def apply_to_new_file(self, path: str, old: os.stat_result | None) -> None:
+    def set_owner_and_mode_of_new_file(self, path: str, old: os.stat_result | None) -> None:
         """Set owner, group and mode of a new file.
 
         By default, they are those of the replaced file, whose status is ``old``; None for no replaced file.

@@ -71,14 +71,14 @@ OUTPUT = "/tmp/sovereign-epyc-quantize"
 MOST_OTHER_BYTES = gguf.LARGEST_HEADER + (64 << 20)
 
 
-def ensure_quantized(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
+def ensure_quantized_file(options: Mapping[str, Any], dummy: Store | None, check: bool = False) -> dict[str, Any]:
     """Make the requested file unless it exists, and return a module's result; check mode makes no file."""
     request = QuantizedFile(options)
-    model = request.find_existing()
+    model = request.read_existing_if_up_to_date()
     changed = model is None
     if changed:
         require_disk_space(
-            request.path, request.largest_bytes, parse_bytes(options.get("reserve") or "1GiB", "reserve")
+            request.path, request.largest_possible_bytes, parse_bytes(options.get("reserve") or "1GiB", "reserve")
         )
         model = None if check else request.quantize()
     address = f"model_quantize:{request.path}"
@@ -122,20 +122,20 @@ class QuantizedFile:
             raise BadRequest(f"path: there is no folder {self.folder}. Make it first.")
 
     @property
-    def largest_bytes(self) -> int:
+    def largest_possible_bytes(self) -> int:
         """The most bytes that the new file takes."""
         return int(sum(tensor.elements for tensor in self.source.tensors) * TYPES[self.type][1] / 8)
 
-    def find_existing(self) -> Model | None:
+    def read_existing_if_up_to_date(self) -> Model | None:
         """Return the model in the existing file if the file is up to date, None otherwise."""
         try:
             model = read_model(self.path)
         except BadRequest:
             return None
         is_it = (
-            model.number_value(FILE_TYPE) == TYPES[self.type][0]
+            model.header_number(FILE_TYPE) == TYPES[self.type][0]
             and _tensor_shapes(model) == _tensor_shapes(self.source)
-            and model.text_value(MATRIX) == self.matrix[:LONGEST_MATRIX]
+            and model.header_text(MATRIX) == self.matrix[:LONGEST_MATRIX]
             and model.parts[0].changed >= max(part.changed for part in self.source.parts)
         )
         return model if is_it else None
@@ -146,7 +146,7 @@ class QuantizedFile:
             raise BadRequest(
                 f"binary: there is no program {self.binary}. llama_build makes it beside llama-server; or name yours."
             )
-        user = self._choose_user()
+        user = self._choose_user_settings()
         try:
             with ExitStack() as stack:
                 folder = stack.enter_context(open_folder(self.folder))
@@ -156,7 +156,7 @@ class QuantizedFile:
                 # root can enter the private folder around it.
                 new = stack.enter_context(part.make_folder("new", 0o777))
                 self._run_program(user, new.path)
-                self._install_file(new, folder)
+                self._verify_and_install_file(new, folder)
         except OSError as error:
             raise TuningError(f"{self.path} cannot be made: {error.strerror}. Nothing is left of it.") from None
         return read_model(self.path)
@@ -165,7 +165,7 @@ class QuantizedFile:
         """Return the paths of the files that llama-quantize reads."""
         return [*(part.path for part in self.source.parts), *([self.matrix] if self.matrix else [])]
 
-    def _choose_user(self) -> list[str]:
+    def _choose_user_settings(self) -> list[str]:
         """Return the settings of systemd for the user of llama-quantize: a dynamic user, or the owner of the source.
 
         BadRequest where neither user can read all files.
@@ -191,7 +191,7 @@ class QuantizedFile:
             *user,
             *sandbox.HARDENING,
             "PrivateNetwork=yes",
-            f"LimitFSIZE={max(self.largest_bytes, self.source.file_bytes) + MOST_OTHER_BYTES}",
+            f"LimitFSIZE={max(self.largest_possible_bytes, self.source.file_bytes) + MOST_OTHER_BYTES}",
             *sandbox.visible_folder_settings([self.binary, *self._list_input_files()]),
             *sandbox.writable_folder_settings(folder, OUTPUT),
         ]
@@ -204,7 +204,7 @@ class QuantizedFile:
                 f"{error_line.rstrip('.')}. Nothing is left of it."
             )
 
-    def _install_file(self, new: OpenFolder, folder: OpenFolder) -> None:
+    def _verify_and_install_file(self, new: OpenFolder, folder: OpenFolder) -> None:
         """Verify the type of the new file, give it owner and mode of the source, and rename it to its final name."""
         descriptor = new.open_file(self.name)
         with open(descriptor, "rb") as file:

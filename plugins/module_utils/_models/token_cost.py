@@ -91,10 +91,10 @@ class ModelLayers:
         #: The number of layers that a token passes, without the MTP layers at the end.
         self.count = blocks - ahead if ahead < blocks else blocks
         self._blocks = blocks
-        heads = self._numbers_by_layer("attention.head_count")
+        heads = self._header_numbers_by_layer("attention.head_count")
         self._heads = heads
-        self._key_heads = self._numbers_by_layer("attention.head_count_kv") or heads
-        most = model.largest_architecture_number("attention.head_count")
+        self._key_heads = self._header_numbers_by_layer("attention.head_count_kv") or heads
+        most = model.largest_header_number_of_layers("attention.head_count")
         width = self._header_number("embedding_length") // most if most else 0
         self._key = self._header_number("attention.key_length") or width
         self._value = self._header_number("attention.value_length") or width
@@ -104,9 +104,9 @@ class ModelLayers:
         self._window_pattern = self._find_window_layers()
 
     def _header_number(self, key: str) -> int:
-        return max(0, self.model.architecture_number(key) or 0)
+        return max(0, self.model.header_number_of_architecture(key) or 0)
 
-    def _numbers_by_layer(self, key: str) -> list[int]:
+    def _header_numbers_by_layer(self, key: str) -> list[int]:
         """Return the number of a header's key for each layer; empty without the key. The key may be a list by layer."""
         value: Any = self.model.values.get(f"{self.architecture}.{key}")
         if isinstance(value, list):
@@ -114,12 +114,12 @@ class ModelLayers:
         return [max(0, int(value))] * self._blocks if isinstance(value, int) else []
 
     @property
-    def has_known_widths(self) -> bool:
+    def has_known_key_and_value_widths(self) -> bool:
         """Whether the header states how wide keys and values are, as far as the model has any."""
         return bool(self._key and self._value and self._key_heads) or self.architecture in STATES_ONLY
 
     def _find_state_layers(self) -> Sequence[bool]:
-        numbers = self._numbers_by_layer("attention.recurrent_layers")
+        numbers = self._header_numbers_by_layer("attention.recurrent_layers")
         if numbers:
             return [bool(number) for number in numbers]
         if self.architecture in (*STATES_ONLY, *STATE_AND_TOKENS):
@@ -128,11 +128,13 @@ class ModelLayers:
         if interval and self.architecture in INTERVALS:
             return [bool((layer + 1) % interval) for layer in range(self._blocks)]
         if self.architecture in STATE_WITHOUT_KEY_HEADS:
-            inner = self._numbers_by_layer("feed_forward_length") if self.architecture.startswith("nemotron") else []
+            inner = (
+                self._header_numbers_by_layer("feed_forward_length") if self.architecture.startswith("nemotron") else []
+            )
             return [not heads and not any(inner[layer : layer + 1]) for layer, heads in enumerate(self._key_heads)]
         return [False] * self._blocks
 
-    def has_state(self, layer: int) -> bool:
+    def has_recurrent_state(self, layer: int) -> bool:
         """Return whether a layer keeps a recurrent state."""
         return bool(self._states[layer])
 
@@ -159,7 +161,7 @@ class ModelLayers:
         """The sliding window in tokens; 0 where all layers see every token."""
         if self.architecture not in WINDOWS or WINDOWED_LAYERS.get(self.architecture, self.count) != self.count:
             return 0
-        stated = self.model.architecture_number("attention.sliding_window")
+        stated = self.model.header_number_of_architecture("attention.sliding_window")
         if stated == 0 or (stated is None and not WINDOWS[self.architecture][2]):
             return 0
         return FIXED_WINDOWS.get(self.architecture, stated or WINDOWS[self.architecture][2])
@@ -168,15 +170,15 @@ class ModelLayers:
         """Return whether a layer sees only a sliding window of tokens, provided that the model has a window."""
         return bool(self._window_pattern[layer])
 
-    def key_width(self, layer: int) -> int:
+    def key_numbers_per_token(self, layer: int) -> int:
         """Return how many numbers a layer stores as the keys of a token."""
         return self._key_heads[layer] * self._head_widths(layer)[0]
 
-    def value_width(self, layer: int) -> int:
+    def value_numbers_per_token(self, layer: int) -> int:
         """Return how many numbers a layer stores as the values of a token."""
         return self._key_heads[layer] * self._head_widths(layer)[1]
 
-    def attention_width(self, layer: int) -> int:
+    def attention_multiplications(self, layer: int) -> int:
         """Return how many multiplications the attention of a layer takes for each token that it reads."""
         heads = self._heads or self._key_heads
         return heads[layer] * sum(self._head_widths(layer)) if self._key_heads[layer] else 0
@@ -199,11 +201,11 @@ class ModelLayers:
         return self._header_number("attention.indexer.key_length")
 
     @property
-    def state_width(self) -> int:
+    def state_numbers_per_layer(self) -> int:
         """How many numbers the state of a layer has, including the state of its convolution."""
         embedding, head = self._header_number("embedding_length"), self._header_number("wkv.head_size")
         if head:
-            shifts = self.model.architecture_number("token_shift_count")
+            shifts = self.model.header_number_of_architecture("token_shift_count")
             return embedding * (2 if shifts is None else shifts) + embedding * head
         before = max(0, self._header_number("ssm.conv_kernel") - 1)
         delta = self._header_number("kda.head_dim")
@@ -249,7 +251,7 @@ class TokenWork:
     @classmethod
     def of_model(cls, model: Model, used: int | None = None) -> TokenWork:
         """Return the work of a model; ``used`` is the number of experts for each token, by default from the header."""
-        return cls._of_tensors(model, _list_tensors_read(model), used)
+        return cls._of_tensors(model, _list_tensors_read_completely(model), used)
 
     @classmethod
     def of_mtp_layers(cls, model: Model) -> TokenWork:
@@ -262,7 +264,7 @@ class TokenWork:
     @classmethod
     def _of_tensors(cls, model: Model, tensors: list[Tensor], used: int | None = None) -> TokenWork:
         work = cls(0, 0, experts=model.expert_count)
-        work.used = used or model.architecture_number("expert_used_count") or model.expert_count
+        work.used = used or model.header_number_of_architecture("expert_used_count") or model.expert_count
         for tensor in tensors:
             if "_exps." in tensor.name:
                 work.expert += tensor.bytes
@@ -273,11 +275,11 @@ class TokenWork:
             work.output += 0 if tensor.name.startswith("blk.") else tensor.bytes
         return work
 
-    def batch_bytes(self, tokens: float) -> float:
+    def bytes_read_by_batch(self, tokens: float) -> float:
         """Return the bytes that a batch of tokens reads; a larger batch uses more different experts."""
-        return sum(self.batch_bytes_by_part(tokens).values())
+        return sum(self.bytes_read_by_batch_per_part(tokens).values())
 
-    def batch_bytes_by_part(self, tokens: float) -> dict[str, float]:
+    def bytes_read_by_batch_per_part(self, tokens: float) -> dict[str, float]:
         """Return the bytes that a batch reads, by name: ``layers`` with shared experts, ``experts``, ``output``."""
         unused = (1 - self.used / self.experts) ** tokens if self.experts else 1.0
         return {"layers": self.dense - self.output, "experts": self.expert * (1 - unused), "output": self.output}
@@ -288,7 +290,7 @@ class TokenWork:
         return self.dense_parameters + (self.expert_parameters * self.used / self.experts if self.experts else 0)
 
 
-def _list_tensors_read(model: Model) -> list[Tensor]:
+def _list_tensors_read_completely(model: Model) -> list[Tensor]:
     """Return the tensors that decoding a token reads completely, and not only one row of."""
     tensors = model.tensors
     tables = (*LOOKUP_TABLES, EMBEDDING) if any(tensor.name == OUTPUT for tensor in tensors) else LOOKUP_TABLES

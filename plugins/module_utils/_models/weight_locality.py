@@ -60,7 +60,7 @@ class MatrixSlices:
         end = min((thread + 1) * self.slice, self._matrix)
         return thread % self._nodes, self.begin + number * self._matrix + end
 
-    def bytes_by_reader(self, begin: int, end: int) -> dict[int, int]:
+    def bytes_by_reading_node(self, begin: int, end: int) -> dict[int, int]:
         """Return how many bytes each node reads between two offsets of the file, by node."""
         counts: dict[int, int] = {}
         at, end = max(begin, self.begin), min(end, self.end)
@@ -84,7 +84,7 @@ class MatrixSlices:
                 yield node, first, end
             at = stop
 
-    def sample_pages(self) -> list[int]:
+    def sample_pages_of_tensor(self) -> list[int]:
         """Return an even sample of the pages that belong to this tensor only, or all such pages of a small tensor."""
         first, end = -(-self.begin // SMALL), self.end // SMALL
         count = min(PAGES_PER_TENSOR, end - first)
@@ -107,11 +107,11 @@ class LocalBytes:
     def __init__(self) -> None:
         self.looked = self.cached = self.bytes = self.possible = self.whole = 0
 
-    def add_page(self, matrix: MatrixSlices, page: int, node: int | None) -> None:
+    def count_page(self, matrix: MatrixSlices, page: int, node: int | None) -> None:
         """Count a page; ``node`` is the node of its memory, None for a page that is not in memory."""
         self.looked += 1
         if node is not None:
-            readers = matrix.bytes_by_reader(page * SMALL, (page + 1) * SMALL)
+            readers = matrix.bytes_by_reading_node(page * SMALL, (page + 1) * SMALL)
             self.cached += 1
             self.bytes += readers.get(node, 0)
             self.possible += max(readers.values())
@@ -123,7 +123,7 @@ class LocalBytes:
         return self.bytes >= LEAST_LOCAL_SHARE * self.possible
 
     @property
-    def is_complete(self) -> bool:
+    def is_in_memory_and_local(self) -> bool:
         """Whether all pages are in memory, and enough of their bytes are local."""
         return self.cached == self.looked and self.is_local_enough
 
@@ -133,7 +133,7 @@ class LocalBytes:
         return 100 * self.bytes / self.whole if self.whole else 0.0
 
     @property
-    def possible_percent(self) -> float:
+    def possibly_local_percent(self) -> float:
         """The bytes that can be local, in percent of the bytes in memory."""
         return 100 * self.possible / self.whole if self.whole else 0.0
 
@@ -159,7 +159,7 @@ class Locality:
         """Return the percentages for all tensors together as plain data, and the number of tensors."""
         return {
             "local": round(self.all.local_percent, 1),
-            "possible": round(self.all.possible_percent, 1),
+            "possible": round(self.all.possibly_local_percent, 1),
             "in_memory": round(self.all.cached_percent, 1),
             "tensors": len(self.by_tensor),
         }
@@ -167,7 +167,7 @@ class Locality:
     def __str__(self) -> str:
         text = (
             f"{self.all.local_percent:.1f} % of {len(self.by_tensor)} large tensors lie on the node of the thread that "
-            f"reads them ({self.all.possible_percent:.1f} % can, with pages of 4 KiB)"
+            f"reads them ({self.all.possibly_local_percent:.1f} % can, with pages of 4 KiB)"
         )
         wrong = [name for name, local in self.by_tensor.items() if not local.is_local_enough]
         if wrong:
@@ -178,14 +178,14 @@ class Locality:
         return text
 
 
-def list_matrices(part: GgufFile, threads: int, nodes: int) -> list[MatrixSlices]:
+def slice_matrices_for_threads(part: GgufFile, threads: int, nodes: int) -> list[MatrixSlices]:
     """Return the matrices of a GGUF file, cut into slices for the threads, in the order of the file."""
     begin = part.size - part.data_bytes
     tensors = [tensor for tensor in part.tensors if tensor.has_known_type and tensor.bytes and tensor.rows > 1]
     return [MatrixSlices(tensor, begin, threads, nodes) for tensor in sorted(tensors, key=lambda tensor: tensor.offset)]
 
 
-def read_file_headers(path: str) -> list[GgufFile]:
+def read_headers_of_all_files(path: str) -> list[GgufFile]:
     """Return the headers of all files of a model; ``path`` is one of the files."""
     return [read_file_header(file) for file in list_gguf_parts(path)]
 
@@ -199,21 +199,21 @@ def measure_locality(parts: Sequence[GgufFile], threads: int, nodes: int) -> Loc
     tied = not any(tensor.name == OUTPUT_TENSOR for part in parts for tensor in part.tensors)
     aside = LOOKED_UP[tied:]
     for part in parts:
-        slices = list_matrices(part, threads, nodes)
+        slices = slice_matrices_for_threads(part, threads, nodes)
         large = [matrix for matrix in slices if matrix.slice >= LEAST_SLICE and matrix.name not in aside]
-        samples = {matrix: matrix.sample_pages() for matrix in large}
+        samples = {matrix: matrix.sample_pages_of_tensor() for matrix in large}
         places = page_cache.read_nodes_of_cached_pages(
             part.path, [page for pages in samples.values() for page in pages]
         )
         for matrix, pages in samples.items():
             local = locality.by_tensor.setdefault(matrix.name, LocalBytes())
             for page in pages:
-                local.add_page(matrix, page, places.get(page))
-                locality.all.add_page(matrix, page, places.get(page))
+                local.count_page(matrix, page, places.get(page))
+                locality.all.count_page(matrix, page, places.get(page))
     return locality
 
 
-def list_pages_by_node(matrices: Sequence[MatrixSlices], nodes: int) -> list[list[tuple[int, int]]]:
+def list_page_ranges_by_node(matrices: Sequence[MatrixSlices], nodes: int) -> list[list[tuple[int, int]]]:
     """Return, for each node, the ranges of pages that the node reads, as first page and page after the last."""
     runs: list[list[tuple[int, int]]] = [[] for dummy in range(nodes)]
     for matrix in matrices:

@@ -29,7 +29,7 @@ UNKNOWN, CONTROL, BYTE = 2, 3, 6
 TOKEN_KINDS = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256]
 
 
-def build_zero_model() -> bytes:
+def build_zero_model_file() -> bytes:
     """Return the content of the GGUF file of the test model."""
     values = [
         _pack_value("general.architecture", TEXT, b"llama"),

@@ -72,13 +72,13 @@ class EngineRow:
 ENGINES: dict[str, EngineRow] = {}
 
 
-def add_engine(row: EngineRow) -> EngineRow:
+def register_engine(row: EngineRow) -> EngineRow:
     """Add a row to the table of engines, and return the row."""
     ENGINES[row.key] = row
     return row
 
 
-LLAMA = add_engine(
+LLAMA = register_engine(
     EngineRow(
         key="llama",
         title="llama-server",
@@ -90,7 +90,7 @@ LLAMA = add_engine(
         has_drafts=True,
     )
 )
-VLLM = add_engine(
+VLLM = register_engine(
     EngineRow(
         key="vllm",
         title="vLLM",

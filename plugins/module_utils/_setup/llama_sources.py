@@ -14,7 +14,7 @@ import re
 
 from .._errors import Absent
 from .._io import command
-from .._models.fetch import unavailable_reason
+from .._models.fetch import fetch_impossible_reason
 from .prerequisites import list_missing_packages, read_system
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def find_refusals(sources: Mapping[str, Any], fs: KernelFS, store: Store) -> lis
     if sources["install"] == "source":
         refusals += _source_refusals(sources)
     for number, model in enumerate(sources["models"]):
-        refusal = unavailable_reason(_model_file_options(model, sources), store) if model["url"] else None
+        refusal = fetch_impossible_reason(_model_file_options(model, sources), store) if model["url"] else None
         if refusal:
             refusals.append(_add_inventory_place(f"epyc_llama_models[{number}]", model["path"], refusal))
     return refusals

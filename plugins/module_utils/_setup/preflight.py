@@ -17,7 +17,7 @@ from .._knobs.boot import knob as boot
 from .._knobs.msr import knob as msr
 from .._knobs.protocol import stored_requests
 from .._knobs.protocol.converge import converge_knobs
-from .._models.model_file import has_verified_digests
+from .._models.model_file import has_stored_requested_digests
 from .._serving.llama_cpp.engine import LlamaEngine
 from .._serving.unit import instances
 from .._serving.unit.pending import Pending
@@ -171,7 +171,7 @@ class Preflight:
     def _pending_files(self) -> list[str]:
         """Return the paths of models that this run may still fetch or make."""
         store: Store = self.ledger.store
-        fetched = [model["path"] for model in self.params["fetched"] if not has_verified_digests(store, model)]
+        fetched = [model["path"] for model in self.params["fetched"] if not has_stored_requested_digests(store, model)]
         return [*fetched, *self.params["made"]]
 
     def _placement_is_pending(self) -> bool:

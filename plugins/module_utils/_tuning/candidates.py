@@ -20,12 +20,12 @@ from .._serving.llama_cpp import arguments as server_arguments
 from .._serving.llama_cpp import probe
 from .._serving.llama_cpp.engine import LlamaEngine
 from .._serving.options import speculation_kinds
-from .._serving.options.options import options_without_effect
-from .._serving.options.unit_names import instance_unit
+from .._serving.options.options import options_refused_for_kinds
+from .._serving.options.unit_names import instance_unit_name
 from .._serving.unit import instances
-from .._serving.unit.hardening import trial_lines
-from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_installed_units
-from .._serving.unit.instance import Instance, needs_restart
+from .._serving.unit.hardening import trial_sandbox_lines
+from .._serving.unit.installed import PLAN_MARK, parse_unit_plan, read_instance_unit_texts
+from .._serving.unit.instance import Instance, needs_restart_for_new_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,24 +46,27 @@ class Candidates:
 
     def __init__(self, host: Host, raw: Mapping[str, Any], target: MeasuredInstance) -> None:
         """Plan the instance with its own options, ``raw``; BadRequest where it runs with other options."""
-        unit_text = read_installed_units(host.fs.root).get(target.name, "")
+        unit_text = read_instance_unit_texts(host.fs.root).get(target.name, "")
         self._host = host
         self._engine = LlamaEngine()
         self._raw = {
             "binary": _program_path_of_unit(unit_text),
             **{key: value for key, value in raw.items() if value is not None},
         }
-        self._path = f"{UNIT_FOLDER}/{instance_unit(target.name)}"
+        self._path = f"{UNIT_FOLDER}/{instance_unit_name(target.name)}"
         self.default = InstanceVariant(None, target.arguments)
         self.service, self._files = self._plan_and_unit_texts({})
         self._server: Capabilities = probe.probe_capabilities(
-            self.service.options.binary, trial_lines(self.service.options, [])
+            self.service.options.binary, trial_sandbox_lines(self.service.options, [])
         )
         self._known = {self._files[self._path]: "the default"}
         planned = server_arguments.build_arguments(self.service.parameters, self._server)
         #: The words before the planned arguments: the program, and for a script also its interpreter.
         self._command = target.arguments[: -len(planned)]
-        if needs_restart(unit_text, self._files[self._path]) or [*self._command, *planned] != target.arguments:
+        if (
+            needs_restart_for_new_text(unit_text, self._files[self._path])
+            or [*self._command, *planned] != target.arguments
+        ):
             raise BadRequest(
                 f"{target.name} does not run as its options say, so that nothing that is found out would hold for it. "
                 "Run site.yml first."
@@ -86,7 +89,7 @@ class Candidates:
         """Return the plan with these options instead of its own, and the texts of its units by path."""
         # Options of a kind of speculation that the candidate does not use would be refused.
         idle = (
-            options_without_effect(speculation_kinds.parse_speculation(options["speculation"]))
+            options_refused_for_kinds(speculation_kinds.parse_speculation_kinds(options["speculation"]))
             if "speculation" in options
             else []
         )

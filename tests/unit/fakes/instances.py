@@ -123,7 +123,7 @@ class Instances:
         return self.run(url, key, clock, "completion", question, model)
 
     def check(self) -> tuple[dict[str, tuple[str, str]], dict[str, Any]]:
-        items, facts = instance_items.check_instances(Host(self.service.tree.fs), self.service)
+        items, facts = instance_items.check_all_instances(Host(self.service.tree.fs), self.service)
         return {item.name: (item.verdict, item.sentence) for item in items}, facts
 
 
@@ -132,8 +132,8 @@ def instances(root: Path, patch: pytest.MonkeyPatch) -> Iterator[Instances]:
     """A host whose one instance serves as long as the block lasts."""
     here = Instances(root)
     patch.setattr(instance_items, "read_unit_properties", here.show)
-    patch.setattr(trials, "run_trial", here.run)
-    patch.setattr(trials, "run_usage_trial", here.run_with_usage)
+    patch.setattr(trials, "run_trial_of_task", here.run)
+    patch.setattr(trials, "run_openai_trial", here.run_with_usage)
     with serving(lambda request: say(request, *here.health)) as server:
         here.url = server.url
         yield here

@@ -108,8 +108,8 @@ def planned_as_site_would(fs: Sized, variables: dict[str, Any]) -> list[Instance
     refusals.require_distinct_names_and_ports(options)
     services: list[InstancePlan] = []
     for one in options:
-        services.append(shared_host.plan_with_others(LlamaEngine(), host, one, NEW, [], services))
-    there = free_memory.read_free_memory(host, options[0], []).available
+        services.append(shared_host.plan_instance_among_others(LlamaEngine(), host, one, NEW, [], services))
+    there = free_memory.read_free_and_staged_memory(host, options[0], []).available
     for node, available in there.items():
         parts = [one.need.total / len(one.placement.nodes) for one in services if node in one.placement.nodes]
         assert sum(parts) < available

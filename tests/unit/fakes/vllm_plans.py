@@ -60,7 +60,7 @@ class Machine:
         self.weights(GIB)
         monkeypatch.setattr(
             free_memory,
-            "read_free_memory",
+            "read_free_and_staged_memory",
             lambda host, *dummy: FreeMemory({node.id: 96 * GIB for node in host.topology.nodes}),
         )
 
@@ -91,7 +91,7 @@ class Machine:
             )
             service = engine.plan_instance(host, options, able, [], services)
             services.append(service)
-            if engine.is_served_here(service):
+            if engine.has_unit_on_this_host(service):
                 words = engine.build_arguments(service, able)
                 (text,) = engine.render_units(service, words, able.files, None).values()
                 planned.append(Planned(service, words, text))

@@ -61,9 +61,9 @@ class LlamaCompletions:
 
     def answer_timings(self, final: Event, begun: float, chunks: Sequence[float]) -> dict[str, float]:
         """Return token counts (``_n``) and milliseconds (``_ms``) of an answer from its final event."""
-        timings = event_stream.select_numbers(final.get("timings"))
+        timings = event_stream.select_numeric_values(final.get("timings"))
         # A build without cache_n reports the number of tokens of the whole prompt.
-        whole = event_stream.select_numbers(final).get("tokens_evaluated", timings.get("prompt_n", 0))
+        whole = event_stream.select_numeric_values(final).get("tokens_evaluated", timings.get("prompt_n", 0))
         return {"cache_n": whole - timings.get("prompt_n", 0), **timings}
 
     def missing_timing_message(self, missing: str) -> str:
@@ -114,8 +114,8 @@ class VllmCompletions:
         Milliseconds are missing where all text came in one piece.
         """
         usage = final["usage"]
-        cached = event_stream.select_numbers(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
-        counted = event_stream.select_numbers(usage)
+        cached = event_stream.select_numeric_values(usage.get("prompt_tokens_details")).get("cached_tokens", 0)
+        counted = event_stream.select_numeric_values(usage)
         read, generated = counted.get("prompt_tokens", 0), counted.get("completion_tokens", 0)
         timings = {"cache_n": cached, "prompt_n": read - cached, "predicted_n": generated}
         if len(chunks) > 1 and generated > 1:

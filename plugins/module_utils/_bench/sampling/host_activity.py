@@ -84,8 +84,8 @@ class HostReading:
         api, end = server.api, server.clock.monotonic() + server.api.counter_delay
         self.metrics_hint = api.metrics_hint
         while True:
-            status, text = server_http.send_get(server.url, "/metrics", METRICS_TIMEOUT, server.key)
-            numbers = server_http.parse_metrics(text) if status == 200 else {}
+            status, text = server_http.send_get_request(server.url, "/metrics", METRICS_TIMEOUT, server.key)
+            numbers = server_http.parse_prometheus_metrics(text) if status == 200 else {}
             if any(name not in numbers for name in (*api.counters, api.pending_metrics[0])):
                 return
             self.tokens = numbers[api.counters[0]], numbers[api.counters[1]]

@@ -15,8 +15,8 @@ from ..._kernel import cgroups
 from ..._notation.cpulist import parse_cpulist
 from ..._serving.catalogue import ENGINES, LLAMA
 from ..._serving.hooks import event_stream, server_http
-from ..._serving.hooks.keys import read_key_of_unit
-from ..._serving.unit.installed import select_instance
+from ..._serving.hooks.keys import read_api_key_loaded_by_unit
+from ..._serving.unit.installed import select_instance_and_plan
 from ..._serving.verify import instance_items
 from ..._verify.checklist_items import OK
 from ..load.answer import ANSWER_TIMEOUT, Server
@@ -54,7 +54,7 @@ class MeasuredInstance:
         self.name = name
         self.plan = plan
         self.process, self.arguments = _read_main_process(host, plan["unit"])
-        key = read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        key = read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
         self.server = Server(plan["url"], key, answer_timeout, clock, api)
         self.slots = 1
         self.build: str | None = None
@@ -99,8 +99,8 @@ class MeasuredInstance:
 
     def fetch_server_json(self, path: str) -> Any:
         """Return the JSON that the server sends for a path; None where it sends none."""
-        status, text = server_http.send_get(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
-        return event_stream.parse_json(text) if status == 200 else None
+        status, text = server_http.send_get_request(self.server.url, path, PROPERTIES_TIMEOUT, self.server.key)
+        return event_stream.parse_json_or_none(text) if status == 200 else None
 
 
 def find_llama_instance(
@@ -115,7 +115,7 @@ def find_llama_instance(
     ``current_plan`` replaces the plan in the unit. BadRequest for an unknown instance or one that generates no text,
     TuningError for an instance that does not serve.
     """
-    name, plan_of_unit = select_instance(name, host.fs.root)
+    name, plan_of_unit = select_instance_and_plan(name, host.fs.root)
     plan = current_plan or plan_of_unit
     if plan["engine"] != LLAMA.key:
         raise BadRequest(f"{name}: {ENGINES[plan['engine']].cannot['ablation']}")

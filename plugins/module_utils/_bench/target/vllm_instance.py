@@ -12,7 +12,7 @@ import time
 
 from ..._errors import BadRequest
 from ..._serving.catalogue import VLLM
-from ..._serving.unit.installed import select_instance
+from ..._serving.unit.installed import select_instance_and_plan
 from ..load.answer import ANSWER_TIMEOUT
 from ..load.completion_api import VllmCompletions
 from . import measured_instance
@@ -54,7 +54,7 @@ def find_instance_of_any_engine(
 
     BadRequest for an unknown instance or one that generates no text, TuningError for one that does not serve.
     """
-    name, plan = select_instance(name, host.fs.root)
+    name, plan = select_instance_and_plan(name, host.fs.root)
     if plan["engine"] != VLLM.key:
         return measured_instance.find_llama_instance(host, name, answer_timeout, clock)
     if not plan["url"]:

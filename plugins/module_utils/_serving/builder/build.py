@@ -28,8 +28,8 @@ from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.numbers import require_whole_number
 from ..._notation.sizes import parse_bytes
-from ..llama_cpp.error_line import find_error_line
-from .cmake import Cmake, format_cmake_options, is_true_value
+from ..llama_cpp.error_line import find_last_error_line
+from .cmake import Cmake, format_cmake_options, is_true_for_cmake
 from .compiler_age import old_compiler_message
 from .source_archive import Archive, find_source_tree, unpack_archive
 
@@ -85,11 +85,11 @@ def ensure_build(
     after: dict[str, Any] = {}
     if not build.is_complete():
         before[address], after[address] = None, ALGORITHM + build.archive.wanted
-        build.archive.verify_local_file()
+        build.archive.verify_digest_of_local_archive()
         build.require_disk_space(0)
         if not check:
-            build.build_in_folder()
-    for folder in build.list_unused_builds() if options.get("prune") else []:
+            build.build_under_lock()
+    for folder in build.list_builds_without_unit() if options.get("prune") else []:
         before[PREFIX + folder], after[PREFIX + folder] = "a build", None
         if not check:
             shutil.rmtree(folder)
@@ -97,7 +97,7 @@ def ensure_build(
         "changed": bool(after),
         "diff": {"before": before, "after": after},
         "remarks": build.remarks + build.archive.remarks,
-        **build.result_facts(),
+        **build.build_result_facts(),
     }
 
 
@@ -117,7 +117,7 @@ class Build:
         if not self.jobs:
             raise BadRequest("jobs: '0' is too few; say how many compilers may run at once, from 1 up.")
         self.cmake = Cmake(self.options)
-        native, first = is_true_value(self.options["GGML_NATIVE"]), _read_first_cpu(fs)
+        native, first = is_true_for_cmake(self.options["GGML_NATIVE"]), _read_cpuinfo_of_first_cpu(fs)
         self.inputs = {
             "checksum": ALGORITHM + wanted,
             "engine": self.engine,
@@ -146,7 +146,7 @@ class Build:
                 f"another folder, such as /opt/llama, or 'chown root {shared}; chmod go-w {shared}'."
             )
 
-    def list_unused_builds(self) -> list[str]:
+    def list_builds_without_unit(self) -> list[str]:
         """Return the folders of other builds that no unit of the host names."""
         if not os.path.isdir(self.root_folder):
             return []
@@ -164,12 +164,12 @@ class Build:
         """Raise an error where the disk lacks space for a build and an archive of ``coming`` bytes (None: unknown)."""
         require_disk_space(self.folder, BUILD_BYTES + (coming or 0), self.reserve)
 
-    def result_facts(self) -> dict[str, Any]:
+    def build_result_facts(self) -> dict[str, Any]:
         """Return the key, folder, programs, version and options of the build for the module's result."""
         record = textfile.read_text(os.path.join(self.folder, RECORD))
         binaries = [os.path.join(self.folder, "bin", name) for name in RPC]
         rpc_servers = [path for path in binaries if os.path.isfile(path)]
-        if record is None and is_true_value(self.options["GGML_RPC"]):
+        if record is None and is_true_for_cmake(self.options["GGML_RPC"]):
             rpc_servers = binaries[self.engine == "ik_llama.cpp" :]
         return {
             "key": self.key,
@@ -182,7 +182,7 @@ class Build:
             "cmake_options": self.options,
         }
 
-    def build_in_folder(self) -> None:
+    def build_under_lock(self) -> None:
         """Make the build while a lock keeps other builds out of the folder of all builds."""
         new = not os.path.isdir(self.root_folder)
         # Services run the programs as other users, so a strict umask of root must not make the programs unreadable.
@@ -191,7 +191,7 @@ class Build:
             os.makedirs(self.root_folder, exist_ok=True)
             with hold_file_lock(self.root_folder, self.root_folder):
                 if not self.is_complete():
-                    self._build_in_part()
+                    self._fetch_compile_and_install()
         except OSError as error:
             raise TuningError(f"{error.filename or self.root_folder} cannot be written: {error.strerror}.") from None
         finally:
@@ -200,7 +200,7 @@ class Build:
                 with suppress(OSError):
                     os.rmdir(self.root_folder)
 
-    def _build_in_part(self) -> None:
+    def _fetch_compile_and_install(self) -> None:
         if os.path.isdir(self.part):
             # The compilers of a killed run may still be running. The last compiler to end releases this lock.
             with hold_file_lock(self.part, self.part, timeout=0):
@@ -215,26 +215,26 @@ class Build:
             tree = find_source_tree(source, self.archive.place, self.engine)
             self.cmake.set_lock_and_log(self.part, self.log)
             self.cmake.configure(tree, objects, self.options)
-            targets = self.cmake.list_targets(objects)
-            programs = [SERVER, *([QUANTIZE] if QUANTIZE in targets else []), *self._choose_rpc_targets(targets)]
+            targets = self.cmake.list_words_of_target_list(objects)
+            programs = [SERVER, *([QUANTIZE] if QUANTIZE in targets else []), *self._choose_rpc_server_target(targets)]
             self.cmake.build_targets(objects, programs, self.jobs)
             os.rename(os.path.join(objects, "bin"), os.path.join(self.part, "bin"))
             shutil.rmtree(source)
             shutil.rmtree(objects)
-            self._install_part()
+            self._verify_record_and_install_build()
         finally:
             shutil.rmtree(self.part, ignore_errors=True)
             self.archive.remove_download(self.root_folder)
 
-    def _choose_rpc_targets(self, targets: Sequence[str]) -> list[str]:
-        if not is_true_value(self.options["GGML_RPC"]):
+    def _choose_rpc_server_target(self, targets: Sequence[str]) -> list[str]:
+        if not is_true_for_cmake(self.options["GGML_RPC"]):
             return []
         rpc_targets = [name for name in RPC if name in targets][:1]
         if not rpc_targets:
             self.remarks.append(f"{self.archive.place} has no RPC server: none of its targets is {' or '.join(RPC)}.")
         return rpc_targets
 
-    def _install_part(self) -> None:
+    def _verify_record_and_install_build(self) -> None:
         """Verify that the built server runs without its sources, write the build's record, and rename the folder."""
         for entry in os.scandir(os.path.join(self.part, "bin")):
             textfile.flush_path(entry.path)
@@ -242,7 +242,7 @@ class Build:
         if done.code != 0:
             raise TuningError(
                 f"The new build does not run: '{SERVER} --version' ends with exit code {done.code}. It says: "
-                f"{find_error_line(done.out, done.err)} The output of the build is in {self.log}."
+                f"{find_last_error_line(done.out, done.err)} The output of the build is in {self.log}."
             )
         output_lines = [line.strip() for line in (done.err + done.out).splitlines() if line.strip()]
         version = next(
@@ -258,7 +258,7 @@ class Build:
         textfile.remove_file(self.log)
 
 
-def _read_first_cpu(fs: KernelFS) -> dict[str, str]:
+def _read_cpuinfo_of_first_cpu(fs: KernelFS) -> dict[str, str]:
     """Return the values that /proc/cpuinfo has for the first CPU, by name."""
     rows = (line.partition(":") for line in fs.read("/proc/cpuinfo").split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, dummy, value in rows}

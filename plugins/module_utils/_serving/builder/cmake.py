@@ -44,7 +44,7 @@ def format_cmake_options(options: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def is_true_value(text: str) -> bool:
+def is_true_for_cmake(text: str) -> bool:
     """Return whether cmake counts the text of an option as true."""
     return text.upper() not in OFF and not text.upper().endswith("-NOTFOUND")
 
@@ -74,7 +74,7 @@ class Cmake:
             "Configuring", ["-S", source, "-B", build, *(f"-D{name}={text}" for name, text in options.items())]
         )
 
-    def list_targets(self, build: str) -> list[str]:
+    def list_words_of_target_list(self, build: str) -> list[str]:
         """Return the words in cmake's list of targets; among these words are the names of all targets."""
         return command.run_command(["cmake", "--build", build, "--target", "help"]).replace(":", " ").split()
 
@@ -86,11 +86,11 @@ class Cmake:
         done = command.try_command(["sh", "-c", STEP, self._lock, self._log, "cmake", *arguments])
         if done.code != 0:
             log_text = textfile.read_text(self._log) or done.err
-            reason = find_first_error(log_text).replace(f"{self._lock}/", "")
+            reason = find_first_error_or_last_line(log_text).replace(f"{self._lock}/", "")
             raise TuningError(f"{step} llama.cpp failed: {reason} The whole output is in {self._log}.", log=self._log)
 
 
-def find_first_error(log: str) -> str:
+def find_first_error_or_last_line(log: str) -> str:
     """Return the first error in the output of compilers and cmake, or the last line of an output without an error."""
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["there was no output"]
     first = lines[-1]

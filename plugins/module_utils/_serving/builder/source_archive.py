@@ -45,7 +45,7 @@ class Archive:
         elif not os.path.isabs(place):
             raise BadRequest(f"archive: '{place}' is no URL and no whole path of a file on the host; say one of them.")
 
-    def verify_local_file(self) -> None:
+    def verify_digest_of_local_archive(self) -> None:
         """Raise BadRequest where the archive is a file of the host, and the file is missing or has another digest."""
         if self.remote:
             return
@@ -84,7 +84,7 @@ def unpack_archive(path: str, name: str, target: str) -> None:
     try:
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
-                _validate_member_names(name, ((member.name, _link_target(name, member)) for member in tar))
+                _validate_member_names(name, ((member.name, _link_target_in_archive(name, member)) for member in tar))
                 # The filter of tarfile repeats the validation. The first versions of Python 3.9 to 3.11 have no filter.
                 more: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
                 tar.extractall(target, **more)
@@ -100,7 +100,7 @@ def unpack_archive(path: str, name: str, target: str) -> None:
         raise TuningError(f"{name} cannot be unpacked: {error.strerror or error}.") from None
 
 
-def _link_target(name: str, member: tarfile.TarInfo) -> str | None:
+def _link_target_in_archive(name: str, member: tarfile.TarInfo) -> str | None:
     """Return the target of a link, relative to the top of the archive; None for a member that is no link."""
     if member.issym():
         return os.path.join(os.path.dirname(member.name), member.linkname)

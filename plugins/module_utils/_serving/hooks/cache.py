@@ -65,13 +65,13 @@ def evict_misplaced_file(path: str, policy: str, nodes: Sequence[int]) -> str:
     cached_where = f"{path}: {share:.0f} % of it is in the page cache, of that {cached}"
     if cached.compute_misplaced_share(policy, nodes) <= TOLERATED_SHARE:
         return f"{cached_where}, as the policy wants it ({wanted_policy})."
-    evict_file(path)
+    evict_file_from_page_cache(path)
     cached_after = sample_page_cache(path)
     misplaced = f"{cached_where}, but the policy wants {wanted_policy}"
     if not cached_after.cached_pages:
         return f"{misplaced}: dropped, it will be read again."
     left_percent = 100 * cached_after.cached_pages / cached_after.sampled_pages
-    users = ", ".join(list_mapping_processes(path)) or "processes that this user cannot see"
+    users = ", ".join(describe_processes_mapping_file(path)) or "processes that this user cannot see"
     return f"{misplaced}: dropped, except for {left_percent:.0f} % that stay because they are in use by {users}."
 
 
@@ -92,7 +92,7 @@ def choose_sample_pages(count: int) -> list[int]:
     return sorted({int((part + part * GOLDEN % 1) * count / SAMPLE_PAGES) for part in range(SAMPLE_PAGES)})
 
 
-def evict_file(path: str) -> None:
+def evict_file_from_page_cache(path: str) -> None:
     """Evict a file from the page cache; pages that a process maps stay."""
     with open_for_reading(path) as (fd, dummy):
         with suppress(OSError):  # A read-only file system may not support fsync.
@@ -100,7 +100,7 @@ def evict_file(path: str) -> None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def list_mapping_processes(path: str) -> list[str]:
+def describe_processes_mapping_file(path: str) -> list[str]:
     """Return the processes that map a file, as in "process 12 (llama-server)"."""
     real_path = os.path.realpath(path)
     processes = []

@@ -93,7 +93,7 @@ def _wait_for_server(options: Options) -> str:
     from . import server_http
 
     models = options[MODELS].split(",") if MODELS in options else []
-    key, row = _read_key(options), _parse_engine(options)
+    key, row = _read_api_key(options), _find_engine_row(options)
     return server_http.wait_for_health(
         options["url"], _parse_timeout(options), _read_server_process_id(), key=key, models=models, row=row
     )
@@ -104,11 +104,11 @@ def _wait_until_idle(options: Options) -> str:
 
     models = options[MODELS].split(",") if MODELS in options else [None]
     return server_http.wait_until_idle(
-        options["url"], _parse_timeout(options), _read_key(options), models=models, row=_parse_engine(options)
+        options["url"], _parse_timeout(options), _read_api_key(options), models=models, row=_find_engine_row(options)
     )
 
 
-def _parse_engine(options: Options) -> EngineRow:
+def _find_engine_row(options: Options) -> EngineRow:
     """Return the row of the engine that the option names."""
     key = options.get(ENGINE, LLAMA.key)
     if key not in ENGINES:
@@ -116,15 +116,15 @@ def _parse_engine(options: Options) -> EngineRow:
     return ENGINES[key]
 
 
-def _read_key(options: Options) -> str | None:
+def _read_api_key(options: Options) -> str | None:
     """Return an API key from the key file, or from the credential that the server sees; None where there is none."""
     from . import keys
 
     process = _read_server_process_id()
     if CREDENTIAL in options and process:
         # A server that was started before the option api_key_file was set has no key.
-        return keys.read_loaded_key(options[CREDENTIAL], [process])
-    return keys.read_keys(options[KEY_FILE])[0] if KEY_FILE in options else None
+        return keys.read_api_key_loaded_by(options[CREDENTIAL], [process])
+    return keys.read_api_keys(options[KEY_FILE])[0] if KEY_FILE in options else None
 
 
 def _read_server_process_id() -> int | None:
@@ -144,7 +144,7 @@ def _stage_model(options: Options) -> str:
     return stage.stage_model(fs, options["file"], options["folder"], (kind, nodes), REPLACE in options)
 
 
-def _place_model(options: Options) -> str:
+def _evict_misplaced_model_files(options: Options) -> str:
     from ..._notation.gguf_parts import list_gguf_parts
     from . import cache
 
@@ -156,7 +156,7 @@ def _place_model(options: Options) -> str:
     )
 
 
-def _place_rows(options: Options) -> str:
+def _read_rows_onto_nodes(options: Options) -> str:
     from . import rows
 
     fs = KernelFS(read_only=True)
@@ -181,7 +181,7 @@ def _move_http_threads(options: Options) -> str:
     process, cpus = parse_whole_number(options["process"]), parse_cpulist(options[CPUS])
     if process is None:
         raise BadRequest(f"'{options['process']}' is not a process ID.")
-    count = http_threads.move_unpinned_threads(KernelFS(read_only=True), process, cpus)
+    count = http_threads.move_threads_without_own_cpu(KernelFS(read_only=True), process, cpus)
     return f"{count} threads of process {process} now run only on CPUs {format_cpulist(cpus)}."
 
 
@@ -191,7 +191,9 @@ def _watch_server(options: Options) -> str:
     limit, fs = _parse_timeout(options), KernelFS(read_only=True)
     if not limit:
         raise BadRequest(f"{TIMEOUT}: 0 seconds would be over at once.")
-    return watchdog.watch_server(fs, options["url"], options[UNIT], limit, options.get(KEY_FILE), _print_line)
+    return watchdog.watch_and_kill_silent_server(
+        fs, options["url"], options[UNIT], limit, options.get(KEY_FILE), _print_line
+    )
 
 
 def _wait_for_workers(options: Options) -> str:
@@ -215,8 +217,8 @@ COMMANDS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[str], Callable[
     "await": (("url",), (TIMEOUT,), (MODELS, CREDENTIAL, ENGINE), _wait_for_server),
     "drain": (("url",), (TIMEOUT,), (MODELS, KEY_FILE, CREDENTIAL, ENGINE), _wait_until_idle),
     "stage": (("file", "folder"), (), (NODES, POLICY, REPLACE), _stage_model),
-    "place": (("file",), (POLICY, NODES), (), _place_model),
-    "rows": (("file",), (THREADS, NODES), (), _place_rows),
+    "place": (("file",), (POLICY, NODES), (), _evict_misplaced_model_files),
+    "rows": (("file",), (THREADS, NODES), (), _read_rows_onto_nodes),
     "home": (("process",), (CPUS,), (), _move_http_threads),
     "watch": (("url",), (UNIT, TIMEOUT), (KEY_FILE,), _watch_server),
     "reach": (("workers",), (TIMEOUT,), (), _wait_for_workers),

@@ -31,7 +31,7 @@ def stream_events(
 
     ``path`` is the path of the API below the URL. TuningError for an answer with an error, and for one that breaks off.
     """
-    connection, base = server_http.make_connection(url, end - clock.monotonic())
+    connection, base = server_http.make_connection_and_path_prefix(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", base + path, json.dumps(body), headers)
@@ -39,7 +39,7 @@ def stream_events(
         channel = connection.sock
         response = connection.getresponse()
         if response.status != 200:
-            answer = parse_json(response.read(LONGEST_LINE).decode("utf-8", "replace"))
+            answer = parse_json_or_none(response.read(LONGEST_LINE).decode("utf-8", "replace"))
             raise TuningError(f"{path} answers {response.status}{server_error_message(answer)}.")
         while clock.monotonic() < end:
             channel.settimeout(max(end - clock.monotonic(), 0.1))
@@ -47,7 +47,7 @@ def stream_events(
             if not line:
                 return
             word, dummy, text = line.decode("utf-8", "replace").partition(":")
-            event = parse_json(text)
+            event = parse_json_or_none(text)
             if word == "error" or (isinstance(event, dict) and "error" in event):
                 raise TuningError(f"{path} broke off{server_error_message(event)}.")
             if word == "data" and isinstance(event, dict):
@@ -60,7 +60,7 @@ def stream_events(
         connection.close()
 
 
-def parse_json(text: str) -> Any:
+def parse_json_or_none(text: str) -> Any:
     """Return the value of a JSON text; None for other texts."""
     try:
         return json.loads(text)
@@ -75,7 +75,7 @@ def server_error_message(answer: Any) -> str:
     return f": {str(message).rstrip('.')}" if message else ""
 
 
-def select_numbers(value_or_object: Any) -> dict[str, float]:
+def select_numeric_values(value_or_object: Any) -> dict[str, float]:
     """Return the numeric values of a JSON object by key; nothing for other values."""
     items = value_or_object.items() if isinstance(value_or_object, dict) else ()
     return {key: value for key, value in items if isinstance(value, (int, float))}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 
-def list_unpinned_threads(fs: KernelFS, pid: int) -> list[int]:
+def list_threads_without_own_cpu(fs: KernelFS, pid: int) -> list[int]:
     """Return the threads without a CPU of their own, except the main thread, which computes."""
     allowed = {}
     for name in fs.list_names(f"/proc/{pid}/task"):
@@ -35,10 +35,10 @@ def list_unpinned_threads(fs: KernelFS, pid: int) -> list[int]:
     return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
 
 
-def move_unpinned_threads(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
+def move_threads_without_own_cpu(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:
     """Restrict the threads that do not compute to these CPUs; return the number of moved threads."""
     moved = 0
-    for tid in list_unpinned_threads(fs, pid):
+    for tid in list_threads_without_own_cpu(fs, pid):
         try:
             os.sched_setaffinity(tid, cpus)
         except ProcessLookupError:

@@ -15,7 +15,7 @@ import os
 from ..._errors import TuningError
 from ..._io.safe_open import open_file
 from ..._kernel.cgroups import list_processes
-from ..options.unit_names import api_key_path
+from ..options.unit_names import api_key_path_in_unit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ COMMENT = "#"
 ONE_PER_LINE = "It must hold one key per line"
 
 
-def read_keys(path: str) -> list[str]:
+def read_api_keys(path: str) -> list[str]:
     """Return the keys of a file. TuningError for a file without a key, and for a key that no client can send."""
     try:
         with open(open_file(path), encoding="utf-8", newline="") as file:
@@ -52,7 +52,7 @@ def read_keys(path: str) -> list[str]:
     return keys
 
 
-def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
+def read_api_key_loaded_by(path: str, processes: Iterable[int]) -> str | None:
     """Return a key that a running server has loaded; None where it was started without keys.
 
     systemd hides the credential of a unit from the commands that it runs for this unit later, even from those of root.
@@ -61,11 +61,11 @@ def read_loaded_key(path: str, processes: Iterable[int]) -> str | None:
     for process in processes:
         credential = f"/proc/{process}/root{path}"
         if os.path.exists(credential):
-            return read_keys(credential)[0]
+            return read_api_keys(credential)[0]
     return None
 
 
-def read_key_of_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
+def read_api_key_loaded_by_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
     """Return a key that a unit has loaded; None where its instance has no file of keys. TuningError for a bad file."""
     if not file:
         return None
@@ -73,10 +73,10 @@ def read_key_of_unit(fs: KernelFS, unit: str, file: str | None) -> str | None:
         processes = list_processes(fs, unit)
     except TuningError:
         processes = []
-    return read_loaded_key(api_key_path(unit), processes) or read_keys(file)[0]
+    return read_api_key_loaded_by(api_key_path_in_unit(unit), processes) or read_api_keys(file)[0]
 
 
-def has_comments(path: str) -> bool:
+def has_comment_lines(path: str) -> bool:
     """Return whether a key file has lines that begin with #."""
     with open(open_file(path), encoding="utf-8", newline="") as file:
         return any(line.startswith(COMMENT) for line in file)

@@ -23,7 +23,12 @@ from concurrent.futures import ThreadPoolExecutor
 from ..._errors import TuningError
 from ..._kernel import memory_calls, page_cache
 from ..._kernel.hugepages import SMALL
-from ..._models.weight_locality import list_matrices, list_pages_by_node, measure_locality, read_file_headers
+from ..._models.weight_locality import (
+    list_page_ranges_by_node,
+    measure_locality,
+    read_headers_of_all_files,
+    slice_matrices_for_threads,
+)
 from ..._notation.sizes import format_bytes_short
 from . import cache
 
@@ -48,7 +53,7 @@ class ReadProgress:
         self._lock = threading.Lock()
         self._read = self._reported_step = 0
 
-    def add_bytes_read(self, count: int) -> None:
+    def count_and_report_bytes_read(self, count: int) -> None:
         """Count bytes as read, and report each new step."""
         with self._lock:
             self._read += count
@@ -67,24 +72,26 @@ def read_rows_onto_nodes(fs: KernelFS, path: str, threads: int, nodes: int, repo
     that reads across nodes is better than no server, and the check of the instance reports the misplacement.
     TuningError for a file that cannot be read.
     """
-    parts = read_file_headers(path)
+    parts = read_headers_of_all_files(path)
     before = measure_locality(parts, threads, nodes)
     if not before.by_tensor:
         return f"{path} has no tensor that is large enough to be cut for {threads} threads."
-    if before.is_local_enough and before.all.is_complete:
+    if before.is_local_enough and before.all.is_in_memory_and_local:
         return f"{path} is where its threads read it already: {before}."
-    plans = {part.path: list_pages_by_node(list_matrices(part, threads, nodes), nodes) for part in parts}
-    shortage = _shortage_message(fs, list(plans.values()))
+    plans = {
+        part.path: list_page_ranges_by_node(slice_matrices_for_threads(part, threads, nodes), nodes) for part in parts
+    }
+    shortage = _node_memory_shortage_message(fs, list(plans.values()))
     if shortage:
         return f"{path} stays where it is: {shortage}"
     for file, runs in plans.items():
         if not before.all.is_local_enough:
-            cache.evict_file(file)
+            cache.evict_file_from_page_cache(file)
         _read_pages_onto_nodes(file, runs, report)
     return f"{path}: {measure_locality(parts, threads, nodes)}."
 
 
-def _shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
+def _node_memory_shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> str:
     """Return which node has too little memory for its rows, and what helps; "" where each has enough."""
     for node in range(len(plans[0])):
         needed = SMALL * sum(end - first for runs in plans for first, end in runs[node])
@@ -128,5 +135,5 @@ def _read_pages_onto_node(
                 if not count:
                     raise TuningError(f"{path} became shorter while it was read. Start it when it is complete.")
                 at += count
-                progress.add_bytes_read(count)
+                progress.count_and_report_bytes_read(count)
             memory_calls.move_file_to_node(fd, first * SMALL, (end - first) * SMALL, node)

@@ -63,7 +63,7 @@ def wait_for_health(
                 "came; a large model needs more time."
             )
         limit = min(seconds_left, HEALTH_TIMEOUT)
-        status, text = send_get(url, "/health", limit)
+        status, text = send_get_request(url, "/health", limit)
         healthy = status == 200 and (_has_json_status(text) or not row.health_is_json)
         not_loaded = _unloaded_model_message(url, models, limit, key) if healthy and models else ""
         if healthy and not not_loaded:
@@ -74,7 +74,7 @@ def wait_for_health(
             )
         latest_state = not_loaded or (text if status is None else "it is reading the model (503)")
         # The process is checked after the request, because it may have ended during the request.
-        if process is not None and _has_ended(process):
+        if process is not None and _has_process_ended(process):
             raise TuningError(
                 f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
             )
@@ -101,7 +101,7 @@ def wait_until_idle(
             raise TuningError(
                 f"{url} is not idle after {timeout:g} s: {busy_reason}. Stopping it now cuts these requests off."
             )
-        counts = [_count_requests(url, model, seconds_left, key, row) for model in models]
+        counts = [_count_requests_in_progress(url, model, seconds_left, key, row) for model in models]
         if all(count == 0 for count, dummy in counts):
             reason = counts[0][1]
             if reason:
@@ -111,12 +111,12 @@ def wait_until_idle(
         clock.sleep(PAUSE_SECONDS)
 
 
-def _count_requests(
+def _count_requests_in_progress(
     url: str, model: str | None, timeout: float, key: str | None, row: EngineRow
 ) -> tuple[int | None, str]:
     """Return the number of requests in progress and a sentence on the answer; None for an unknown number."""
     # The server answers between two batches, and a long prompt has many batches.
-    status, text = send_get(url, path_for_model("/metrics", model), timeout, key)
+    status, text = send_get_request(url, path_without_loading_model("/metrics", model), timeout, key)
     if status is None:
         return (0, "refuses connections") if text == CONNECTION_REFUSED else (None, text)
     if status == 503:
@@ -125,11 +125,11 @@ def _count_requests(
         return 0, ""
     if status != 200:
         raise TuningError(f"{url}/metrics answers {status}: {_metrics_refusal_reason(status, key, row)}")
-    count = parse_request_count(url, text, row)
+    count = parse_unfinished_request_count(url, text, row)
     return count, f"{count} request{'' if count == 1 else 's'} in progress" if count else ""
 
 
-def path_for_model(path: str, model: str | None) -> str:
+def path_without_loading_model(path: str, model: str | None) -> str:
     """Return the path at which a router answers for one of its models, without loading this model."""
     return f"{path}?model={quote(model, safe='')}&autoload=false" if model else path
 
@@ -138,7 +138,7 @@ def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, s
     """Return the state of each model of a router, such as "loaded"; nothing where the router does not answer."""
     import json
 
-    status, text = send_get(url, "/models", timeout, key)
+    status, text = send_get_request(url, "/models", timeout, key)
     try:
         rows = json.loads(text)["data"] if status == 200 else []
         return {row["id"]: "failed" if row["status"].get("failed") else row["status"]["value"] for row in rows}
@@ -146,15 +146,15 @@ def fetch_model_states(url: str, timeout: float, key: str | None) -> dict[str, s
         return {}
 
 
-def parse_request_count(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
+def parse_unfinished_request_count(url: str, metrics: str, row: EngineRow = LLAMA) -> int:
     """Return the number of requests that are in progress or wait for a slot."""
-    numbers = parse_metrics(metrics)
+    numbers = parse_prometheus_metrics(metrics)
     if row.active_request_metrics[0] not in numbers:
         raise TuningError(f"{url}/metrics has no {row.active_request_metrics[0]}: this is not a {row.project} server.")
     return round(sum(numbers.get(name, 0) for name in row.active_request_metrics))
 
 
-def parse_metrics(text: str) -> dict[str, float]:
+def parse_prometheus_metrics(text: str) -> dict[str, float]:
     """Return the numbers of a Prometheus text by metric name, summed over all labels."""
     numbers: dict[str, float] = {}
     for line in text.splitlines():
@@ -166,9 +166,9 @@ def parse_metrics(text: str) -> dict[str, float]:
     return numbers
 
 
-def send_get(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
+def send_get_request(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
     """Send a GET request and return the answer."""
-    connection, base = make_connection(url, timeout)
+    connection, base = make_connection_and_path_prefix(url, timeout)
     try:
         connection.request("GET", base + path, headers=authorization_headers(key))
         response = connection.getresponse()
@@ -181,7 +181,7 @@ def send_get(url: str, path: str, timeout: float, key: str | None = None) -> Ans
         connection.close()
 
 
-def make_connection(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
+def make_connection_and_path_prefix(url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
     """Return a connection that is not open yet, and the prefix of all paths. BadRequest for a bad URL."""
     try:
         parts = urlsplit(url)
@@ -219,7 +219,7 @@ def _has_json_status(text: str) -> bool:
     return isinstance(data, dict) and "status" in data
 
 
-def _has_ended(process: int) -> bool:
+def _has_process_ended(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -63,13 +63,13 @@ class FileCopy:
         if not self.size:
             raise BadRequest(f"{source} is empty: there is nothing to stage.")
 
-    def existing_status(self) -> os.stat_result | None:
+    def status_of_existing_copy(self) -> os.stat_result | None:
         """Return the status of a file that already has the name of the copy; None where there is none."""
         return self.folder.file_status(self.name)
 
-    def is_staged(self) -> bool:
+    def is_copy_up_to_date(self) -> bool:
         """Return whether such a file is a copy of the present source."""
-        status = self.existing_status()
+        status = self.status_of_existing_copy()
         wanted = (self.size, self.source_status.st_mtime_ns)
         return status is not None and (status.st_size, status.st_mtime_ns) == wanted
 
@@ -81,7 +81,7 @@ def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE,
     The last folder of the path is made when it is missing on the hugetlbfs.
     """
     try:
-        _make_folder(folder)
+        _make_folder_of_instance(folder)
         page = page_memory.read_hugetlbfs_page_size(folder)
     except TuningError as error:
         raise BadRequest(f"{error} It must be a folder on a hugetlbfs.") from None
@@ -97,16 +97,16 @@ def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE,
             raise TuningError(f"{folder} cannot be opened: {error.strerror}.") from None
         copies = [FileCopy(part, _open_source(part, stack), target, page) for part in list_gguf_parts(path)]
         stack.enter_context(hold_file_lock(folder, folder, LOCK_TIMEOUT))
-        copies_to_make = [copy for copy in copies if not copy.is_staged()]
+        copies_to_make = [copy for copy in copies if not copy.is_copy_up_to_date()]
         if not copies_to_make:
             return f"{path} is staged in {folder} already."
         for copy in copies_to_make:
             with suppress(FileNotFoundError):
                 target.remove_file(copy.temporary_name)  # left by a run that was killed
-        _require_space(fs, copies_to_make, page, policy, replace)
+        _require_or_make_space_for_copies(fs, copies_to_make, page, policy, replace)
         nodes: dict[int, int] = {}
         for copy in copies_to_make:
-            for node, count in _stage_file(fs, copy, policy).items():
+            for node, count in _make_checked_copy(fs, copy, policy).items():
                 nodes[node] = nodes.get(node, 0) + count
     shares = ", ".join(f"node {node}: {count}" for node, count in sorted(nodes.items()))
     count = sum(copy.pages for copy in copies_to_make)
@@ -115,7 +115,7 @@ def stage_model(fs: KernelFS, path: str, folder: str, policy: Policy = ANY_NODE,
     return f"{path} is staged in {folder}: {format_bytes_short(size)} in {format_pages(count, page >> 10)}{nodes_text}."
 
 
-def _make_folder(folder: str) -> None:
+def _make_folder_of_instance(folder: str) -> None:
     """Make the folder of an instance when it is missing: a hugetlbfs is empty after each boot."""
     parent = os.path.dirname(folder.rstrip("/"))
     if os.path.exists(folder) or page_memory.read_hugetlbfs_page_size(parent) is None:
@@ -137,17 +137,17 @@ def _open_source(path: str, stack: ExitStack) -> int:
     return descriptor
 
 
-def _require_space(
+def _require_or_make_space_for_copies(
     fs: KernelFS, copies_to_make: Sequence[FileCopy], page_bytes: int, policy: Policy, replace: bool
 ) -> None:
     """Raise BadRequest for a copy that does not fit; with ``replace``, remove the older copy first if necessary."""
     needed_pages = sum(copy.pages for copy in copies_to_make)
-    shortage = page_shortage_message(fs, needed_pages, page_bytes >> 10, policy)
-    older = [copy for copy in copies_to_make if copy.existing_status()]
+    shortage = huge_page_shortage_message(fs, needed_pages, page_bytes >> 10, policy)
+    older = [copy for copy in copies_to_make if copy.status_of_existing_copy()]
     if shortage and older and replace:
         for copy in older:
             copy.folder.remove_file(copy.name)
-        shortage, older = page_shortage_message(fs, needed_pages, page_bytes >> 10, policy), []
+        shortage, older = huge_page_shortage_message(fs, needed_pages, page_bytes >> 10, policy), []
     if not shortage:
         return
     advice = "Enlarge the pool (module sovereign.epyc.hugepages)"
@@ -159,7 +159,7 @@ def _require_space(
     )
 
 
-def page_shortage_message(fs: KernelFS, needed_pages: int, page_kb: int, policy: Policy) -> str:
+def huge_page_shortage_message(fs: KernelFS, needed_pages: int, page_kb: int, policy: Policy) -> str:
     """Return how many pages are missing on which nodes; "" when there are enough."""
     kind, nodes = policy
     free, reserved = read_free_and_reserved_pages(fs, page_kb)
@@ -181,7 +181,7 @@ def page_shortage_message(fs: KernelFS, needed_pages: int, page_kb: int, policy:
     return "; ".join(shortages)
 
 
-def _stage_file(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
+def _make_checked_copy(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
     """Make one copy under a temporary name, check its nodes, and rename it. Return its pages by node."""
     with _create_temporary_file(copy) as fd:
         os.ftruncate(fd, copy.size)
@@ -195,8 +195,8 @@ def _stage_file(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int, int]:
             ) from None
         with mmap.mmap(fd, copy.size) as memory:
             _copy_contents(copy, memory)
-            nodes = _read_pages_by_node(fs, copy)
-        _require_wanted_nodes(copy, policy, nodes)
+            nodes = _count_copy_pages_by_node(fs, copy)
+        _require_pages_on_policy_nodes(copy, policy, nodes)
         os.fchown(fd, copy.source_status.st_uid, copy.source_status.st_gid)
         os.fchmod(fd, copy.source_status.st_mode & 0o777)
         os.utime(fd, ns=(copy.source_status.st_atime_ns, copy.source_status.st_mtime_ns))
@@ -236,7 +236,7 @@ def _copy_contents(copy: FileCopy, memory: mmap.mmap) -> None:
         raise TuningError(f"{copy.source} changed while it was staged. Stage it when no process writes to it.")
 
 
-def _read_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
+def _count_copy_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
     """Return the pages by node, from the numa_maps of this process; empty on a kernel without NUMA."""
     try:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
@@ -247,7 +247,7 @@ def _read_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
     return {node: size // copy.page_bytes for node, size in weights.nodes.items()}
 
 
-def _require_wanted_nodes(copy: FileCopy, policy: Policy, pages_by_node: dict[int, int]) -> None:
+def _require_pages_on_policy_nodes(copy: FileCopy, policy: Policy, pages_by_node: dict[int, int]) -> None:
     """Raise NotApplied for a copy on wrong nodes: the kernel silently takes a page of another node for a
     missing one.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAUSE_SECONDS = 15.0
 
 
-def watch_server(
+def watch_and_kill_silent_server(
     fs: KernelFS,
     url: str,
     unit: str,
@@ -39,7 +39,9 @@ def watch_server(
     answered_at = clock.monotonic()
     while True:
         seconds_left = limit - (clock.monotonic() - answered_at)
-        status, text = server_http.send_get(url, "/metrics", seconds_left, keys.read_key_of_unit(fs, unit, key_file))
+        status, text = server_http.send_get_request(
+            url, "/metrics", seconds_left, keys.read_api_key_loaded_by_unit(fs, unit, key_file)
+        )
         silent_seconds = clock.monotonic() - answered_at
         # A server that has not started yet, or has ended, is a matter of systemd.
         if status is not None or text == server_http.CONNECTION_REFUSED:

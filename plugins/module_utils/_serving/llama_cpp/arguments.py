@@ -13,8 +13,13 @@ from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from . import ik_llama, reserved_flags
 from .capabilities import FIRST_PINNING_BUILD, IK
-from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
-from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
+from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_accepted_arguments
+from .server_parameters import (
+    NGRAM_PARAMETERS,
+    list_flag_rows_for_kinds,
+    list_set_parameters_with_flags,
+    validate_and_list_speculation_kinds,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
     """Return the arguments for a server binary of either engine; BadRequest for a parameter that the binary lacks."""
     if capabilities.engine == IK:
         return ik_llama.build_arguments(parameters, capabilities)
-    kinds = validate_parameters(parameters)
+    kinds = validate_and_list_speculation_kinds(parameters)
     if parameters.get("cpus") and not capabilities.can_pin_threads:
         raise BadRequest(
             f"{capabilities.title} is not known to bind threads to CPUs: llama-server took masks without effect until "
@@ -90,20 +95,22 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
             "or give the unit exactly these CPUs."
         )
     words: list[str] = []
-    for name, value in list_set_parameters(parameters):
+    for name, value in list_set_parameters_with_flags(parameters):
         if name in NGRAM_PARAMETERS:
-            for row in list_rows_for_kinds(name, value, kinds, FLAGS):
-                words += choose_arguments(row, value, FLAGS, capabilities)
+            for row in list_flag_rows_for_kinds(name, value, kinds, FLAGS):
+                words += choose_accepted_arguments(row, value, FLAGS, capabilities)
         else:
-            words += choose_arguments(name, _format_value(name, value), FLAGS, capabilities)
-    extra = reserved_flags.validate_arguments(parameters.get("extra", []), parameters, FLAGS, capabilities)
-    return [*words, *_speculation_arguments(kinds, capabilities), *extra]
+            words += choose_accepted_arguments(name, _format_value(name, value), FLAGS, capabilities)
+    extra = reserved_flags.refuse_reserved_or_secret_flags(parameters.get("extra", []), parameters, FLAGS, capabilities)
+    return [*words, *_speculation_kind_arguments(kinds, capabilities), *extra]
 
 
-def validate_variables(variables: Mapping[str, str], parameters: Mapping[str, Any], capabilities: Capabilities) -> None:
+def refuse_reserved_or_secret_variables(
+    variables: Mapping[str, str], parameters: Mapping[str, Any], capabilities: Capabilities
+) -> None:
     """Raise BadRequest for a user's environment variable that stands for a reserved flag, or that has a secret."""
     table = ik_llama.FLAGS if capabilities.engine == IK else FLAGS
-    reserved_flags.validate_variables(variables, parameters, table, capabilities)
+    reserved_flags.refuse_reserved_or_secret_variables(variables, parameters, table, capabilities)
 
 
 def _format_value(name: str, value: Any) -> object:
@@ -119,7 +126,7 @@ def _format_value(name: str, value: Any) -> object:
     return value
 
 
-def _speculation_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
+def _speculation_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
     """Return the arguments with the kinds of speculation; empty where the build infers drafting from a draft model."""
     flag = "--spec-type"
     drafts_by_model = SPEC_TYPES["draft"] not in capabilities.offered_values(flag)
@@ -132,4 +139,4 @@ def _speculation_arguments(kinds: list[str], capabilities: Capabilities) -> list
             "one kind, or a build that takes several in --spec-type."
         )
     names = ",".join(SPEC_TYPES.get(kind, kind) for kind in kinds)
-    return choose_arguments("speculation", names, FLAGS, capabilities)
+    return choose_accepted_arguments("speculation", names, FLAGS, capabilities)

@@ -55,12 +55,12 @@ class HelpOption:
     @property
     def is_removed(self) -> bool:
         """Whether the help text lists the option as removed."""
-        return REMOVED_TEXT in self.text_as_line
+        return REMOVED_TEXT in self.description_as_line
 
     @property
     def takes_list(self) -> bool:
         """Whether the option takes several values with commas between them."""
-        return LIST_TEXT in self.text_as_line
+        return LIST_TEXT in self.description_as_line
 
     @property
     def offered_values(self) -> tuple[str, ...]:
@@ -69,13 +69,13 @@ class HelpOption:
         enclosed = ENCLOSED_VALUES.search(hint)
         if enclosed or PLAIN_VALUES.match(hint):
             return tuple(re.split(r"[|,]", enclosed.group(1) if enclosed else hint))
-        allowed = ALLOWED_VALUES.search(self.text_as_line)
+        allowed = ALLOWED_VALUES.search(self.description_as_line)
         if allowed:
             return tuple(allowed.group(1).split(", "))
         return tuple(BULLET_VALUE.findall(self.text)) if hint else ()
 
     @property
-    def text_as_line(self) -> str:
+    def description_as_line(self) -> str:
         """The description without line breaks."""
         return " ".join(self.text.split())
 
@@ -109,11 +109,11 @@ class Capabilities:
     @property
     def allows_key_comments(self) -> bool:
         """Whether a line that begins with # in a key file is a comment. For older builds, such a line is a key."""
-        return COMMENTS_TEXT in self.flag_help("--api-key-file")
+        return COMMENTS_TEXT in self.flag_description("--api-key-file")
 
-    def flag_help(self, flag: str) -> str:
+    def flag_description(self, flag: str) -> str:
         """Return the description of a flag in --help as one line; empty for an unknown flag."""
-        return self.options[flag].text_as_line if flag in self.options else ""
+        return self.options[flag].description_as_line if flag in self.options else ""
 
     def has_flag(self, flag: str) -> bool:
         """Return whether the binary has a flag that was not removed."""
@@ -147,7 +147,7 @@ def parse_capabilities(
     help_text: str, version_text: str, binary: str = "llama-server", openmp: bool = False
 ) -> Capabilities:
     """Return the capabilities of a binary from its answers to --help and --version; BadRequest for another program."""
-    options = _parse_options(help_text)
+    options = _parse_options_by_flag(help_text)
     if not {"--model", "--metrics", "--ctx-size"} <= set(options):
         raise BadRequest(
             f"{binary} is no llama-server: its --help lists no --model, --ctx-size and --metrics. Name the server of "
@@ -159,7 +159,7 @@ def parse_capabilities(
     return Capabilities(binary, engine, options, number if number >= LEAST_BUILD_NUMBER else None, openmp)
 
 
-def _parse_options(text: str) -> dict[str, HelpOption]:
+def _parse_options_by_flag(text: str) -> dict[str, HelpOption]:
     """Return the options of a help text by flag. Where a flag is listed twice, the first option counts."""
     options: dict[str, HelpOption] = {}
     option = None
@@ -169,7 +169,7 @@ def _parse_options(text: str) -> dict[str, HelpOption]:
             if option is not None:
                 option.text += f"\n{line.strip()}"
             continue
-        names, rest = _parse_flag_names(line, begin.end())
+        names, rest = _split_flags_from_line(line, begin.end())
         match = OPTION_REST.match(rest)
         hint, first = match.groups() if match else (rest, "")
         option = HelpOption((hint or "").strip(), first or "")
@@ -178,7 +178,7 @@ def _parse_options(text: str) -> dict[str, HelpOption]:
     return options
 
 
-def _parse_flag_names(line: str, at: int) -> tuple[list[str], str]:
+def _split_flags_from_line(line: str, at: int) -> tuple[list[str], str]:
     """Return the flags with which the first line of an option begins, and the rest of the line."""
     names: list[str] = []
     while True:

@@ -19,7 +19,7 @@ from ..plan import planner
 from ..unit import hardening
 from ..unit.engine import Engine
 from ..unit.refusals import read_keys_change_time, require_readable_files
-from ..unit.shared_host import read_free_memory_with_others
+from ..unit.shared_host import read_free_memory_for_instance
 from . import arguments as server_arguments
 from . import probe, suffix_corpus, units
 
@@ -51,7 +51,7 @@ class LlamaEngine(Engine):
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
         """Return what a server binary can do; it is run in the sandbox of its unit to find out."""
-        return probe.probe_capabilities(options.binary, hardening.trial_lines(options, []))
+        return probe.probe_capabilities(options.binary, hardening.trial_sandbox_lines(options, []))
 
     def list_model_paths(self, options: Options) -> list[str]:
         """Return the GGUF files that an instance reads; of a model in several files, only the first."""
@@ -63,9 +63,9 @@ class LlamaEngine(Engine):
         for path in self.list_model_paths(options):
             if path not in pending:
                 gguf_model.read_model(path)
-        _read_other_files(options)
+        _read_size_and_time_of_other_files(options)
         if options.api_key_file:
-            keys.read_keys(options.api_key_file)
+            keys.read_api_keys(options.api_key_file)
 
     def plan_instance(
         self,
@@ -81,23 +81,29 @@ class LlamaEngine(Engine):
         projector = gguf_model.read_model(options.projector) if options.projector else None
         adapters = [gguf_model.read_model(path) for path in options.adapters]
         weights = [weight for weight in (model, draft, *more) if weight]
-        free = read_free_memory_with_others(host, options, weights, held, before)
+        free = read_free_memory_for_instance(host, options, weights, held, before)
         service = planner.plan_instance(options, host, capabilities, model, draft, free, projector, adapters, more)
-        service.files.update(_read_other_files(options))
+        service.files.update(_read_size_and_time_of_other_files(options))
         return service
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
         """Return the arguments of llama-server."""
         return server_arguments.build_arguments(service.parameters, capabilities)
 
-    def list_program_files(self, service: InstancePlan, capabilities: Capabilities) -> dict[str, list[int]]:
+    def list_program_file_sizes_and_times(
+        self, service: InstancePlan, capabilities: Capabilities
+    ) -> dict[str, list[int]]:
         """Return size and time of each program file of the server, and of the program of a separate draft."""
         options = service.options
-        server_arguments.validate_variables(options.extra_environment, service.parameters, capabilities)
+        server_arguments.refuse_reserved_or_secret_variables(
+            options.extra_environment, service.parameters, capabilities
+        )
         programs = dict(capabilities.files)
         if service.rpc:
-            binary = units.draft_program_path(options)
-            programs.update(probe.list_program_files(binary, hardening.trial_lines(options, [binary])))
+            binary = units.draft_rpc_server_path(options)
+            programs.update(
+                probe.list_program_file_sizes_and_times(binary, hardening.trial_sandbox_lines(options, [binary]))
+            )
         return programs
 
     def read_keys_change_time(self, options: Options, capabilities: Capabilities) -> int | None:
@@ -110,7 +116,7 @@ class LlamaEngine(Engine):
         """Return the texts of the server's unit, and of the unit of a separate draft, by path."""
         return units.render_llama_units(service, arguments, programs, keys)
 
-    def try_start(
+    def try_program_in_sandbox(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
     ) -> list[str]:
         """Verify in the unit's sandbox that a server can read its files, accepts its arguments and runs on this CPU.
@@ -119,25 +125,25 @@ class LlamaEngine(Engine):
         """
         options = service.options
         if options.rpc_workers and not host.fs.read_only:
-            wait_for_workers(rpc_endpoints.format_worker_endpoints(options.rpc_workers), WORKER_SECONDS)
-        behind = hardening.trial_lines(options, service.files)
+            wait_for_workers(rpc_endpoints.format_rpc_flag_value(options.rpc_workers), WORKER_SECONDS)
+        behind = hardening.trial_sandbox_lines(options, service.files)
         require_readable_files(options, list(service.files), service.staged, behind)
         probe.require_accepted_arguments(options.binary, arguments, behind)
         if options.binary not in self._token_remarks:
-            self._token_remarks[options.binary] = probe.compute_one_token(options.binary, capabilities, behind)
+            self._token_remarks[options.binary] = probe.try_to_compute_one_token(options.binary, capabilities, behind)
         return self._token_remarks[options.binary]
 
 
-def _read_other_files(options: Options) -> dict[str, list[int]]:
+def _read_size_and_time_of_other_files(options: Options) -> dict[str, list[int]]:
     """Return size and time of each of the OTHER_FILES by path; BadRequest for a file that cannot be used."""
     paths = {option: getattr(options, option) for option in OTHER_FILES}
-    files = {path: _file_identity(option, path) for option, path in paths.items() if path}
+    files = {path: _read_size_and_change_time(option, path) for option, path in paths.items() if path}
     if options.suffix_corpus:
-        suffix_corpus.validate_corpus(options.suffix_corpus)
+        suffix_corpus.validate_suffix_corpus(options.suffix_corpus)
     return files
 
 
-def _file_identity(option: str, path: str) -> list[int]:
+def _read_size_and_change_time(option: str, path: str) -> list[int]:
     """Return the size of a file, and the time of its last change in nanoseconds."""
     try:
         status = os.stat(path)

@@ -11,7 +11,7 @@ import re
 LOG_PREFIX = re.compile(r"^\d[\d.]* [A-Z] ")
 
 
-def find_error_line(out: str, err: str) -> str:
+def find_last_error_line(out: str, err: str) -> str:
     """Return the last line of a program's output that states an error, or else the last line before a usage text."""
     texts = (re.split(r"\n\s*usage:", f"\n{text}", maxsplit=1)[0] for text in (out, err))
     lines = [LOG_PREFIX.sub("", line.strip()) for text in texts for line in text.splitlines() if line.strip()]

@@ -83,7 +83,7 @@ EARLY_FLAGS: dict[str, Candidate] = {
 }
 
 
-def choose_arguments(parameter: str, value: object, table: Table, capabilities: Capabilities) -> list[str]:
+def choose_accepted_arguments(parameter: str, value: object, table: Table, capabilities: Capabilities) -> list[str]:
     """Return the arguments that pass a parameter to this binary; BadRequest when the binary accepts no candidate.
 
     A row of the table that is for one value only has the name ``parameter=value``.
@@ -98,7 +98,7 @@ def choose_arguments(parameter: str, value: object, table: Table, capabilities: 
         )
     for candidate in row:
         words = [word.replace(VALUE, text) for word in candidate]
-        if _is_accepted(words, capabilities):
+        if _accepts_flags_and_values(words, capabilities):
             return words
     tried = list(dict.fromkeys(word for candidate in row for word in candidate if word.startswith("--")))
     offers = [
@@ -118,7 +118,7 @@ def _format_parameter(parameter: str) -> str:
     return f"{name} of {kind}" if kind else name
 
 
-def _is_accepted(words: Sequence[str], capabilities: Capabilities) -> bool:
+def _accepts_flags_and_values(words: Sequence[str], capabilities: Capabilities) -> bool:
     """Return whether the binary has each of these flags, and each flag takes the value, if any, that follows."""
     for number, word in enumerate(words):
         if not word.startswith("--"):

@@ -12,8 +12,13 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..options.speculation_kinds import DRAFTING_KINDS
 from . import reserved_flags
-from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_arguments
-from .server_parameters import NGRAM_PARAMETERS, list_rows_for_kinds, list_set_parameters, validate_parameters
+from .flags import COMMON_FLAGS, EARLY_FLAGS, SHORTEST_NGRAM_MOD_DRAFT, VALUE, choose_accepted_arguments
+from .server_parameters import (
+    NGRAM_PARAMETERS,
+    list_flag_rows_for_kinds,
+    list_set_parameters_with_flags,
+    validate_and_list_speculation_kinds,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,33 +74,37 @@ FLAGS_WITHOUT_HELP = {
 
 def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -> list[str]:
     """Return the arguments for a binary of ik_llama.cpp; BadRequest for a parameter that the binary lacks."""
-    kinds = validate_parameters(parameters)
-    _require_supported(parameters, capabilities)
+    kinds = validate_and_list_speculation_kinds(parameters)
+    _require_supported_parameters(parameters, capabilities)
     in_stages = bool(kinds) and "draft" in capabilities.offered_values("--spec-type")
     words: list[str] = []
-    for name, value in list_set_parameters(parameters):
+    for name, value in list_set_parameters_with_flags(parameters):
         if name in FLAGS_WITHOUT_HELP:
             flag, template = FLAGS_WITHOUT_HELP[name]
             words += [flag, template.format(value)]
         elif in_stages and name in STAGE_PARAMETERS:
             continue
         elif name in NGRAM_PARAMETERS:
-            for row in list_rows_for_kinds(name, value, kinds, FLAGS):
-                words += choose_arguments(row, value, FLAGS, capabilities)
+            for row in list_flag_rows_for_kinds(name, value, kinds, FLAGS):
+                words += choose_accepted_arguments(row, value, FLAGS, capabilities)
         else:
-            words += choose_arguments(name, value, FLAGS, capabilities)
+            words += choose_accepted_arguments(name, value, FLAGS, capabilities)
     kind_arguments = (
-        _stage_arguments(parameters, kinds, capabilities) if in_stages else _single_kind_arguments(kinds, capabilities)
+        _spec_type_arguments_per_kind(parameters, kinds, capabilities)
+        if in_stages
+        else _older_spec_type_arguments(kinds, capabilities)
     )
     unshown = {name: ((flag,),) for name, (flag, dummy) in FLAGS_WITHOUT_HELP.items()}
     return [
         *words,
         *kind_arguments,
-        *reserved_flags.validate_arguments(parameters.get("extra", []), parameters, {**FLAGS, **unshown}, capabilities),
+        *reserved_flags.refuse_reserved_or_secret_flags(
+            parameters.get("extra", []), parameters, {**FLAGS, **unshown}, capabilities
+        ),
     ]
 
 
-def _require_supported(parameters: Mapping[str, Any], capabilities: Capabilities) -> None:
+def _require_supported_parameters(parameters: Mapping[str, Any], capabilities: Capabilities) -> None:
     if parameters.get("models"):
         raise BadRequest(f"{capabilities.title} is no router: it serves one model. Make an instance for each.")
     if parameters.get("cpus"):
@@ -110,7 +119,7 @@ def _require_supported(parameters: Mapping[str, Any], capabilities: Capabilities
         )
 
 
-def _single_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
+def _older_spec_type_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
     """Return --spec-type for an older build, which takes one kind, and drafts whenever it has a draft model."""
     if len(kinds) > 1:
         raise BadRequest(
@@ -119,10 +128,12 @@ def _single_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list
         )
     if not kinds or kinds == ["draft"]:
         return []
-    return choose_arguments("speculation", kinds[0], FLAGS, capabilities)
+    return choose_accepted_arguments("speculation", kinds[0], FLAGS, capabilities)
 
 
-def _stage_arguments(parameters: Mapping[str, Any], kinds: list[str], capabilities: Capabilities) -> list[str]:
+def _spec_type_arguments_per_kind(
+    parameters: Mapping[str, Any], kinds: list[str], capabilities: Capabilities
+) -> list[str]:
     """Return a --spec-type for each kind of speculation, whose value includes the settings of the kind."""
     offered = capabilities.offered_values("--spec-type")
     for kind in kinds:
@@ -137,7 +148,7 @@ def _stage_arguments(parameters: Mapping[str, Any], kinds: list[str], capabiliti
     for name in STAGE_PARAMETERS:
         value = parameters.get(name)
         if value is not None:
-            for row in list_rows_for_kinds(name, value, kinds, STAGE_SETTINGS):
+            for row in list_flag_rows_for_kinds(name, value, kinds, STAGE_SETTINGS):
                 settings_by_kind[row.partition("/")[2]].append(
                     STAGE_SETTINGS.get(row, "").format(_escape_commas(value))
                 )

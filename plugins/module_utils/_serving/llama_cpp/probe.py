@@ -22,7 +22,7 @@ from ..._io.web.free_port import find_free_port
 from ..._models import zero_model
 from . import arguments as server_arguments
 from .capabilities import parse_capabilities
-from .error_line import find_error_line
+from .error_line import find_last_error_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,37 +51,37 @@ ILLEGAL_INSTRUCTION = (-signal.SIGILL, 128 + signal.SIGILL)
 
 def probe_capabilities(binary: str, walls: Hardening) -> Capabilities:
     """Return what a server binary can do; BadRequest for another program, or for a binary that cannot start here."""
-    require_program(binary)
+    require_program_file(binary)
     answers = {word: sandbox.run_in_sandbox(walls, [binary, word], SECONDS) for word in ("--help", "--version")}
     for word, done in answers.items():
         if done.code in ILLEGAL_INSTRUCTION:
             raise _wrong_cpu_error(binary)
         if done.code != 0 and not (word == "--help" and FLAG_IN_EVERY_HELP in done.out):
             raise BadRequest(
-                f"{binary} does not answer to {word}, exit code {done.code}: {find_error_line(done.out, done.err)}"
+                f"{binary} does not answer to {word}, exit code {done.code}: {find_last_error_line(done.out, done.err)}"
             )
     version = answers["--version"]
     libraries = _run_ldd(binary, walls)
     capabilities = parse_capabilities(
         answers["--help"].out, version.err + version.out, binary, bool(OPENMP.search(libraries))
     )
-    capabilities.files = _sizes_and_times(binary, libraries)
+    capabilities.files = _read_sizes_and_times(binary, libraries)
     return capabilities
 
 
-def list_program_files(binary: str, walls: Hardening) -> dict[str, list[int]]:
+def list_program_file_sizes_and_times(binary: str, walls: Hardening) -> dict[str, list[int]]:
     """Return size and modification time of a program of llama.cpp and of each of its libraries, by path."""
-    return probe_program(binary, walls)[0]
+    return list_program_files_and_openmp(binary, walls)[0]
 
 
-def probe_program(binary: str, walls: Hardening) -> tuple[dict[str, list[int]], bool]:
-    """Return the files of a program of llama.cpp as list_program_files does, and whether OpenMP was built in."""
-    require_program(binary)
+def list_program_files_and_openmp(binary: str, walls: Hardening) -> tuple[dict[str, list[int]], bool]:
+    """Return the files with size and time, as above, and whether the program has OpenMP."""
+    require_program_file(binary)
     libraries = _run_ldd(binary, walls)
-    return _sizes_and_times(binary, libraries), bool(OPENMP.search(libraries))
+    return _read_sizes_and_times(binary, libraries), bool(OPENMP.search(libraries))
 
 
-def require_program(binary: str) -> None:
+def require_program_file(binary: str) -> None:
     """Raise Absent when there is no file of this path."""
     if not os.path.isfile(binary):
         raise Absent(f"there is no {binary}. Install it, or correct its path.")
@@ -100,7 +100,7 @@ def _list_files_in_folder(binary: str, pattern: re.Pattern[str]) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if pattern.match(name)]
 
 
-def _sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
+def _read_sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
     """Return size and modification time in nanoseconds of a binary and of each of its libraries, by path."""
     linked = [os.path.realpath(path) for path in LIBRARY.findall(libraries)]
     server_libraries = [
@@ -118,7 +118,7 @@ def require_accepted_arguments(binary: str, arguments: Sequence[str], walls: Har
         raise _wrong_cpu_error(binary)
     if done.code != 0:
         raise BadRequest(
-            f"{binary} does not take its arguments, exit code {done.code}: {find_error_line(done.out, done.err)}",
+            f"{binary} does not take its arguments, exit code {done.code}: {find_last_error_line(done.out, done.err)}",
             arguments=list(arguments),
         )
 
@@ -147,7 +147,7 @@ def _wrong_cpu_error(binary: str) -> BadRequest:
     )
 
 
-def compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list[str]:
+def try_to_compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening) -> list[str]:
     """Have the server compute a token with a tiny model; BadRequest when this CPU cannot run the binary.
 
     Any other error proves nothing about the CPU, so it is returned as a remark.
@@ -156,7 +156,7 @@ def compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening)
     with sandbox.make_trial_folder(walls) as folder:
         model, log = (os.path.join(folder, name) for name in ("model", "log"))
         with open(model, "wb") as file:
-            file.write(zero_model.build_zero_model())
+            file.write(zero_model.build_zero_model_file())
         # The server cannot enter the folder, so it opens the model as an inherited descriptor, which needs this mode.
         os.chmod(model, 0o644)
         parameters = {"model": "/proc/self/fd/0", "host": "127.0.0.1", "port": port, "context": 256, "slots": 1}
@@ -168,7 +168,9 @@ def compute_one_token(binary: str, capabilities: Capabilities, walls: Hardening)
         if has_answered:
             return []
         with open(log, encoding="utf-8", errors="replace") as log_file:
-            return [f"Whether {binary} runs on this CPU could not be tried: {find_error_line('', log_file.read())}"]
+            return [
+                f"Whether {binary} runs on this CPU could not be tried: {find_last_error_line('', log_file.read())}"
+            ]
 
 
 def _wait_for_token(server: SandboxedProcess, port: int) -> bool:

@@ -54,36 +54,38 @@ READABLE_BY_ALL = (
 )
 
 
-def validate_arguments(
+def refuse_reserved_or_secret_flags(
     words: Sequence[str], parameters: Mapping[str, object], table: Table, capabilities: Capabilities
 ) -> Sequence[str]:
     """Return the arguments of a user unchanged; BadRequest for a reserved flag, or for a flag that takes a secret."""
-    owned = _reserved_flags(parameters, table, capabilities)
+    owned = _map_reserved_flags_to_parameters(parameters, table, capabilities)
     for word in words:
         flag = _normalize_flag(word)
-        names = _list_flag_names(flag, capabilities)
+        names = _list_flag_aliases(flag, capabilities)
         if any(name.startswith("--") and SECRET.search(name) for name in (flag, *names)):
             raise BadRequest(f"extra_arguments: {flag} would put a secret into {READABLE_BY_ALL}")
         if flag in owned:
-            raise BadRequest(f"extra_arguments: {flag} {_reserved_message(owned[flag])}")
+            raise BadRequest(f"extra_arguments: {flag} {_reserved_flag_message(owned[flag])}")
     return words
 
 
-def validate_variables(
+def refuse_reserved_or_secret_variables(
     variables: Mapping[str, str], parameters: Mapping[str, object], table: Table, capabilities: Capabilities
 ) -> None:
     """Raise BadRequest for an environment variable that stands for a reserved flag, or that has a secret."""
     owned = {}
-    for flag, parameter in _reserved_flags(parameters, table, capabilities).items():
-        owned.update(dict.fromkeys(VARIABLE.findall(capabilities.flag_help(flag)), parameter))
+    for flag, parameter in _map_reserved_flags_to_parameters(parameters, table, capabilities).items():
+        owned.update(dict.fromkeys(VARIABLE.findall(capabilities.flag_description(flag)), parameter))
     for name in variables:
         if SECRET.search(name):
             raise BadRequest(f"extra_environment: {name} would put a secret into {READABLE_BY_ALL}")
         if name in owned:
-            raise BadRequest(f"extra_environment: {name} {_reserved_message(owned[name])}")
+            raise BadRequest(f"extra_environment: {name} {_reserved_flag_message(owned[name])}")
 
 
-def _reserved_flags(parameters: Mapping[str, object], table: Table, capabilities: Capabilities) -> dict[str, str]:
+def _map_reserved_flags_to_parameters(
+    parameters: Mapping[str, object], table: Table, capabilities: Capabilities
+) -> dict[str, str]:
     """Return the parameter that each reserved flag sets, by every name of the flag."""
     owned: dict[str, str] = {}
     rows = [(row.partition("=")[0].partition("/")[0], candidates) for row, candidates in table.items()]
@@ -94,12 +96,12 @@ def _reserved_flags(parameters: Mapping[str, object], table: Table, capabilities
             and parameter not in NEVER_RESERVED
             and (parameter not in RESERVED_WHEN_SET or parameter in parameters)
         ):
-            for name in (word, *_list_flag_names(word, capabilities)):
+            for name in (word, *_list_flag_aliases(word, capabilities)):
                 owned.setdefault(name, parameter)
     return owned
 
 
-def _list_flag_names(flag: str, capabilities: Capabilities) -> list[str]:
+def _list_flag_aliases(flag: str, capabilities: Capabilities) -> list[str]:
     """Return all names of a flag in this binary's --help; empty for an unknown flag."""
     option = capabilities.options.get(flag)
     return [name for name, other in capabilities.options.items() if other is option] if option else []
@@ -111,7 +113,7 @@ def _normalize_flag(word: str) -> str:
     return flag.replace("_", "-") if flag.startswith("--") else flag
 
 
-def _reserved_message(parameter: str) -> str:
+def _reserved_flag_message(parameter: str) -> str:
     if parameter in SET_BY_COLLECTION:
         return "is always set by the collection, which needs it to watch the server. Leave it out."
     option = OPTION_OF_PARAMETER.get(parameter, parameter)

@@ -19,11 +19,11 @@ from ..._knobs.protocol.knob import Knob
 from ..._notation.unit_syntax import format_unit_command_line
 from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
-from ..plan.rpc_workers import parse_worker_addresses, parse_worker_options, plan_worker
+from ..plan.rpc_workers import parse_listen_and_client_addresses, parse_worker_options, plan_worker
 from ..unit import hardening
 from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest
 from ..unit.instance import Instance, PlanReport
-from ..unit.unit_files import placement_lines
+from ..unit.unit_files import cpu_and_memory_lines
 from . import probe
 
 TYPE_CHECKING = False
@@ -72,20 +72,20 @@ def worker_knobs(host: Host, request: Mapping[str, Any], root: str = "/") -> lis
     if missing:
         raise BadRequest(f"{missing[0]} is missing, without which there is no worker. Set it.")
     options = parse_worker_options(request)
-    parse_worker_addresses(request)
+    parse_listen_and_client_addresses(request)
     settings = [
-        *hardening.user_lines(options),
-        *hardening.network_lines("127.0.0.1"),
+        *hardening.user_setting_lines(options),
+        *hardening.network_restriction_lines("127.0.0.1"),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([options.binary]),
     ]
-    files, openmp = probe.probe_program(options.binary, settings)
-    _require_rpc_server(options.binary, settings)
-    worker = plan_worker(host, request, openmp, free_memory.read_free_memory(host, options, []))
+    files, openmp = probe.list_program_files_and_openmp(options.binary, settings)
+    _require_rpc_server_with_cache(options.binary, settings)
+    worker = plan_worker(host, request, openmp, free_memory.read_free_and_staged_memory(host, options, []))
     return [WorkerUnit({PATH: render_worker_unit(worker, files)}, root), WorkerPlan(worker)]
 
 
-def _require_rpc_server(binary: str, sandbox_settings: Sequence[str]) -> None:
+def _require_rpc_server_with_cache(binary: str, sandbox_settings: Sequence[str]) -> None:
     """Raise BadRequest for a program that is no RPC server, or that cannot store the weights that it receives."""
     done = sandbox.run_in_sandbox(sandbox_settings, [binary, "--help"], SECONDS)
     help_text = done.out + done.err
@@ -110,7 +110,7 @@ def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> 
         "",
         "[Service]",
         "Type=exec",
-        *hardening.user_lines(worker.options),
+        *hardening.user_setting_lines(worker.options),
         f"StateDirectory={STATE}",
         "StateDirectoryMode=0700",
         f"Environment=LLAMA_CACHE={FOLDERS[0]}",
@@ -119,7 +119,7 @@ def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> 
         "Restart=always",
         "RestartSec=2",
         "OOMPolicy=stop",
-        *placement_lines(worker.placement),
+        *cpu_and_memory_lines(worker.placement),
         *hardening.allowed_address_lines(worker.clients),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),

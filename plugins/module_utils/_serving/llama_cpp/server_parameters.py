@@ -38,7 +38,7 @@ PARAMETERS = (
 )
 
 
-def validate_parameters(parameters: Mapping[str, Any]) -> list[str]:
+def validate_and_list_speculation_kinds(parameters: Mapping[str, Any]) -> list[str]:
     """Return the kinds of speculation; BadRequest for unknown parameters, and for ones that exclude each other."""
     for name in parameters:
         if name not in PARAMETERS:
@@ -67,7 +67,7 @@ def validate_parameters(parameters: Mapping[str, Any]) -> list[str]:
     return kinds
 
 
-def list_set_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def list_set_parameters_with_flags(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return name and value of each parameter that is set, except for speculation and extra, which have no flags."""
     rows = [(name, parameters.get(name)) for name in PARAMETERS if name not in ("speculation", "extra")]
     return [
@@ -77,7 +77,7 @@ def list_set_parameters(parameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
 
 
-def list_rows_for_kinds(parameter: str, value: object, kinds: list[str], rows: Mapping[str, object]) -> list[str]:
+def list_flag_rows_for_kinds(parameter: str, value: object, kinds: list[str], rows: Mapping[str, object]) -> list[str]:
     """Return the names of a parameter's rows in a flag table, one for each kind of speculation that has the parameter.
 
     BadRequest when no kind has it.

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 MOST_TOKENS = (1 << 28) // 64
 
 
-def validate_corpus(path: str) -> None:
+def validate_suffix_corpus(path: str) -> None:
     """Raise BadRequest for a file that a server would ignore."""
     size = os.stat(path).st_size
     if path.endswith(".json"):
         try:
             with open(open_file(path), encoding="utf-8") as file:
-                has_text = any(_find_texts(json.load(file)))
+                has_text = any(_yield_corpus_texts(json.load(file)))
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"suffix_corpus: {path} is no JSON ({error}).") from None
         if not has_text:
@@ -47,17 +47,17 @@ def validate_corpus(path: str) -> None:
         )
 
 
-def _find_texts(node: object) -> Iterator[str]:
+def _yield_corpus_texts(node: object) -> Iterator[str]:
     """Yield the texts in a JSON document that ik_llama.cpp would use."""
     if isinstance(node, str):
         if node:
             yield node
     elif isinstance(node, list):
         for item in node:
-            yield from _find_texts(item)
+            yield from _yield_corpus_texts(item)
     elif isinstance(node, dict):
         content = node.get("content")
         if isinstance(content, str):
-            yield from _find_texts(content)
+            yield from _yield_corpus_texts(content)
         else:
-            yield from _find_texts(node.get("messages"))
+            yield from _yield_corpus_texts(node.get("messages"))

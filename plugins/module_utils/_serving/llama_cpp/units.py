@@ -19,7 +19,7 @@ from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder
 from ..unit import hardening, start_limits, unit_files
 from ..unit.installed import append_digest
-from ..unit.unit_files import hook_arguments
+from ..unit.unit_files import host_tool_hook_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,18 +44,20 @@ def render_llama_units(
     keys: int | None = None,
 ) -> dict[str, str]:
     """Return the texts of an instance's units by path: the unit of the server, and the unit of a separate draft."""
-    texts = unit_files.render_unit_files(LLAMA, service, _server_parts(service, arguments), programs, keys)
+    texts = unit_files.render_server_unit_by_path(
+        LLAMA, service, _build_server_unit_parts(service, arguments), programs, keys
+    )
     if service.rpc:
         texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_render_draft_unit(service, service.rpc))
     return texts
 
 
-def draft_program_path(options: OptionTable) -> str:
+def draft_rpc_server_path(options: OptionTable) -> str:
     """Return the path of the ggml-rpc-server that drafts for an instance: by default the file next to its binary."""
     return str(options.rpc_binary or os.path.join(os.path.dirname(options.binary), RPC_SERVER))
 
 
-def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files.UnitParts:
+def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files.UnitParts:
     """Return the lines and files that the unit of a llama-server has in addition to those of every engine."""
     options = service.options
     parts = unit_files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
@@ -67,17 +69,17 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files
     parts.visible_files = list(service.files)
     parts.needed_units = [service.rpc.unit] if service.rpc else []
     parts.needs_other_hosts = bool(options.rpc_workers)
-    parts.first_lines = router.format_credential_lines(options)
+    parts.first_lines = router.format_router_ini_lines(options)
     # A command behind a plus sign runs as root and outside of the sandbox.
     parts.lines_before_start = [
         *(f"ExecStartPre=+{format_unit_command_line(HOST_TOOL, words)}" for words in _page_placement_commands(service)),
         *_wait_for_workers_lines(service),
     ]
     # A router answers questions on its health without a key, but questions on its models only with a key.
-    keys = unit_files.credential_arguments(service) if options.models else []
-    parts.await_arguments = [*_models_arguments(router.models_loaded_at_start(options)), *keys]
+    keys = unit_files.hook_credential_arguments(service) if options.models else []
+    parts.await_arguments = [*_hook_models_arguments(router.list_models_loaded_at_start(options)), *keys]
     parts.await_as_root = bool(keys)
-    parts.drain_arguments = _models_arguments(options.models)
+    parts.drain_arguments = _hook_models_arguments(options.models)
     parts.lines_after_start = _move_http_threads_lines(service.placement)
     parts.stop_lines = [line.format(options.stop_timeout) for line in SECOND_SIGNAL]
     parts.last_lines = ["LimitMEMLOCK=infinity"] if service.parameters["load"] == "mlock" else []
@@ -91,29 +93,29 @@ def _server_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files
 
 def _render_draft_unit(service: InstancePlan, rpc: DraftProcess) -> str:
     options = service.options
-    binary = draft_program_path(options)
+    binary = draft_rpc_server_path(options)
     unit = [
         f"Description=Draft model of llama-server {service.name}",
-        *unit_files.ordering_lines(True, BOOT_SERVICE),
+        *unit_files.start_order_lines(True, BOOT_SERVICE),
         f"PartOf={service.unit}",
         *unit_files.start_limit_lines(service, bool(options.rpc_workers)),
     ]
     run = [
         "Type=exec",
-        *hardening.user_lines(options),
+        *hardening.user_setting_lines(options),
         f"ExecStart={format_unit_command_line(binary, rpc.arguments)}",
         f"TimeoutStopSec={options.stop_timeout}",
         *unit_files.restart_lines(options),
         *unit_files.LOG_LIMITS,
-        *unit_files.placement_lines(rpc.placement),
-        *hardening.network_lines(LOOPBACK[0]),
+        *unit_files.cpu_and_memory_lines(rpc.placement),
+        *hardening.network_restriction_lines(LOOPBACK[0]),
         *sandbox.HARDENING,
         *sandbox.visible_folder_settings([binary]),
     ]
     return unit_files.render_unit_text(unit, run, [])
 
 
-def _models_arguments(names: Collection[str]) -> list[str]:
+def _hook_models_arguments(names: Collection[str]) -> list[str]:
     return ["--models", ",".join(names)] if names else []
 
 
@@ -127,7 +129,7 @@ def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
         policy = "interleave" if placement.policy == "interleave" else "bind"
         folder = staging_folder(service.options)
         return [
-            hook_arguments("stage", path, folder, "--nodes", nodes, "--policy", policy)
+            host_tool_hook_arguments("stage", path, folder, "--nodes", nodes, "--policy", policy)
             for path in models
             if path in service.staged
         ]
@@ -135,19 +137,22 @@ def _page_placement_commands(service: InstancePlan) -> list[list[str]]:
         return []
     if placement.policy == "rows":
         rows = service.expect["rows"]
-        return [hook_arguments("rows", path, "--threads", threads, "--nodes", nodes) for path, threads in rows.items()]
+        return [
+            host_tool_hook_arguments("rows", path, "--threads", threads, "--nodes", nodes)
+            for path, threads in rows.items()
+        ]
     policy = placement.policy if placement.policy in ("bind", "interleave") else "local"
     whole = [path for path in service.mapped if list_gguf_parts(path)[0] == path]
-    return [hook_arguments("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
+    return [host_tool_hook_arguments("place", path, "--policy", policy, "--nodes", nodes) for path in whole]
 
 
 def _wait_for_workers_lines(service: InstancePlan) -> list[str]:
     """Return the line that waits for RPC workers on other hosts; a server aborts when it cannot reach a worker."""
     if not service.options.rpc_workers:
         return []
-    reach = hook_arguments(
+    reach = host_tool_hook_arguments(
         "reach",
-        rpc_endpoints.format_worker_endpoints(service.options.rpc_workers),
+        rpc_endpoints.format_rpc_flag_value(service.options.rpc_workers),
         "--timeout",
         start_limits.compute_start_timeout(service),
     )

@@ -23,7 +23,7 @@ SEPARATORS = ",:"
 LARGEST_SCALE = 100.0
 
 
-def parse_adapters(value: object) -> dict[str, float]:
+def parse_adapter_scales(value: object) -> dict[str, float]:
     """Return the scale of each adapter by the adapter's path; BadRequest unless the value is such a dictionary."""
     if not isinstance(value, dict):
         raise BadRequest(
@@ -52,7 +52,7 @@ def _parse_scale(path: object, scale: object) -> float:
 def validate_adapters(adapters: Sequence[Model], model: Model) -> None:
     """Raise BadRequest for a file that is no LoRA adapter, or whose architecture is not that of the model."""
     for adapter in adapters:
-        if adapter.text_value("general.type") != "adapter" or adapter.text_value("adapter.type") != "lora":
+        if adapter.header_text("general.type") != "adapter" or adapter.header_text("adapter.type") != "lora":
             raise BadRequest(
                 f"{KEY}: {adapter.path} is no LoRA adapter, by its header. Convert one with convert_lora_to_gguf.py of "
                 "llama.cpp, and name a whole model with the option model."
@@ -64,6 +64,6 @@ def validate_adapters(adapters: Sequence[Model], model: Model) -> None:
             )
 
 
-def format_adapters(scales: dict[str, float]) -> str:
+def format_lora_scaled_value(scales: dict[str, float]) -> str:
     """Return the value of the flag --lora-scaled: the path and the scale of each adapter."""
     return ",".join(f"{path}:{scale:g}" for path, scale in scales.items())

@@ -125,7 +125,9 @@ class OptionTable:
     def parse(cls: type[Table], raw: Mapping[str, Any]) -> Table:
         """Return the options of an inventory's dictionary; BadRequest, which names the option, for an invalid one."""
         if not isinstance(raw, dict):
-            raise BadRequest(f"An instance is '{raw}'; it is a dictionary of {', '.join(cls._required())} and more.")
+            raise BadRequest(
+                f"An instance is '{raw}'; it is a dictionary of {', '.join(cls._list_required_options())} and more."
+            )
         for key in sorted(str(key) for key in set(raw) - set(cls.fields)):
             raise BadRequest(
                 f"An instance has no option '{key}'; {similar_or_known_words_message(key, cls.fields, 'it takes')}"
@@ -134,7 +136,7 @@ class OptionTable:
         for key, field in cls.fields.items():
             value = raw.get(key)
             if value is None and field.required:
-                raise BadRequest(f"{key} is missing: an instance needs {', '.join(cls._required())}.")
+                raise BadRequest(f"{key} is missing: an instance needs {', '.join(cls._list_required_options())}.")
             values[key] = field.default if value is None else cls._parse_value(key, field, value)
         options = cls(values)
         options.validate()
@@ -161,7 +163,7 @@ class OptionTable:
         return table
 
     @classmethod
-    def _required(cls) -> list[str]:
+    def _list_required_options(cls) -> list[str]:
         return [key for key, field in cls.fields.items() if field.required]
 
     @classmethod

@@ -97,10 +97,10 @@ DRAFT_OPTIONS = (
 #: Options that need a kind of speculation, and the value of the option speculation with which they have an effect.
 KIND_NEEDED_BY_OPTION = {**dict.fromkeys(DRAFT_OPTIONS, "draft or cascade"), "suffix_corpus": "suffix"}
 PARSERS: dict[str, Callable[[object], Any]] = {
-    "adapters": adapters.parse_adapters,
-    "models": router.parse_models,
+    "adapters": adapters.parse_adapter_scales,
+    "models": router.parse_router_models,
     "sampling": sampling.parse_sampling,
-    "speculation": speculation_kinds.parse_speculation,
+    "speculation": speculation_kinds.parse_speculation_kinds,
     "unit_settings": unit_settings.parse_unit_settings,
 }
 
@@ -156,23 +156,23 @@ class Options(OptionTable):
 
     def validate(self) -> None:
         super().validate()
-        _refuse_conflicts(self)
+        _refuse_conflicting_options(self)
 
 
-def options_without_effect(words: Sequence[str]) -> list[str]:
+def options_refused_for_kinds(words: Sequence[str]) -> list[str]:
     """Return the options that have no effect, and are refused, with these kinds of speculation."""
     drafts = any(word in speculation_kinds.DRAFTING_KINDS for word in words)
     return [key for key in KIND_NEEDED_BY_OPTION if not (drafts if key in DRAFT_OPTIONS else "suffix" in words)]
 
 
-def _refuse_conflicts(options: Options) -> None:
+def _refuse_conflicting_options(options: Options) -> None:
     """Raise BadRequest for options that exclude each other on any host."""
     if options.name.endswith("-rpc"):
         raise BadRequest(
             f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "
             "another name."
         )
-    router.validate_router(options)
+    router.validate_one_or_several_models(options)
     if options.update_order == "start_first" and (options.hugepages == "hugetlbfs" or options.rpc_workers):
         other = "rpc_workers serve one server" if options.rpc_workers else "a hugetlbfs holds one copy"
         raise BadRequest(f"update_order start_first has the instance run twice, and {other}. Take stop_first.")
@@ -192,7 +192,7 @@ def _refuse_conflicts(options: Options) -> None:
         raise BadRequest(f"projector has no effect with task {options.task}. Leave one of them out.")
     if options.uses_draft and not options.draft_model and options.drafting_kind != draft_compatibility.MTP:
         raise BadRequest(f"speculation is {options.speculation_text}, which needs a draft_model; or say ngram.")
-    for key in options_without_effect(options.speculation):
+    for key in options_refused_for_kinds(options.speculation):
         if getattr(options, key) is not None:
             raise BadRequest(
                 f"{key} has no effect, because speculation is {options.speculation_text}: say "
@@ -213,7 +213,7 @@ def _refuse_conflicts(options: Options) -> None:
             "draft_cpus has no effect with draft_placement shared, where the draft has all CPUs: say own_ccd or "
             "first_ccd."
         )
-    rpc_endpoints.validate_rpc_workers(options)
+    rpc_endpoints.refuse_options_impossible_with_workers(options)
     if options.draft_placement == "own_ccd" and options.uses_draft and options.rpc_port in (None, options.port):
         raise BadRequest("draft_placement own_ccd runs a second server; set rpc_port to its port.")
     if options.lock and options.hugepages in ("pool", "hugetlbfs"):

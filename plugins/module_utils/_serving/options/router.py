@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from ..._errors import BadRequest
-from .unit_names import credential_path, instance_unit
+from .unit_names import credential_path, instance_unit_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SINGLE_MODEL_OPTIONS = (
 SINGLE_MODEL_VALUES = {"memory": "rows", "hugepages": "hugetlbfs"}
 
 
-def parse_models(value: object) -> dict[str, str]:
+def parse_router_models(value: object) -> dict[str, str]:
     """Return the path of each model by the model's name; BadRequest for a name or a path that a router cannot read."""
     if not isinstance(value, dict):
         raise BadRequest(f"models must be a dictionary of names and files, as {{qwen: /srv/q.gguf}}, not '{value}'.")
@@ -56,7 +56,7 @@ def parse_models(value: object) -> dict[str, str]:
     return {name: str(path) for name, path in value.items()}
 
 
-def validate_router(options: Any) -> None:
+def validate_one_or_several_models(options: Any) -> None:
     """Raise BadRequest for an instance without a model, and for options that an instance with several models lacks."""
     if not options.models:
         if not options.model:
@@ -80,30 +80,30 @@ def validate_router(options: Any) -> None:
         raise BadRequest(f"models_loaded is {options.models_loaded}, and models names {len(options.models)}.")
 
 
-def most_models_in_memory(options: Any) -> int:
+def max_models_in_memory(options: Any) -> int:
     """Return how many models of a router may be in memory at once."""
     return int(options.models_loaded or len(options.models))
 
 
-def router_parameters(options: Any) -> dict[str, object]:
+def build_router_parameters(options: Any) -> dict[str, object]:
     """Return the server parameters with which llama-server runs as a router."""
-    path = credential_path(instance_unit(options.name), CREDENTIAL)
-    return {"models": path, "models_loaded": most_models_in_memory(options)}
+    path = credential_path(instance_unit_name(options.name), CREDENTIAL)
+    return {"models": path, "models_loaded": max_models_in_memory(options)}
 
 
-def format_credential_lines(options: Any) -> list[str]:
+def format_router_ini_lines(options: Any) -> list[str]:
     """Return the line of a unit that contains the router's INI file; empty for an instance with one model."""
     if not options.models:
         return []
     rows = ["version = 1"]
     for number, (name, path) in enumerate(options.models.items()):
         rows += [f"[{name}]", f"model = {path}", f"stop-timeout = {options.stop_timeout}"]
-        rows += ["load-on-startup = true"] if number < most_models_in_memory(options) else []
+        rows += ["load-on-startup = true"] if number < max_models_in_memory(options) else []
     # systemd resolves C escapes in SetCredential, and expands no specifiers such as %n there.
     text = "".join(f"{row}\\n" for row in (row.replace("\\", "\\\\") for row in rows))
     return [f"SetCredential={CREDENTIAL}:{text}"]
 
 
-def models_loaded_at_start(options: Any) -> list[str]:
+def list_models_loaded_at_start(options: Any) -> list[str]:
     """Return the names of the models that a router loads at its start; empty for an instance with one model."""
-    return list(options.models)[: most_models_in_memory(options)] if options.models else []
+    return list(options.models)[: max_models_in_memory(options)] if options.models else []

@@ -23,7 +23,7 @@ def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
     return endpoints
 
 
-def validate_rpc_workers(options: Any) -> None:
+def refuse_options_impossible_with_workers(options: Any) -> None:
     """Raise BadRequest for options that an instance with RPC workers cannot have."""
     if not options.rpc_workers:
         if options.rpc_layers is not None:
@@ -43,6 +43,6 @@ def validate_rpc_workers(options: Any) -> None:
         )
 
 
-def format_worker_endpoints(words: Sequence[str]) -> str:
+def format_rpc_flag_value(words: Sequence[str]) -> str:
     """Return the value of the flag --rpc: the addresses of the workers, with commas between them."""
     return ",".join(format_endpoint(*endpoint) for endpoint in parse_worker_endpoints(words))

@@ -28,7 +28,7 @@ ALIASES = {"none": (), "cascade": ("ngram", "draft")}
 WORDS = (*SERVER_KINDS, *ALIASES)
 
 
-def parse_speculation(value: object) -> tuple[str, ...]:
+def parse_speculation_kinds(value: object) -> tuple[str, ...]:
     """Return the kinds of speculation in a list, or in a text with commas; BadRequest for an unknown kind."""
     words = [str(word).strip() for word in (value if isinstance(value, (list, tuple)) else str(value).split(","))]
     for word in words:
@@ -45,6 +45,6 @@ def parse_speculation(value: object) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def sort_kinds(words: Sequence[str]) -> list[str]:
+def sort_speculation_kinds(words: Sequence[str]) -> list[str]:
     """Return kinds of speculation in the order in which llama.cpp asks them for tokens."""
     return [word for word in SERVER_KINDS if word in words]

@@ -9,17 +9,17 @@ from __future__ import annotations
 WORKER_UNIT = "ggml-rpc-worker.service"
 
 
-def instance_unit(name: str) -> str:
+def instance_unit_name(name: str) -> str:
     """Return the name of the unit of an instance."""
     return f"llama-{name}.service"
 
 
-def draft_unit(name: str) -> str:
+def draft_unit_name(name: str) -> str:
     """Return the name of the unit with the draft process of an instance, which has a CCD of its own."""
     return f"llama-{name}-rpc.service"
 
 
-def watchdog_unit(name: str) -> str:
+def watchdog_unit_name(name: str) -> str:
     """Return the name of the transient unit that kills the server of an instance when the server hangs."""
     return f"sovereign-epyc-watchdog-{name}.service"
 
@@ -29,6 +29,6 @@ def credential_path(unit: str, name: str) -> str:
     return f"/run/credentials/{unit}/{name}"
 
 
-def api_key_path(unit: str) -> str:
+def api_key_path_in_unit(unit: str) -> str:
     """Return the path at which the server in a unit reads its API keys."""
     return credential_path(unit, "api-key")

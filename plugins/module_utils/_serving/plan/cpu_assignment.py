@@ -33,7 +33,7 @@ def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
     """
     top = host.topology
     if options.cpus:
-        busy = parse_cpus(host, options.cpus)
+        busy = parse_cpu_selection(host, options.cpus)
     else:
         nodes = hugepages.parse_nodes(host.fs, options.nodes, "nodes") if options.nodes else ()
         near = {cpu for node in top.nodes if node.id in nodes or not nodes for cpu in node.cpus}
@@ -46,12 +46,12 @@ def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
     return busy
 
 
-def parse_cpus(host: Host, words: str) -> list[int]:
+def parse_cpu_selection(host: Host, words: str) -> list[int]:
     """Return the CPUs, in ascending order, that a text names by roles, places and numbers with commas in between."""
-    return sorted({cpu for word in words.split(",") for cpu in _parse_cpu_word(host, word.strip())})
+    return sorted({cpu for word in words.split(",") for cpu in _parse_cpu_selection_word(host, word.strip())})
 
 
-def _parse_cpu_word(host: Host, word: str) -> set[int]:
+def _parse_cpu_selection_word(host: Host, word: str) -> set[int]:
     """Return the CPUs that a word names. A place, such as a node, does not include its housekeeping CPUs."""
     named = set(host.parse_cpus(word))
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
@@ -70,7 +70,7 @@ def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:
     return tuple([node.id for node in near if node.bytes] or [node.id for node in near])
 
 
-def assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
+def cpu_assignment_remarks(options: OptionTable, host: Host, busy: Sequence[int], nodes: Sequence[int]) -> list[str]:
     """Return remarks on CPUs that are far from the memory of an instance, and on housekeeping CPUs that compute."""
     remarks = []
     far = [node.id for node in host.topology.nodes if set(node.cpus) & set(busy) and node.id not in nodes]
@@ -115,7 +115,7 @@ def alternate_l3_domains(top: Topology, cpus: Sequence[int]) -> list[int]:
     return [row[at] for at in range(longest) for row in rows if at < len(row)]
 
 
-def choose_pinning(
+def choose_pinning_method(
     can_pin_threads: bool, openmp: bool, in_order: bool, threads: int, draft_threads: int, isolated: Sequence[int]
 ) -> str:
     """Return the method of pinning: STRICT, GOMP or CPUSET. BadRequest where all threads would run on one CPU."""
@@ -137,7 +137,9 @@ def choose_pinning(
     return CPUSET
 
 
-def most_threads_over_nodes(top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str) -> int:
+def max_threads_spread_evenly_over_nodes(
+    top: Topology, cpus: Sequence[int], isolated: Sequence[int], memory: str
+) -> int:
     """Return the largest number of threads that the flag --numa distribute spreads evenly over all nodes.
 
     With this flag, thread i runs on any CPU of node i modulo the number of nodes. BadRequest where the flag cannot be

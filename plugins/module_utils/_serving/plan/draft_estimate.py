@@ -74,7 +74,7 @@ def socket_peak_bandwidth(top: Topology) -> float | None:
     return None
 
 
-def find_compute_resources(
+def count_cores_and_bandwidth(
     top: Topology, cpus: Sequence[int], nodes: Sequence[int], bandwidth: float | None = None
 ) -> ComputeResources:
     """Return the number of cores among some CPUs, and the bandwidth with which these cores read memory of some nodes.
@@ -90,7 +90,7 @@ def find_compute_resources(
     return ComputeResources(cores, 1e9 * min(bandwidth, CCD_LINK * ccds) if ccds else 1e9 * bandwidth)
 
 
-def batch_core_milliseconds(tokens: int) -> float:
+def one_core_batch_milliseconds(tokens: int) -> float:
     """Return the milliseconds in which one core computes a batch of tokens, interpolated between measured sizes."""
     if tokens >= BATCH_COST[-1][0]:
         return BATCH_COST[-1][1] * tokens / BATCH_COST[-1][0]
@@ -103,9 +103,9 @@ def batch_core_milliseconds(tokens: int) -> float:
 def estimate_batch_seconds(work: TokenWork, resources: ComputeResources, tokens: int) -> float:
     """Return the seconds for a batch of tokens: the longer of the times to read the weights and to compute."""
     computing = (
-        batch_core_milliseconds(tokens) / 1000 * work.parameters_per_token / MEASURED_PARAMETERS / resources.cores
+        one_core_batch_milliseconds(tokens) / 1000 * work.parameters_per_token / MEASURED_PARAMETERS / resources.cores
     )
-    return max(work.batch_bytes(tokens) / resources.bandwidth, computing)
+    return max(work.bytes_read_by_batch(tokens) / resources.bandwidth, computing)
 
 
 def expected_tokens_per_step(acceptance: float, drafted: int) -> float:
@@ -150,7 +150,7 @@ def least_worthwhile_probability(
     return round(min(max(cost / ACCEPTANCE ** (drafted - 1), 0.05), 0.9), 2)
 
 
-def estimate_best_draft(
+def estimate_best_draft_length(
     target: TokenWork,
     draft: TokenWork,
     resources: ComputeResources,

@@ -64,17 +64,17 @@ class FreeMemory:
     def reserve(self, size: int, nodes: Sequence[int], pages: int = 0, kb: int = 0) -> None:
         """Subtract bytes from the free memory, evenly on these nodes, and a number of huge pages from each node."""
         huge_pages = {(node, kb): -pages for node in nodes} if pages else {}
-        self.add_free(dict.fromkeys(nodes, -size // len(nodes)), huge_pages)
+        self.add_free_memory(dict.fromkeys(nodes, -size // len(nodes)), huge_pages)
 
-    def count_bytes(self, nodes: Sequence[int], even: bool) -> int:
+    def count_free_bytes(self, nodes: Sequence[int], even: bool) -> int:
         """Return the free bytes of these nodes; with ``even``, a node counts as much as the node with least free."""
         return _sum_over_nodes([self.available.get(node, 0) for node in nodes], even)
 
-    def count_huge_pages(self, nodes: Sequence[int], kb: int, even: bool) -> int:
-        """Return the number of free huge pages of a size on these nodes; ``even`` as for ``count_bytes``."""
+    def count_free_huge_pages(self, nodes: Sequence[int], kb: int, even: bool) -> int:
+        """Return the number of free huge pages of a size on these nodes; ``even`` as for ``count_free_bytes``."""
         return _sum_over_nodes([self.free.get((node, kb), 0) for node in nodes], even)
 
-    def add_free(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
+    def add_free_memory(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
         """Add free bytes by node, and free huge pages by node and page size; negative numbers subtract."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
@@ -86,7 +86,7 @@ def _sum_over_nodes(amounts: Sequence[int], even: bool) -> int:
     return min(amounts) * len(amounts) if even else sum(amounts)
 
 
-def read_free_memory(host: Host, options: OptionTable, models: Sequence[Model]) -> FreeMemory:
+def read_free_and_staged_memory(host: Host, options: OptionTable, models: Sequence[Model]) -> FreeMemory:
     """Return the free memory of this host, with the files of these models that are staged for an instance already."""
     fs = host.fs
     default_kb = default_page_kb(fs)
@@ -115,7 +115,7 @@ def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
     return nearest[1] or None
 
 
-def count_pages(size: int, kb: int) -> int:
+def count_pages_for_bytes(size: int, kb: int) -> int:
     """Return how many pages of a size in kB hold this many bytes."""
     return -(-size // (kb * UNITS["KiB"]))
 
@@ -136,8 +136,10 @@ def require_enough_memory(
             )
         # With an empty pool, glibc silently takes ordinary pages. Where a process is bound to nodes without free huge
         # pages, and other nodes have some, the kernel kills the process.
-        subject = f"the parts of the instance ({required.format_parts()})"
-        _require_huge_pages(count_pages(required.total, free.default_kb), free.default_kb, placement, free, subject)
+        subject = f"the parts of the instance ({required.format_parts_with_sizes()})"
+        _require_huge_pages(
+            count_pages_for_bytes(required.total, free.default_kb), free.default_kb, placement, free, subject
+        )
         return
     held = 0
     if options.hugepages == "hugetlbfs":
@@ -148,7 +150,7 @@ def require_enough_memory(
                 "one, such as /dev/hugepages."
             )
         files = [(part, path) for model in staged for part, path in zip(model.parts, staged_paths(options, model))]
-        pages = sum(count_pages(part.size, kb) for part, path in files if path not in free.staged)
+        pages = sum(count_pages_for_bytes(part.size, kb) for part, path in files if path not in free.staged)
         _require_huge_pages(pages, kb, placement, free, "the staged files")
         held = sum(part.data_bytes for part, dummy in files)
     require_ordinary_memory(required, placement, free, "The instance", held)
@@ -163,16 +165,16 @@ def require_ordinary_memory(
     """
     nodes, even = placement.nodes, placement.policy == "interleave"
     rest = required.total - staged_bytes
-    available = free.count_bytes(nodes, even)
+    available = free.count_free_bytes(nodes, even)
     if rest > available:
         raise BadRequest(
-            f"{subject} needs {format_bytes_short(rest)} ({required.format_parts(staged_bytes)}); nodes "
+            f"{subject} needs {format_bytes_short(rest)} ({required.format_parts_with_sizes(staged_bytes)}); nodes "
             f"{format_cpulist(nodes)} have {format_bytes_short(available)} {'evenly ' if even else ''}available. Take "
-            f"{_ways_to_need_less(required)}, or more nodes."
+            f"{_ways_to_need_less_memory(required)}, or more nodes."
         )
 
 
-def _ways_to_need_less(required: MemoryNeed) -> str:
+def _ways_to_need_less_memory(required: MemoryNeed) -> str:
     """Return the part of a sentence that lists changes of options with which an instance would need less memory."""
     ways = ["a smaller context or model", "a quantized KV cache"]
     ways += ["a smaller prompt_cache"] if required.prompt_cache else []
@@ -181,7 +183,7 @@ def _ways_to_need_less(required: MemoryNeed) -> str:
 
 def _require_huge_pages(pages: int, kb: int, placement: Placement, free: FreeMemory, subject: str) -> None:
     nodes, even = placement.nodes, placement.policy == "interleave"
-    free_count = free.count_huge_pages(nodes, kb, even)
+    free_count = free.count_free_huge_pages(nodes, kb, even)
     if pages > free_count:
         raise BadRequest(
             f"hugepages: {subject} need {format_pages(pages, kb)} on nodes {format_cpulist(nodes)}, and "

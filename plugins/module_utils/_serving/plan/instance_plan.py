@@ -35,7 +35,7 @@ class MemoryNeed:
         self.checkpoints = checkpoints
 
     @classmethod
-    def sum_of(cls, needs: Sequence[MemoryNeed]) -> MemoryNeed:
+    def sum_of_needs(cls, needs: Sequence[MemoryNeed]) -> MemoryNeed:
         """Return the need of all processes together."""
         return cls(*(sum(getattr(need, part) for need in needs) for part in cls.PARTS))
 
@@ -44,7 +44,7 @@ class MemoryNeed:
         """The sum of all parts in bytes."""
         return sum(getattr(self, part) for part in self.PARTS)
 
-    def format_parts(self, staged_bytes: int = 0) -> str:
+    def format_parts_with_sizes(self, staged_bytes: int = 0) -> str:
         """Return the parts and their sizes for a sentence; the weights count without the ``staged_bytes``."""
         parts = (
             (self.weights - staged_bytes, "weights"),

@@ -71,14 +71,14 @@ class CacheSettings:
         return _round_up_to_cells(_round_up_to_cells(self.context) // self.slots)
 
 
-def compute_kv_cache(model: Model, sizes: CacheSettings) -> KvCache | None:
+def compute_kv_cache_size(model: Model, sizes: CacheSettings) -> KvCache | None:
     """Return the size of the KV cache of a model; None where the header of the model states no layers and heads."""
     header = ModelLayers(model)
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return KvCache(0, 0, False, sizes.slot_tokens)
-    if not header.count or not header.has_known_widths:
+    if not header.count or not header.has_known_key_and_value_widths:
         return None
-    states = [layer for layer in range(header.count) if header.has_state(layer)]
+    states = [layer for layer in range(header.count) if header.has_recurrent_state(layer)]
     window = header.window_tokens if sizes.windows else 0
     narrow = (
         min(sizes.slot_tokens, _round_up_to_cells(min(sizes.slot_tokens, window + sizes.batch)))
@@ -86,17 +86,17 @@ def compute_kv_cache(model: Model, sizes: CacheSettings) -> KvCache | None:
         else sizes.slot_tokens
     )
     layers = [layer for layer in range(header.count) if header.has_own_kv_cache(layer)]
-    wide = max((header.value_width(layer) for layer in layers), default=0)
+    wide = max((header.value_numbers_per_token(layer) for layer in layers), default=0)
     whole = windowed = 0.0
     for layer in layers:
-        values = wide if sizes.flat else header.value_width(layer)
-        cell = header.key_width(layer) * sizes.key + header.indexer_width * sizes.key
+        values = wide if sizes.flat else header.value_numbers_per_token(layer)
+        cell = header.key_numbers_per_token(layer) * sizes.key + header.indexer_width * sizes.key
         cell += 0 if header.has_compressed_keys and sizes.compressed else values * sizes.value
         if window and header.is_windowed(layer):
             windowed += cell * narrow
         else:
             whole += cell * sizes.slot_tokens
-    state = len(states) * header.state_width * STATE_NUMBER_BYTES
+    state = len(states) * header.state_numbers_per_layer * STATE_NUMBER_BYTES
     size = sizes.slots * (whole + windowed + state)
     return KvCache(int(size), int(windowed + state), bool(state), sizes.slot_tokens)
 

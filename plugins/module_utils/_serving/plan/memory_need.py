@@ -14,7 +14,7 @@ from ..._models.draft_compatibility import MTP_LAYERS
 from ..._models.token_cost import ModelLayers
 from ..._notation.sizes import UNITS
 from .instance_plan import MemoryNeed
-from .kv_cache import CacheSettings, compute_kv_cache
+from .kv_cache import CacheSettings, compute_kv_cache_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,33 +61,33 @@ def estimate_memory_need(
     for member, types in ((model, (options.cache_type_k, options.cache_type_v)), (draft, drafted)):
         if member is None:
             continue
-        sizes = _cache_settings(options, server, types)
-        cache = compute_kv_cache(member, sizes)
+        sizes = _build_cache_settings(options, server, types)
+        cache = compute_kv_cache_size(member, sizes)
         if cache is None:
             remarks.append(
                 f"{member.path} does not state its layers and heads, so the memory check leaves out its KV cache."
             )
-        if member.unknown_types:
+        if member.unknown_tensor_types:
             remarks.append(
-                f"{member.path} has tensors of types that are not known here ({', '.join(member.unknown_types)}). "
-                "Their size is taken from the file."
+                f"{member.path} has tensors of types that are not known here "
+                f"({', '.join(member.unknown_tensor_types)}). Their size is taken from the file."
             )
         if member is model and mtp_layers_draft and draft is None and cache:
             cache.bytes += (
-                cache.bytes * (model.architecture_number(MTP_LAYERS) or 0) // max(1, ModelLayers(model).count)
+                cache.bytes * (model.header_number_of_architecture(MTP_LAYERS) or 0) // max(1, ModelLayers(model).count)
             )
         needs.append(
             MemoryNeed(
                 member.weight_bytes,
                 cache.bytes if cache else 0,
-                PROCESS_BYTES + _estimate_compute_buffers(options, member, sizes),
+                PROCESS_BYTES + _estimate_compute_buffer_bytes(options, member, sizes),
             )
         )
         checkpoint += cache.checkpoint if cache else 0
         recurrent = recurrent or bool(cache and cache.recurrent)
     whole, draft_need = needs[0], needs[1] if draft_is_separate else None
     if len(needs) > 1 and not draft_is_separate:
-        whole = MemoryNeed.sum_of(needs)
+        whole = MemoryNeed.sum_of_needs(needs)
         whole.compute -= PROCESS_BYTES
     if projector:
         whole.weights += projector.weight_bytes
@@ -104,10 +104,10 @@ def estimate_memory_need(
 
 def sum_of_largest_needs(needs: Sequence[MemoryNeed], count: int) -> MemoryNeed:
     """Return the sum of the ``count`` largest needs, for a router with at most ``count`` models in memory."""
-    return MemoryNeed.sum_of(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
+    return MemoryNeed.sum_of_needs(sorted(needs, key=lambda need: need.total, reverse=True)[:count])
 
 
-def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
+def _build_cache_settings(options: Options, server: ServerCapabilities, types: tuple[str, str]) -> CacheSettings:
     batch = min(options.ubatch or UBATCH, options.batch or BATCH, options.context)
     return CacheSettings(
         options.context,
@@ -120,17 +120,17 @@ def _cache_settings(options: Options, server: ServerCapabilities, types: tuple[s
     )
 
 
-def _estimate_compute_buffers(options: Options, model: Model, sizes: CacheSettings) -> int:
+def _estimate_compute_buffer_bytes(options: Options, model: Model, sizes: CacheSettings) -> int:
     """Return the bytes of the buffers for one batch: logits, activations, attention masks and attention scores."""
-    embedding: int = model.architecture_number("embedding_length") or 0
-    inner = model.largest_architecture_number("feed_forward_length") or 4 * embedding
-    heads = model.largest_architecture_number("attention.head_count")
+    embedding: int = model.header_number_of_architecture("embedding_length") or 0
+    inner = model.largest_header_number_of_layers("feed_forward_length") or 4 * embedding
+    heads = model.largest_header_number_of_layers("attention.head_count")
     width = embedding // heads if heads else 0
-    keys = model.architecture_number("attention.key_length") or width
-    values = model.architecture_number("attention.value_length") or width
-    expert = embedding + 2 * model.largest_architecture_number("expert_feed_forward_length")
+    keys = model.header_number_of_architecture("attention.key_length") or width
+    values = model.header_number_of_architecture("attention.value_length") or width
+    expert = embedding + 2 * model.largest_header_number_of_layers("expert_feed_forward_length")
     numbers = len(model.tokens or ()) + 10 * embedding + 3 * inner + heads * (keys + values)
-    numbers += model.largest_architecture_number("expert_used_count") * expert
+    numbers += model.largest_header_number_of_layers("expert_used_count") * expert
     # The mask takes six bytes for each token of the context, because some builds keep it in f32 and in f16.
     seen = sizes.slot_tokens * (4 * heads + 4 if options.flash_attention == "off" else 6)
     return sizes.batch * (4 * numbers + seen)

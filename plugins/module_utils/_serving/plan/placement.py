@@ -9,7 +9,7 @@ from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
 from ..._notation.cpulist import format_cpulist
 from ..options.options import POLICIES_BY_THREAD
-from ..options.unit_names import draft_unit
+from ..options.unit_names import draft_unit_name
 from . import cpu_assignment
 from .cpu_assignment import CPUSET, GOMP, NUMA, STRICT
 from .instance_plan import DraftProcess, Placement
@@ -58,7 +58,7 @@ def choose_memory_policy(options: Options, top: Topology, nodes: Sequence[int]) 
     return "bind" if len(nodes) == 1 else "interleave"
 
 
-def place_threads(
+def place_server_threads(
     options: Options,
     host: Host,
     server: ServerCapabilities,
@@ -75,30 +75,30 @@ def place_threads(
     isolated = sorted(free.isolated.intersection(busy))
     cores = cpu_assignment.first_cpu_of_each_core(top, busy)
     by_thread = policy in POLICIES_BY_THREAD
-    most = cpu_assignment.most_threads_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
-    threads, batch = _choose_thread_counts(options, busy, most, policy)
+    most = cpu_assignment.max_threads_spread_evenly_over_nodes(top, busy, isolated, policy) if by_thread else len(cores)
+    threads, batch = _choose_decode_and_batch_thread_counts(options, busy, most, policy)
     used = max(threads, batch)
     first = [cpu for cpu in cores if cpu in speculation.cpus] if speculation.drafts_on_first_threads else []
     rest = [cpu for cpu in cores if cpu not in first]
     pins = [*first, *(cpu_assignment.alternate_l3_domains(top, rest) if threads < len(cores) else rest)][:used]
-    drafting = _choose_draft_thread_count(options, speculation, len(first), threads)
+    drafting = _choose_in_process_draft_threads(options, speculation, len(first), threads)
     wants.update(threads=threads, threads_batch=batch)
     if drafting:
         wants.update(draft_threads=drafting, draft_threads_batch=drafting if first or options.draft_threads else batch)
     if by_thread:
         pinned = NUMA
         wants["numa"] = "distribute"
-        _add_batch_remark(wants, policy, remarks)
+        _add_remark_on_long_drafts(wants, policy, remarks)
     else:
         in_order = bool(first) or threads < used
         works = server.can_pin_threads and max(pins) < cpu_assignment.MOST_CPUS
-        pinned = cpu_assignment.choose_pinning(works, server.openmp, in_order, used, drafting, isolated)
+        pinned = cpu_assignment.choose_pinning_method(works, server.openmp, in_order, used, drafting, isolated)
     if first and pinned != GOMP:
         raise BadRequest(
             "draft_placement first_ccd needs a build with OpenMP, whose threads draft and verify on the same pins"
             f"{f', and no memory {policy}, which overrides pins' if by_thread else ''}. Use shared or own_ccd."
         )
-    inside = _is_in_partition(options, busy, free.partition)
+    inside = _is_in_cpuset_partition(options, busy, free.partition)
     http = () if inside else choose_http_cpus(host, busy)
     result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
     result.http_cpus = http
@@ -129,7 +129,9 @@ def place_threads(
     return result
 
 
-def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, policy: str) -> tuple[int, int]:
+def _choose_decode_and_batch_thread_counts(
+    options: Options, busy: Sequence[int], most: int, policy: str
+) -> tuple[int, int]:
     """Return the number of threads for decoding, and the number of threads for prompts and for verifying drafts."""
     by_thread = policy in POLICIES_BY_THREAD
     threads: int = options.threads or most
@@ -145,7 +147,7 @@ def _choose_thread_counts(options: Options, busy: Sequence[int], most: int, poli
     return threads, batch
 
 
-def _choose_draft_thread_count(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
+def _choose_in_process_draft_threads(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
     """Return how many threads draft in the process of the server; 0 where no draft computes in this process."""
     if not speculation.draft_max or speculation.has_draft_process:
         return 0
@@ -155,7 +157,7 @@ def _choose_draft_thread_count(options: Options, speculation: SpeculationPlan, f
     return number
 
 
-def _add_batch_remark(wants: dict[str, Any], policy: str, remarks: list[str]) -> None:
+def _add_remark_on_long_drafts(wants: dict[str, Any], policy: str, remarks: list[str]) -> None:
     longest = max(wants.get("draft_max", 0), wants.get("ngram_max", 0))
     if longest + 1 >= NODE_BLIND_BATCH:
         remarks.append(
@@ -172,7 +174,7 @@ def choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
     return tuple(cpu for cpu in spare if cpu in near) or tuple(spare)
 
 
-def _is_in_partition(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
+def _is_in_cpuset_partition(options: Options, cpus: Iterable[int], partition: frozenset[int]) -> bool:
     """Return whether all CPUs of a process are in the cpuset partition; BadRequest where only some of them are."""
     outside = set(cpus) - partition
     if not partition.intersection(cpus):
@@ -212,16 +214,16 @@ def plan_draft_process(
     number: int = options.draft_threads or len(cores)
     cpu_assignment.require_core_for_each_thread("draft_threads", number, len(cores), "the draft")
     policy = "local" if len(host.topology.nodes) == 1 else "bind"
-    result = place_rpc_server(
+    result = place_ggml_rpc_server(
         options, host, server.openmp, cpus, number, cpu_assignment.memory_nodes_of_cpus(host, cpus), policy, free
     )
     result.group = options.draft_l3_group or result.group
     return DraftProcess(
-        draft_unit(options.name), result, rpc_server_arguments("127.0.0.1", options.rpc_port, number), need
+        draft_unit_name(options.name), result, rpc_server_arguments("127.0.0.1", options.rpc_port, number), need
     )
 
 
-def place_rpc_server(
+def place_ggml_rpc_server(
     options: Options,
     host: Host,
     openmp: bool,
@@ -232,10 +234,12 @@ def place_rpc_server(
     free: FreeMemory,
 ) -> Placement:
     """Return the placement of a ggml-rpc-server, which has no flag for CPU masks, with this number of threads."""
-    pinned = cpu_assignment.choose_pinning(False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus)))
+    pinned = cpu_assignment.choose_pinning_method(
+        False, openmp, True, threads, 0, sorted(free.isolated.intersection(cpus))
+    )
     pins = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)[:threads]
     result = Placement(pins if pinned == GOMP else cpus, cpus, nodes, policy, pinned)
-    result.slice = SLICE if _is_in_partition(options, cpus, free.partition) else None
+    result.slice = SLICE if _is_in_cpuset_partition(options, cpus, free.partition) else None
     result.group = _find_resctrl_group(host, result.cpus)
     if pinned == GOMP:
         result.environment["GOMP_CPU_AFFINITY"] = " ".join(str(cpu) for cpu in pins)

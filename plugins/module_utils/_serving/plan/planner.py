@@ -13,10 +13,10 @@ from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.tensor_types import IK_TYPES
 from ..options import router, rpc_endpoints
-from ..options.adapters import format_adapters, validate_adapters
+from ..options.adapters import format_lora_scaled_value, validate_adapters
 from ..options.option_table import LOOPBACK
 from ..options.options import ENGINES, POLICIES_BY_THREAD
-from ..options.unit_names import api_key_path, instance_unit
+from ..options.unit_names import api_key_path_in_unit, instance_unit_name
 from . import cpu_assignment, free_memory, rpc_workers
 from . import placement as placing
 from .instance_plan import InstancePlan, staged_paths
@@ -65,13 +65,15 @@ def plan_instance(
     if options.engine not in (None, server.engine):
         raise BadRequest(f"{options.binary} is {server.engine}, but engine is {options.engine}. Change one of them.")
     given = [item for item in (model, draft, projector, *adapters, *more_models) if item]
-    _require_readable_types(options, server, given)
+    _require_readable_weight_types(options, server, given)
     if options.memory == "rows" and server.engine != ENGINES[0]:
         raise BadRequest(
             f"memory rows needs llama.cpp, which gives rows to threads in a known way, and {options.binary} is "
             f"{server.engine}. Take memory distribute or interleave."
         )
-    remarks = [remark for item in (model, *more_models) for remark in _validate_models(options, server, item, draft)]
+    remarks = [
+        remark for item in (model, *more_models) for remark in _validate_model_and_draft(options, server, item, draft)
+    ]
     validate_adapters(adapters, model)
     speculation = plan_speculation(
         options, host, cpu_assignment.choose_compute_cpus(options, host), model, draft if options.uses_draft else None
@@ -80,7 +82,7 @@ def plan_instance(
         raise BadRequest("draft_placement own_ccd leaves no CPU to the model. Give the instance more CPUs.")
     nodes = cpu_assignment.choose_memory_nodes(options, host, speculation.busy)
     policy = placing.choose_memory_policy(options, host.topology, nodes)
-    remarks += [*cpu_assignment.assignment_remarks(options, host, speculation.busy, nodes), *speculation.remarks]
+    remarks += [*cpu_assignment.cpu_assignment_remarks(options, host, speculation.busy, nodes), *speculation.remarks]
     drafts = draft if speculation.draft_max else None
     whole, draft_need, unknown = estimate_memory_need(
         options,
@@ -95,13 +97,16 @@ def plan_instance(
     if more_models:
         each = [estimate_memory_need(options, server, item) for item in more_models]
         whole = sum_of_largest_needs(
-            [whole, *(item for item, dummy, more in each)], router.most_models_in_memory(options)
+            [whole, *(item for item, dummy, more in each)], router.max_models_in_memory(options)
         )
         unknown += [remark for item, dummy, more in each for remark in more]
-    remarks += [*unknown, *(rpc_workers.subtract_worker_share(options, model, whole) if options.rpc_workers else [])]
+    remarks += [
+        *unknown,
+        *(rpc_workers.subtract_memory_on_workers(options, model, whole) if options.rpc_workers else []),
+    ]
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
-    wants = _server_parameters(options, model, drafts, speculation)
-    placement = placing.place_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
+    wants = _build_server_parameters(options, model, drafts, speculation)
+    placement = placing.place_server_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
     # The server sends the weights of a draft to the draft's own process, so it neither stages nor maps these weights.
     computed = [item for item in (model, drafts if not rpc else None) if item]
     staged = computed if options.hugepages == "hugetlbfs" else []
@@ -112,7 +117,9 @@ def plan_instance(
     _add_memory_parameters(options, wants, placement, staged, free, remarks)
     _add_environment(options, placement)
     # Requests decide which models of a router are in memory, so the amount of huge pages in use cannot be predicted.
-    expect = placement.placement_expectations({} if options.models else _least_huge_pages(options, whole, staged))
+    expect = placement.placement_expectations(
+        {} if options.models else _least_memory_in_huge_pages(options, whole, staged)
+    )
     if policy == "rows":
         threads = wants["threads"], wants.get("draft_threads")
         # A model that is its own draft has one entry, with the number of the model's threads, which read more than the
@@ -124,10 +131,10 @@ def plan_instance(
     return plan
 
 
-def _require_readable_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
+def _require_readable_weight_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
     """Raise BadRequest for weights of types that only ik_llama.cpp can read, where the server is another engine."""
     for model in models:
-        foreign = [name for name in model.unknown_types if name in IK_TYPES.values()]
+        foreign = [name for name in model.unknown_tensor_types if name in IK_TYPES.values()]
         if foreign and server.engine == ENGINES[0]:
             raise BadRequest(
                 f"{model.path} has tensors of types that only ik_llama.cpp reads ({', '.join(foreign)}), and "
@@ -135,20 +142,22 @@ def _require_readable_types(options: Options, server: ServerCapabilities, models
             )
 
 
-def _validate_models(options: Options, server: ServerCapabilities, model: Model, draft: Model | None) -> list[str]:
+def _validate_model_and_draft(
+    options: Options, server: ServerCapabilities, model: Model, draft: Model | None
+) -> list[str]:
     """Return remarks on a model and its draft; BadRequest for a draft that does not fit, or wrong experts."""
     remarks = []
     if options.drafting_kind in draft_compatibility.HEAD_KINDS:
-        for reason in draft_compatibility.head_refusals(
+        for reason in draft_compatibility.draft_head_refusal_reasons(
             options.drafting_kind, model, draft, ik=server.engine != ENGINES[0]
         ):
             raise BadRequest(reason)
     elif options.uses_draft and draft:
-        for reason in draft_compatibility.draft_model_refusals(model, draft):
+        for reason in draft_compatibility.draft_model_refusal_reasons(model, draft):
             raise BadRequest(reason)
-        remarks += draft_compatibility.draft_model_remarks(model, draft)
+        remarks += draft_compatibility.useless_draft_model_remarks(model, draft)
     if options.experts:
-        used = model.architecture_number("expert_used_count") or model.expert_count
+        used = model.header_number_of_architecture("expert_used_count") or model.expert_count
         if not model.expert_count:
             raise BadRequest(f"experts: {model.path} is a dense model and has none. Leave experts out.")
         if options.experts >= used:
@@ -157,7 +166,7 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
             f"experts: {options.experts} instead of {used} for each token changes the answers of the model, for the "
             "worse. Compare the answers before you rely on this option."
         )
-    trained = model.architecture_number("context_length")
+    trained = model.header_number_of_architecture("context_length")
     if trained and options.context > trained * options.slots:
         remarks.append(
             f"context: each of {options.slots} slots has more than the {trained} tokens that the model was trained for."
@@ -172,11 +181,11 @@ def _validate_models(options: Options, server: ServerCapabilities, model: Model,
     return remarks
 
 
-def _server_parameters(
+def _build_server_parameters(
     options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan
 ) -> dict[str, Any]:
     wants: dict[str, Any] = {key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")}
-    wants.update(router.router_parameters(options) if options.models else {"model": model.path})
+    wants.update(router.build_router_parameters(options) if options.models else {"model": model.path})
     wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
     if speculation.draft_max:
         wants.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
@@ -185,8 +194,8 @@ def _server_parameters(
         if speculation.has_draft_process:
             wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
     if options.rpc_workers:
-        wants["rpc_workers"] = rpc_endpoints.format_worker_endpoints(options.rpc_workers)
-        wants["rpc_layers"] = rpc_workers.count_worker_layers(options, model)
+        wants["rpc_workers"] = rpc_endpoints.format_rpc_flag_value(options.rpc_workers)
+        wants["rpc_layers"] = rpc_workers.count_layers_on_workers(options, model)
     if not options.generates_text:
         wants["task"] = options.task
     wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
@@ -195,11 +204,11 @@ def _server_parameters(
             wants[key] = getattr(options, key)
     wants.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
     if options.adapters:
-        wants["adapters"] = format_adapters(options.adapters)
+        wants["adapters"] = format_lora_scaled_value(options.adapters)
     if options.experts:
         wants["experts"] = (model.architecture, options.experts)
     if options.api_key_file:
-        wants["api_key_file"] = api_key_path(instance_unit(options.name))
+        wants["api_key_file"] = api_key_path_in_unit(instance_unit_name(options.name))
     if options.extra_arguments:
         wants["extra"] = list(options.extra_arguments)
     return {key: value for key, value in wants.items() if value is not None}
@@ -250,7 +259,7 @@ def _add_environment(options: Options, placement: Placement) -> None:
         placement.environment[name] = value
 
 
-def _least_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model]) -> dict[str, str]:
+def _least_memory_in_huge_pages(options: Options, need: MemoryNeed, staged: Sequence[Model]) -> dict[str, str]:
     """Return the least memory that verify.yml must find in huge pages, by kind of pages; empty for ordinary pages."""
     if options.hugepages in TUNABLES:
         dummy, kind, percent = TUNABLES[options.hugepages]

@@ -17,7 +17,7 @@ from ..._notation.sizes import format_bytes_short
 from ..options.options import Options
 from ..options.unit_names import WORKER_UNIT
 from . import cpu_assignment
-from .placement import choose_memory_policy, place_rpc_server, rpc_server_arguments
+from .placement import choose_memory_policy, place_ggml_rpc_server, rpc_server_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 EXTRA_HEAD_LAYERS = 2
 
 
-def count_worker_layers(options: Options, model: Model) -> int:
+def count_layers_on_workers(options: Options, model: Model) -> int:
     """Return how many layers all workers hold together: the option rpc_layers, or else an equal share of each host."""
-    count = model.architecture_number("block_count")
+    count = model.header_number_of_architecture("block_count")
     if not count:
         raise BadRequest(f"rpc_workers: {model.path} does not state its number of layers. Set rpc_layers.")
     workers = len(options.rpc_workers)
@@ -46,9 +46,9 @@ def count_worker_layers(options: Options, model: Model) -> int:
     return number
 
 
-def subtract_worker_share(options: Options, model: Model, need: MemoryNeed) -> list[str]:
+def subtract_memory_on_workers(options: Options, model: Model, need: MemoryNeed) -> list[str]:
     """Subtract from an instance's need the memory that its workers hold, and return a remark on that memory."""
-    number, count = count_worker_layers(options, model), model.architecture_number("block_count") or 1
+    number, count = count_layers_on_workers(options, model), model.header_number_of_architecture("block_count") or 1
     away = need.weights * number // (count + EXTRA_HEAD_LAYERS), need.kv_cache * number // count
     need.weights -= away[0]
     need.kv_cache -= away[1]
@@ -89,7 +89,7 @@ def parse_worker_options(request: Mapping[str, Any]) -> Options:
     return Options.parse({**named, **{key: request[key] for key in OPTIONS_LIKE_INSTANCE}})
 
 
-def parse_worker_addresses(request: Mapping[str, Any]) -> tuple[str, list[str]]:
+def parse_listen_and_client_addresses(request: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return the address at which a worker listens, and its clients' addresses; BadRequest for a public address."""
     address = require_private_address(request["address"], "address")
     clients = [require_private_address(client, "clients") for client in request["clients"] or ()]
@@ -101,13 +101,13 @@ def parse_worker_addresses(request: Mapping[str, Any]) -> tuple[str, list[str]]:
 def plan_worker(host: Host, request: Mapping[str, Any], openmp: bool, free: FreeMemory) -> RpcWorker:
     """Return the plan of an RPC worker; BadRequest for impossible options, and for a public address."""
     options = parse_worker_options(request)
-    address, clients = parse_worker_addresses(request)
+    address, clients = parse_listen_and_client_addresses(request)
     cpus = cpu_assignment.choose_compute_cpus(options, host)
     cores = cpu_assignment.first_cpu_of_each_core(host.topology, cpus)
     threads: int = options.threads or len(cores)
     cpu_assignment.require_core_for_each_thread("threads", threads, len(cores), f"CPUs {format_cpulist(cpus)}")
     nodes = cpu_assignment.choose_memory_nodes(options, host, cpus)
     policy = choose_memory_policy(options, host.topology, nodes)
-    placement = place_rpc_server(options, host, openmp, cpus, threads, nodes, policy, free)
+    placement = place_ggml_rpc_server(options, host, openmp, cpus, threads, nodes, policy, free)
     placement.group = options.l3_group or placement.group
     return RpcWorker(options, address, clients, placement, threads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._models import draft_compatibility
 from ..._models.token_cost import TokenWork
-from ..options.speculation_kinds import SERVER_KINDS, sort_kinds
+from ..options.speculation_kinds import SERVER_KINDS, sort_speculation_kinds
 from . import cpu_assignment, draft_estimate
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def plan_speculation(
     options: Options, host: Host, busy: Sequence[int], model: Model, draft: Model | None
 ) -> SpeculationPlan:
     """Return how an instance speculates. A draft that gains nothing here is left out, unless draft_max is set."""
-    words = sort_kinds(options.speculation)
+    words = sort_speculation_kinds(options.speculation)
     result = SpeculationPlan([SERVER_KINDS[word] for word in words] if options.can_speculate else [], busy)
     if words != list(options.speculation):
         result.remarks.append(f"speculation: the server always asks the kinds in this order: {', '.join(words)}.")
@@ -77,22 +77,26 @@ def plan_speculation(
     cpus = _choose_draft_cpus(options, host, busy) if options.draft_placement != "shared" else ()
     rest = [cpu for cpu in busy if cpu not in cpus] if options.draft_placement == "own_ccd" else busy
     # Memory is on the nodes of the model's CPUs: a draft on another socket must not move the model's memory there.
-    resources = draft_estimate.find_compute_resources(
+    resources = draft_estimate.count_cores_and_bandwidth(
         top, rest or busy, cpu_assignment.choose_memory_nodes(options, host, rest or busy), options.bandwidth
     )
     near = [node.id for node in top.nodes if set(node.cpus) & set(cpus)]
-    draft_resources = draft_estimate.find_compute_resources(top, cpus, near, options.bandwidth) if cpus else resources
+    draft_resources = (
+        draft_estimate.count_cores_and_bandwidth(top, cpus, near, options.bandwidth) if cpus else resources
+    )
     draft_work = (
         TokenWork.of_model(draft)
         if draft and options.drafting_kind not in draft_compatibility.HEAD_KINDS
-        else draft_compatibility.drafted_token_work(model, draft)
+        else draft_compatibility.work_per_drafted_token(model, draft)
     )
     works = TokenWork.of_model(model, options.experts), draft_work
     # Without the draft, the model would compute on all CPUs, so the rate without a draft counts with all CPUs.
-    alone = draft_estimate.find_compute_resources(
+    alone = draft_estimate.count_cores_and_bandwidth(
         top, busy, cpu_assignment.choose_memory_nodes(options, host, busy), options.bandwidth
     )
-    estimate = draft_estimate.estimate_best_draft(*works, resources, draft_resources, resources_without_draft=alone)
+    estimate = draft_estimate.estimate_best_draft_length(
+        *works, resources, draft_resources, resources_without_draft=alone
+    )
     result.draft_max = options.draft_max or estimate.draft_max
     if options.bandwidth is None and draft_estimate.socket_peak_bandwidth(top) is None:
         result.remarks.append(
@@ -132,7 +136,7 @@ def _choose_draft_cpus(options: Options, host: Host, busy: Sequence[int]) -> tup
     """
     members = set(busy)
     if options.draft_cpus:
-        named = cpu_assignment.parse_cpus(host, options.draft_cpus)
+        named = cpu_assignment.parse_cpu_selection(host, options.draft_cpus)
         if options.draft_placement == "first_ccd" and not members.issuperset(named):
             raise BadRequest(
                 f"draft_cpus {options.draft_cpus} are not all among cpus, and draft_placement first_ccd drafts on the "

@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._notation.sizes import format_bytes_short
 from ..plan import cpu_assignment
-from .largest_fit import fit_candidates
+from .largest_fit import choose_best_levels_that_fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class HostPart:
 def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
     """Assign parts of the host to each candidate, and return all plans; BadRequest where the instances do not fit."""
     for parts in list_host_parts(host, free):
-        counts = count_parts(
+        counts = count_parts_per_instance(
             parts,
-            [candidate.least_bytes() for candidate in candidates],
+            [candidate.bytes_needed_at_level() for candidate in candidates],
             [candidate.bytes_per_token for candidate in candidates],
         )
         if counts is None:
@@ -48,12 +48,13 @@ def assign_host_parts(host: Host, free: FreeMemory, candidates: Sequence[Candida
             candidate.fixed["cpus"] = ",".join(part.name for part in parts[at : at + count])
             at += count
         try:
-            return fit_candidates(host, free, candidates)
+            return choose_best_levels_that_fit(host, free, candidates)
         except BadRequest:
             # Smaller parts may give each candidate enough memory.
             continue
     needs = ", ".join(
-        f"{format_bytes_short(candidate.least_bytes())} for {candidate.model.path}" for candidate in candidates
+        f"{format_bytes_short(candidate.bytes_needed_at_level())} for {candidate.model.path}"
+        for candidate in candidates
     )
     available = sum(free.available.values())
     raise BadRequest(
@@ -82,7 +83,7 @@ def list_host_parts(host: Host, free: FreeMemory) -> list[list[HostPart]]:
     return kinds_of_parts
 
 
-def count_parts(
+def count_parts_per_instance(
     parts: Sequence[HostPart], least_bytes: Sequence[int], bytes_per_token: Sequence[float]
 ) -> list[int] | None:
     """Return how many parts of the host each instance gets; None where there are too few parts.

@@ -12,7 +12,7 @@ from ..._host.topology import format_l3_sizes
 from ..._knobs.boot import bootloader
 from ..._notation.cache_masks import count_ways
 from ..._notation.sizes import format_bytes, format_bytes_short
-from .variables_file import Variable, format_count
+from .variables_file import Variable, format_count_with_noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ FULL_SPEED = {"governor": "performance", "boost": True}
 
 def make_recommended_host(fs: KernelFS) -> Host:
     """Return the host with the recommended intent, which reserves shares of L3 only where the host can."""
-    with_share = Host(fs, build_intent(Host(fs), True))
-    return Host(fs, build_intent(with_share, False)) if "cat" in with_share.plan.cannot else with_share
+    with_share = Host(fs, build_recommended_intent(Host(fs), True))
+    return Host(fs, build_recommended_intent(with_share, False)) if "cat" in with_share.plan.cannot else with_share
 
 
-def build_intent(host: Host, share: bool) -> dict[str, dict[str, Any]]:
+def build_recommended_intent(host: Host, share: bool) -> dict[str, dict[str, Any]]:
     """Return the recommended intent: some cores for housekeeping, all others for models, with or without L3 shares."""
     top = host.topology
     nodes = [node for node in top.nodes if node.cpus]
@@ -55,7 +55,7 @@ def describe_host(host: Host, available: int) -> str:
     """Return a line that describes the CPUs, the L3 caches and the memory of a host."""
     top = host.topology
     places = ((top.sockets, "socket"), (top.nodes, "node"), (top.cores, "core"), (top.ccds, "CCD"))
-    parts = [format_count(len(members), name) for members, name in places]
+    parts = [format_count_with_noun(len(members), name) for members, name in places]
     memory = sum(node.bytes for node in top.nodes)
     return (
         f"Host: {top.model}, {', '.join(parts)}, L3 {format_l3_sizes(top.l3) or 'unknown'}, "
@@ -63,12 +63,12 @@ def describe_host(host: Host, available: int) -> str:
     )
 
 
-def list_host_variables(host: Host, huge: bool) -> list[Variable]:
+def recommend_host_variables(host: Host, huge: bool) -> list[Variable]:
     """Return the recommended variables; ``huge`` is True where the instances use transparent huge pages."""
     top, intent = host.topology, host.intent
     housekeeping_cores = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
-    cannot = _find_impossible_layers(host)
+    cannot = _impossible_layer_reasons(host)
     sku = [
         Variable("epyc_plan_sku", top.sku, "Refuses a host of another SKU before anything is changed. Costs nothing.")
     ]
@@ -126,11 +126,11 @@ ISOLATION_VARIABLE = Variable(
 )
 
 
-def _find_impossible_layers(host: Host) -> dict[str, str]:
+def _impossible_layer_reasons(host: Host) -> dict[str, str]:
     """Return the reason for each layer of site.yml that is impossible on this host, by layer."""
     cannot = {}
     if not host.intent["verify"]:
-        cannot["cat"] = Host(host.fs, build_intent(host, True)).plan.cannot["cat"]
+        cannot["cat"] = Host(host.fs, build_recommended_intent(host, True)).plan.cannot["cat"]
     try:
         bootloader.find_boot_loader(host.fs)
     except BadRequest as error:

@@ -70,14 +70,14 @@ class Candidate:
     def __init__(self, request: ModelRequest, model: Model, draft: Model | None, fixed: Mapping[str, Any]) -> None:
         self.model = model
         self.draft = draft
-        task = task_option(model)
+        task = task_option_of_model(model)
         self.fixed = {"slots": request.slots or 1, **(task or {"speculation": "ngram"}), **fixed}
         # Only a server that generates text has a prompt cache.
         caches: Sequence[str | None] = (None,) if task else PROMPT_CACHES
-        self.levels = [(context, cache) for context in list_contexts(request, model) for cache in caches]
+        self.levels = [(context, cache) for context in list_contexts_to_try(request, model) for cache in caches]
         self.level = len(self.levels) - 1
 
-    def option_values(self, level: int | None = None) -> dict[str, Any]:
+    def llama_server_options(self, level: int | None = None) -> dict[str, Any]:
         """Return the options of the instance for the module llama_server, at the chosen level or at ``level``."""
         context, cache = self.levels[self.level if level is None else level]
         values = {"model": self.model.path, **self.fixed, "context": context}
@@ -88,40 +88,40 @@ class Candidate:
         return values
 
     def parse_options(self, level: int | None = None) -> Options:
-        """Return the parsed options of the instance, with a placeholder as binary; levels as for option_values."""
-        return Options.parse({"binary": "/usr/bin/llama-server", **self.option_values(level)})
+        """Return the parsed options of the instance, with a placeholder as binary; levels as there."""
+        return Options.parse({"binary": "/usr/bin/llama-server", **self.llama_server_options(level)})
 
     @property
-    def has_best_context(self) -> bool:
+    def has_largest_context(self) -> bool:
         """Whether the chosen level has the largest context of all levels."""
         return self.levels[self.level][0] == self.levels[0][0]
 
     @property
     def bytes_per_token(self) -> float:
         """The bytes of weights that decoding one token reads."""
-        return TokenWork.of_model(self.model).batch_bytes(1)
+        return TokenWork.of_model(self.model).bytes_read_by_batch(1)
 
-    def least_bytes(self, level: int = -1) -> int:
+    def bytes_needed_at_level(self, level: int = -1) -> int:
         """Return the bytes of memory that the instance needs at a level, by default at the smallest level."""
         return estimate_memory_need(self.parse_options(level), RecentServer(), self.model, self.draft)[0].total
 
 
-def task_option(model: Model) -> dict[str, str]:
+def task_option_of_model(model: Model) -> dict[str, str]:
     """Return the option ``task`` for a model that computes embeddings or ranks texts; empty for a text generator."""
-    pooling = model.architecture_number("pooling_type") or NO_POOLING
+    pooling = model.header_number_of_architecture("pooling_type") or NO_POOLING
     return {"task": "rerank" if pooling == RANK else "embedding"} if pooling != NO_POOLING else {}
 
 
-def list_contexts(request: ModelRequest, model: Model) -> list[int]:
+def list_contexts_to_try(request: ModelRequest, model: Model) -> list[int]:
     """Return the contexts to try, in tokens of all slots, from the largest down, or only the requested context."""
     if request.context:
         return [request.context]
-    trained = model.architecture_number("context_length") or CONTEXTS[0]
+    trained = model.header_number_of_architecture("context_length") or CONTEXTS[0]
     slot_contexts = [context for context in CONTEXTS if context <= trained] or [trained]
     return [context * (request.slots or 1) for context in slot_contexts]
 
 
-def fit_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
+def choose_best_levels_that_fit(host: Host, free: FreeMemory, candidates: Sequence[Candidate]) -> list[InstancePlan]:
     """Set each candidate to the best level with which all candidates fit on the host together, and return all plans.
 
     Earlier candidates choose first. BadRequest from the planner where not even the smallest levels fit.
@@ -153,17 +153,17 @@ def _plan_candidates(host: Host, free: FreeMemory, candidates: Sequence[Candidat
     return services
 
 
-def require_possible_fit(host: Host, free: FreeMemory, candidate: Candidate, request: ModelRequest) -> None:
+def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Candidate, request: ModelRequest) -> None:
     """Raise BadRequest where the whole host is too small for a candidate; its message says what would fit."""
     nodes = [node.id for node in host.topology.nodes if node.cpus and node.bytes] or [0]
-    available = free.count_bytes(nodes, even=len(nodes) > 1)
+    available = free.count_free_bytes(nodes, even=len(nodes) > 1)
     whole = estimate_memory_need(candidate.parse_options(-1), RecentServer(), candidate.model, candidate.draft)[0]
     if whole.total <= available:
         return
     evenly = " evenly on its nodes" if len(nodes) > 1 else ""
     raise BadRequest(
         f"{candidate.model.path} does not fit on this host: it needs at least {format_bytes_short(whole.total)} "
-        f"({whole.format_parts()}) with a context of {candidate.levels[-1][0]}, and "
+        f"({whole.format_parts_with_sizes()}) with a context of {candidate.levels[-1][0]}, and "
         f"{format_bytes_short(max(available, 0))} are available{evenly}. "
         f"{_ways_to_fit_message(available, whole.total, candidate, request)} Nothing is recommended."
     )
@@ -173,7 +173,9 @@ def _ways_to_fit_message(available: int, total: int, candidate: Candidate, reque
     ways = []
     smallest = CONTEXTS[-1] * (request.slots or 1)
     if request.context and request.context > smallest:
-        options = Options.parse({"binary": "/usr/bin/llama-server", **candidate.option_values(-1), "context": smallest})
+        options = Options.parse(
+            {"binary": "/usr/bin/llama-server", **candidate.llama_server_options(-1), "context": smallest}
+        )
         if estimate_memory_need(options, RecentServer(), candidate.model, candidate.draft)[0].total <= available:
             ways.append(f"With a context of {smallest} it would fit.")
     elements = sum(tensor.elements for tensor in candidate.model.tensors)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..._notation.cpulist import format_cpulist
 from ..._notation.sizes import format_bytes_short
-from .variables_file import Variable, format_count
+from .variables_file import Variable, format_count_with_noun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def describe_model(model: Model) -> str:
     weights = model.weight_bytes
     elements = sum(tensor.elements for tensor in model.tensors)
     experts = f", {model.expert_count} experts" if model.expert_count else ""
-    trained = model.architecture_number("context_length")
+    trained = model.header_number_of_architecture("context_length")
     return (
         f"Model: {model.path}, {model.architecture}{experts}, {elements / 1e9:.1f} billion weights in "
         f"{format_bytes_short(weights)}{f', {8 * weights / elements:.1f} bits each' if elements else ''}"
@@ -38,7 +38,7 @@ def describe_model(model: Model) -> str:
     )
 
 
-def list_server_variables(binary: str | None) -> list[Variable]:
+def list_variables_of_server_binary(binary: str | None) -> list[Variable]:
     """Return the variables that name the llama-server on the host; empty for a host without one."""
     if not binary:
         return []
@@ -50,7 +50,7 @@ def list_server_variables(binary: str | None) -> list[Variable]:
     ]
 
 
-def list_file_variables(files: Sequence[FileToFetch]) -> list[Variable]:
+def list_variables_of_files_to_fetch(files: Sequence[FileToFetch]) -> list[Variable]:
     """Return the variable with the model files to fetch; empty where all files are on the host."""
     if not files:
         return []
@@ -80,7 +80,7 @@ def build_instances_variable(
     """Return the variable with the instances. ``notes`` has, for each instance, why its draft was left out, or ""."""
     rows = []
     for candidate, service, note in zip(candidates, services, notes):
-        values = candidate.option_values()
+        values = candidate.llama_server_options()
         reasons = _reasons_by_option(candidate, service, note)
         rows.append([Variable(key, values[key], reasons[key]) for key in OPTION_ORDER if key in values])
     total = format_bytes_short(sum(service.need.total for service in services))
@@ -95,12 +95,12 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
     threads = service.parameters["threads"]
     remarks = [remark for remark in service.remarks if remark != note]
-    smaller = "" if candidate.has_best_context else " A longer one does not fit."
+    smaller = "" if candidate.has_largest_context else " A longer one does not fit."
     return {
         "name": " ".join(
             [
                 f"The unit is {service.unit}. Costs {format_bytes_short(need.total)} of memory {lies} "
-                f"({need.format_parts()}), and {format_count(threads, 'thread')} on CPUs "
+                f"({need.format_parts_with_sizes()}), and {format_count_with_noun(threads, 'thread')} on CPUs "
                 f"{format_cpulist(place.busy_cpus)}.",
                 *remarks,
             ]
@@ -114,7 +114,7 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -
         "task": "The file says that this model makes no text. Costs nothing.",
         "speculation": _speculation_reason(candidate, note),
         "context": f"Tokens of all slots together.{smaller} Costs {format_bytes_short(need.kv_cache)} of KV cache.",
-        "slots": f"{format_count(slots, 'request')} at a time; more share the context. Costs nothing.",
+        "slots": f"{format_count_with_noun(slots, 'request')} at a time; more share the context. Costs nothing.",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
         "hugepages": "The weights are read into huge pages. Costs a slower start than to map the file, and its memory "
         "is not shared with other instances.",

@@ -18,16 +18,16 @@ from ..._models import model_source as sources
 from ..._notation.gguf_parts import list_gguf_parts
 from ..._notation.sizes import UNITS
 from ..options.options import Options
-from ..options.unit_names import instance_unit
-from ..plan.free_memory import read_free_memory
-from ..unit.installed import parse_unit_plan, read_installed_units
+from ..options.unit_names import instance_unit_name
+from ..plan.free_memory import read_free_and_staged_memory
+from ..unit.installed import parse_unit_plan, read_instance_unit_texts
 from ..unit.refusals import require_free_port
-from ..unit.shared_host import find_running_instances, list_held_memory
+from ..unit.shared_host import find_running_instances, list_memory_of_instance
 from . import host_variables, model_variables
 from .host_sharing import assign_host_parts
-from .largest_fit import Candidate, fit_candidates, require_possible_fit, task_option
+from .largest_fit import Candidate, choose_best_levels_that_fit, require_candidate_fits_on_host, task_option_of_model
 from .model_request import parse_model_requests
-from .variables_file import render_file
+from .variables_file import render_variables_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,30 +79,30 @@ def recommend(fs: KernelFS, models: object, request: Request, root: str = "/") -
     requested = [RequestedModel(model_request, request) for model_request in parse_model_requests(models)]
     _require_distinct_paths([file for item in requested for file in [*item.files, *item.draft_files]])
     host = host_variables.make_recommended_host(fs)
-    installed = read_installed_units(root)
+    installed = read_instance_unit_texts(root)
     running_names = find_running_instances(list(installed))
     ending_urls = [(parse_unit_plan(installed[name]) or {}).get("url", "") for name in running_names]
-    free = _read_available_memory(host, requested[0], running_names)
+    free = _read_memory_for_instances(host, requested[0], running_names)
     huge = free.thp != "never"
     for item in requested:
-        require_possible_fit(host, free, item.make_candidate({}), item.model_request)
-    candidates, services = _plan_instances(host, free, requested, request, ending_urls)
-    notes = [_remove_useless_draft(candidate, service) for candidate, service in zip(candidates, services)]
+        require_candidate_fits_on_host(host, free, item.make_candidate({}), item.model_request)
+    candidates, services = _plan_instances_of_requests(host, free, requested, request, ending_urls)
+    notes = [_remove_draft_left_out_by_plan(candidate, service) for candidate, service in zip(candidates, services)]
     drafts = {candidate.draft.path for candidate in candidates if candidate.draft}
     files = list({file.path: file for item in requested for file in item.list_files_to_fetch(drafts)}.values())
-    _check_space(files)
+    _require_disk_space_for_files(files)
     program = request.binary if request.binary and os.path.exists(request.binary) else None
     lines = [
-        *host_variables.list_host_variables(host, huge),
-        *model_variables.list_server_variables(program),
-        *model_variables.list_file_variables(files),
+        *host_variables.recommend_host_variables(host, huge),
+        *model_variables.list_variables_of_server_binary(program),
+        *model_variables.list_variables_of_files_to_fetch(files),
         model_variables.build_instances_variable(candidates, services, notes),
     ]
     head = [*HEAD_COMMENTS, host_variables.describe_host(host, sum(free.available.values()))]
     head += [model_variables.describe_model(item.model) for item in requested]
     return {
-        "text": render_file(head, lines),
-        "variables": {line.key: line.to_data() for line in lines},
+        "text": render_variables_file(head, lines),
+        "variables": {line.key: line.value_or_rows() for line in lines},
         "services": {service.name: service.to_dict() for service in services},
         "remarks": _list_remarks(request, program, set(installed) - {service.name for service in services}),
     }
@@ -113,7 +113,9 @@ class RequestedModel:
 
     def __init__(self, model_request: ModelRequest, request: Request) -> None:
         self.model_request = model_request
-        source = sources.read_source(model_request.model, model_request.checksum, request.folder, request.timeout)
+        source = sources.read_model_and_files_to_fetch(
+            model_request.model, model_request.checksum, request.folder, request.timeout
+        )
         self.model: Model = source.model
         self.files = list(source.files)
         self.draft: Model | None = None
@@ -122,10 +124,10 @@ class RequestedModel:
             raise BadRequest(
                 f"{model_request.model} is a projector and serves nothing by itself. Name the model it is for."
             )
-        if model_request.draft and task_option(self.model):
+        if model_request.draft and task_option_of_model(self.model):
             raise BadRequest(f"{model_request.model} makes no text, so that nothing can draft for it. Leave draft out.")
         if model_request.draft:
-            source = sources.read_source(
+            source = sources.read_model_and_files_to_fetch(
                 model_request.draft, model_request.draft_checksum, request.folder, request.timeout
             )
             self.draft, self.draft_files = source.model, list(source.files)
@@ -140,17 +142,17 @@ class RequestedModel:
         return [*self.files, *(self.draft_files if self.draft and self.draft.path in drafts else [])]
 
 
-def _read_available_memory(host: Host, item: RequestedModel, running_names: Sequence[str]) -> FreeMemory:
+def _read_memory_for_instances(host: Host, item: RequestedModel, running_names: Sequence[str]) -> FreeMemory:
     """Return the memory for instances: available memory and the memory of running instances, less a reserve."""
-    free = read_free_memory(host, item.make_candidate({}).parse_options(), [])
+    free = read_free_and_staged_memory(host, item.make_candidate({}).parse_options(), [])
     for name in running_names:
-        for memory, pages in list_held_memory(host, name):
-            free.add_free(memory, pages)
-    free.add_free({node.id: -int(RESERVED_SHARE * node.bytes) for node in host.topology.nodes}, {})
+        for memory, pages in list_memory_of_instance(host, name):
+            free.add_free_memory(memory, pages)
+    free.add_free_memory({node.id: -int(RESERVED_SHARE * node.bytes) for node in host.topology.nodes}, {})
     return free
 
 
-def _plan_instances(
+def _plan_instances_of_requests(
     host: Host, free: FreeMemory, requested: Sequence[RequestedModel], request: Request, ending_urls: Sequence[str]
 ) -> tuple[list[Candidate], list[InstancePlan]]:
     """Return the instances and their plans: an instance for each model, or a single model's instance on each socket."""
@@ -169,13 +171,13 @@ def _plan_instances(
         each = [{"name": f"{names[0]}-{n}", "port": next(ports), "cpus": f"socket{n}", **huge} for n in sorted(sockets)]
         candidates = [item.make_candidate(fixed) for fixed in each]
         try:
-            services = fit_candidates(host, free, candidates)
+            services = choose_best_levels_that_fit(host, free, candidates)
         except BadRequest:
             services = []
-        if services and all(candidate.has_best_context for candidate in candidates):
+        if services and all(candidate.has_largest_context for candidate in candidates):
             return candidates, services
     alone = item.make_candidate({"name": names[0], "port": next(_find_free_ports(request.port, ending_urls)), **huge})
-    return [alone], fit_candidates(host, free, [alone])
+    return [alone], choose_best_levels_that_fit(host, free, [alone])
 
 
 def _choose_instance_names(paths: Sequence[str]) -> list[str]:
@@ -207,7 +209,7 @@ def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
     raise BadRequest(f"port: other programs have all ports from {first} on that were tried. Give another first port.")
 
 
-def _remove_useless_draft(candidate: Candidate, service: InstancePlan) -> str:
+def _remove_draft_left_out_by_plan(candidate: Candidate, service: InstancePlan) -> str:
     """Remove from a candidate a draft that its plan left out, and return the reason; "" where no draft was left out."""
     if not candidate.draft or "draft_model" in service.parameters:
         return ""
@@ -225,7 +227,7 @@ def _require_distinct_paths(files: Sequence[FileToFetch]) -> None:
             )
 
 
-def _check_space(files: Sequence[FileToFetch]) -> None:
+def _require_disk_space_for_files(files: Sequence[FileToFetch]) -> None:
     """Raise an error where the disk lacks space for the files, as the module model_file would."""
     missing = sum(file.size for file in files if not os.path.exists(file.path))
     if missing:
@@ -242,8 +244,8 @@ def _list_remarks(request: Request, program: str | None, removed: set[str]) -> l
         )
     if removed:
         remarks.append(
-            f"{', '.join(map(instance_unit, sorted(removed)))}: installed on this host and not recommended here, so "
-            "site.yml would stop and remove it. Add its model, or set epyc_llama_purge to false; its memory counts "
+            f"{', '.join(map(instance_unit_name, sorted(removed)))}: installed on this host and not recommended here, "
+            "so site.yml would stop and remove it. Add its model, or set epyc_llama_purge to false; its memory counts "
             "as free above."
         )
     return remarks

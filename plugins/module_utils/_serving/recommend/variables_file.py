@@ -42,17 +42,17 @@ class Variable:
         self.reason = reason
         self.rows = rows
 
-    def to_data(self) -> object:
+    def value_or_rows(self) -> object:
         """Return the value, or the rows as a list of dictionaries."""
-        return [{line.key: line.to_data() for line in row} for row in self.rows] if self.rows else self.value
+        return [{line.key: line.value_or_rows() for line in row} for row in self.rows] if self.rows else self.value
 
 
-def format_count(count: int, word: str) -> str:
+def format_count_with_noun(count: int, word: str) -> str:
     """Return a number with a noun in singular or plural, such as "2 nodes"."""
     return f"{count} {word}{'' if count == 1 else 's'}"
 
 
-def render_file(head: Sequence[str], lines: Sequence[Variable]) -> str:
+def render_variables_file(head: Sequence[str], lines: Sequence[Variable]) -> str:
     """Return the text of the file; each text of ``head`` becomes a comment at the top.
 
     BadRequest for a value that Ansible would run as a template when it loads the file.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._kernel.partitions import SLICE
 from ..._knobs.layers import LAYERS
-from .installed import list_installed
+from .installed import list_installed_instances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
     pools = [
         layer
         for layer in undone
-        if layer in POOL_ADDRESS_PREFIXES and _has_prefix(originals, POOL_ADDRESS_PREFIXES[layer])
+        if layer in POOL_ADDRESS_PREFIXES and _has_address_with_prefix(originals, POOL_ADDRESS_PREFIXES[layer])
     ]
     remarks = []
-    for instance in list_installed(root):
+    for instance in list_installed_instances(root):
         name, text = instance.name, instance.text
-        expected = list(_list_expectations(instance.plan or {}))
+        expected = list(_list_planned_placements(instance.plan or {}))
         sizes = [str(row["hugepages"]["hugetlb"]) for row in expected if "hugetlb" in (row.get("hugepages") or {})]
         if pools and sizes:
             all_layers = ", ".join(f'"{layer}"' for layer in [*undone, "llama"])
@@ -44,19 +44,27 @@ def require_undo_possible(layers: Collection[str], originals: Collection[str], r
                 f'thp) or removed first; restore.yml with -e \'{{"epyc_restore_layers": [{all_layers}], '
                 '"epyc_restore_instances": true}\' removes all instances.'
             )
-        if "grub_params" in layers and f"\nSlice={SLICE}\n" in text and _has_prefix(originals, "partition:"):
+        if (
+            "grub_params" in layers
+            and f"\nSlice={SLICE}\n" in text
+            and _has_address_with_prefix(originals, "partition:")
+        ):
             remarks.append(f"{name} runs on in {SLICE}, whose CPUs other programs may use from now on.")
-        if "cat" in layers and any(row.get("group") for row in expected) and _has_prefix(originals, "resctrl:"):
+        if (
+            "cat" in layers
+            and any(row.get("group") for row in expected)
+            and _has_address_with_prefix(originals, "resctrl:")
+        ):
             remarks.append(f"{name} runs on, and shares its L3 caches with other programs from now on.")
     again = "Run site.yml with the layers that stay: it plans the instances anew, and verify.yml is right about them."
     return [*remarks, again] if remarks else []
 
 
-def _has_prefix(addresses: Collection[str], prefix: str) -> bool:
+def _has_address_with_prefix(addresses: Collection[str], prefix: str) -> bool:
     return any(address.startswith(prefix) for address in addresses)
 
 
-def _list_expectations(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _list_planned_placements(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the planned placement of a server, and that of its draft process where there is one."""
     for process in (plan, plan.get("rpc") or {}):
         expected = process.get("expect")

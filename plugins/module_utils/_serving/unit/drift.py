@@ -21,13 +21,13 @@ from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins, read_uni
 from ..catalogue import LLAMA
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
-    digest_matches,
+    is_unchanged_since_digest,
     list_changed_files,
-    list_installed_or_enabled,
+    list_installed_or_enabled_instances,
     list_replaced_files,
     parse_unit_plan,
-    read_rpc_worker,
-    repair_message,
+    read_rpc_worker_plan,
+    write_unit_again_message,
 )
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ NO_DIGEST = "an earlier version of the collection wrote the unit file, without a
 CHANGING_STATE = "the unit is being started or stopped; check again"
 
 
-def check_host(
+def check_settings_and_units(
     fs: KernelFS,
     requests: Mapping[str, Mapping[str, Any]] | None = None,
     intent: Mapping[str, Any] | None = None,
@@ -70,17 +70,17 @@ def check_host(
 def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list[Verdict]:
     """Return the verdicts on the units of all instances, of an RPC worker, and of ``instances`` that are missing."""
     units = {}
-    for instance in list_installed_or_enabled(root):
+    for instance in list_installed_or_enabled_instances(root):
         units[instance.unit] = instance.text
         for draft in instance.row.unit_names(instance.name)[1:]:
             text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{draft}"))
             units.update({} if text is None else {draft: text})
-    is_there, plan = read_rpc_worker(root)
+    is_there, plan = read_rpc_worker_plan(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
     properties, unknown_reason = _read_unit_states(units)
     missing = [LLAMA.unit_name(name) for name in instances if LLAMA.unit_name(name) not in units]
-    verdicts = [_build_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
+    verdicts = [_build_unit_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
     for unit, text in units.items():
         replaced_programs = list_changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
         verdicts += _judge_unit(unit, text, properties.get(unit, {}), unknown_reason, replaced_programs, root)
@@ -100,7 +100,7 @@ def _judge_unit(
 ) -> list[Verdict]:
     """Return the verdicts on a unit; ``replaced`` are those of an RPC worker, None for an instance."""
     if not text:
-        return [_build_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
+        return [_build_unit_verdict(unit, "file", WRITTEN, None, FILE_REMOVED)]
     verdicts = [_judge_file(unit, text), _judge_drop_ins(unit, root)]
     is_draft = unit.endswith("-rpc.service")
     if not is_draft:
@@ -113,7 +113,7 @@ def _judge_unit(
     return [*verdicts, _judge_state(unit, "active", OLD if needs_reload else state, unknown)]
 
 
-def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
+def _build_unit_verdict(unit: str, kind: str, wanted: str | None, found: str | None, reason: str) -> Verdict:
     """Return a verdict that holds now and after a boot, because a boot repairs no unit."""
     verdict = Verdict("", f"llama:{unit}/{kind}", wanted)
     verdict.found = verdict.at_boot = found
@@ -123,25 +123,25 @@ def _build_verdict(unit: str, kind: str, wanted: str | None, found: str | None, 
 
 
 def _judge_file(unit: str, text: str) -> Verdict:
-    matches = digest_matches(text)
+    matches = is_unchanged_since_digest(text)
     if matches is None:
-        return unreadable_address_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {repair_message(unit)}")
-    return _build_verdict(unit, "file", WRITTEN, WRITTEN if matches else "changed by hand", CHANGED_BY_HAND)
+        return unreadable_address_verdict("", f"llama:{unit}/file", f"{NO_DIGEST}. {write_unit_again_message(unit)}")
+    return _build_unit_verdict(unit, "file", WRITTEN, WRITTEN if matches else "changed by hand", CHANGED_BY_HAND)
 
 
 def _judge_drop_ins(unit: str, root: str) -> Verdict:
-    return _build_verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, DROP_INS_ADDED)
+    return _build_unit_verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, DROP_INS_ADDED)
 
 
 def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Verdict:
     plan = parse_unit_plan(text) if replaced is None else {}
     if plan is None:
         return unreadable_address_verdict(
-            "", f"llama:{unit}/loaded", f"the unit carries no complete plan. {repair_message(unit)}"
+            "", f"llama:{unit}/loaded", f"the unit carries no complete plan. {write_unit_again_message(unit)}"
         )
     replaced = list_replaced_files(plan) if replaced is None else replaced
     reason = "replaced or removed since it was planned; it may still run with the old ones"
-    return _build_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
+    return _build_unit_verdict(unit, "loaded", PLANNED, ", ".join(replaced) or PLANNED, reason)
 
 
 def _judge_state(unit: str, kind: str, state: str, unknown_reason: str) -> Verdict:
@@ -153,7 +153,7 @@ def _judge_state(unit: str, kind: str, state: str, unknown_reason: str) -> Verdi
         verdict.found = state
         return verdict
     is_about_boot = kind == "enabled"
-    verdict = _build_verdict(unit, kind, kind, state, "" if is_about_boot else f"'journalctl -u {unit}' says why")
+    verdict = _build_unit_verdict(unit, kind, kind, state, "" if is_about_boot else f"'journalctl -u {unit}' says why")
     # The state of now says nothing about the next boot, and whether a unit is enabled says nothing about now.
     verdict.live, verdict.persistent = (OK, verdict.live) if is_about_boot else (verdict.live, OK)
     verdict.at_boot = state if is_about_boot else kind

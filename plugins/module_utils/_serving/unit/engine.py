@@ -54,7 +54,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def is_served_here(self, service: InstancePlan) -> bool:
+    def has_unit_on_this_host(self, service: InstancePlan) -> bool:
         """Return whether this host gets the unit of an instance; elsewhere, only its memory is reserved."""
         return True
 
@@ -62,7 +62,7 @@ class Engine:
         """Return the arguments with which the program of an instance is started."""
         raise NotImplementedError
 
-    def list_program_files(self, service: InstancePlan, capabilities: Any) -> dict[str, list[int]]:
+    def list_program_file_sizes_and_times(self, service: InstancePlan, capabilities: Any) -> dict[str, list[int]]:
         """Return the program files of an instance, each with size and time of change in ns."""
         files: dict[str, list[int]] = capabilities.files
         return dict(files)
@@ -77,6 +77,8 @@ class Engine:
         """Return the text of each unit of an instance by the path of its file."""
         raise NotImplementedError
 
-    def try_start(self, host: Host, service: InstancePlan, capabilities: Any, arguments: Sequence[str]) -> list[str]:
+    def try_program_in_sandbox(
+        self, host: Host, service: InstancePlan, capabilities: Any, arguments: Sequence[str]
+    ) -> list[str]:
         """Try what a start needs, and return remarks. BadRequest where the start would fail."""
         return []

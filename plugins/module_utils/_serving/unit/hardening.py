@@ -32,12 +32,12 @@ ACCESS_SETTINGS = frozenset(
 )
 
 
-def user_lines(options: OptionTable) -> list[str]:
+def user_setting_lines(options: OptionTable) -> list[str]:
     """Return the lines that name the user of the program."""
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
-def network_lines(host: str, peers: Iterable[str] = ()) -> list[str]:
+def network_restriction_lines(host: str, peers: Iterable[str] = ()) -> list[str]:
     """Return the lines for a program at ``host``: at a loopback address, it reaches only the loopback and ``peers``."""
     return allowed_address_lines(["localhost", *peers]) if host in LOOPBACK else []
 
@@ -47,14 +47,14 @@ def allowed_address_lines(addresses: Iterable[str]) -> list[str]:
     return ["IPAddressDeny=any", *(f"IPAddressAllow={address}" for address in addresses)]
 
 
-def environment_lines(variables: dict[str, str]) -> list[str]:
+def environment_variable_lines(variables: dict[str, str]) -> list[str]:
     """Return the lines that set the variables of the program."""
     return [
         f"Environment={quote_unit_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()
     ]
 
 
-def trial_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:
+def trial_sandbox_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[str] = HARDENING) -> list[str]:
     """Return the lines for a trial of the program of an instance, which sees only these files and the loopback."""
     user_settings = [
         line
@@ -62,9 +62,9 @@ def trial_lines(options: OptionTable, paths: Iterable[str], hardening: Iterable[
         if line.partition("=")[0] in ACCESS_SETTINGS
     ]
     settings = [
-        *user_lines(options),
-        *network_lines(LOOPBACK[0]),
-        *environment_lines(options.extra_environment),
+        *user_setting_lines(options),
+        *network_restriction_lines(LOOPBACK[0]),
+        *environment_variable_lines(options.extra_environment),
         *hardening,
     ]
     return [*settings, *visible_folder_settings([options.binary, *paths]), *user_settings]

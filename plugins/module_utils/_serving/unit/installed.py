@@ -59,10 +59,10 @@ class InstalledUnit:
 
 def parse_unit_plan(text: str) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where it carries no complete plan."""
-    return parse_plan_section(text, PLAN_KEYS)
+    return parse_plan_with_keys(text, PLAN_KEYS)
 
 
-def parse_plan_section(text: str, keys: Collection[str]) -> dict[str, Any] | None:
+def parse_plan_with_keys(text: str, keys: Collection[str]) -> dict[str, Any] | None:
     """Return the plan that the text of a unit carries; None where there is none with exactly these keys."""
     line = text.partition(f"\n{PLAN_MARK}")[2].partition("\n")[0]
     try:
@@ -79,7 +79,7 @@ def append_digest(text: str) -> str:
     return f"{text}{DIGEST_MARK}{_compute_digest(text)}\n"
 
 
-def digest_matches(text: str) -> bool | None:
+def is_unchanged_since_digest(text: str) -> bool | None:
     """Return whether the text of a unit is unchanged since it was written; None where it carries no digest."""
     body, mark, digest = text.rpartition(f"\n{DIGEST_MARK}")
     return digest.strip() == _compute_digest(f"{body}\n") if mark else None
@@ -89,10 +89,10 @@ def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def read_rpc_worker(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
+def read_rpc_worker_plan(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
     """Return whether the unit of an RPC worker is on this host, and the plan that it carries."""
     text = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}"))
-    return text is not None, parse_plan_section(text or "", WORKER_PLAN_KEYS)
+    return text is not None, parse_plan_with_keys(text or "", WORKER_PLAN_KEYS)
 
 
 def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
@@ -103,10 +103,10 @@ def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
 
 def list_changed_files(known: Mapping[str, Any]) -> list[str]:
     """Return the files whose size or time of the last change (in ns) differs from the recorded one."""
-    return [path for path, identity in known.items() if has_changed(path, *identity)]
+    return [path for path, identity in known.items() if has_file_changed(path, *identity)]
 
 
-def has_changed(path: str, recorded_size: int | None, recorded_time: int) -> bool:
+def has_file_changed(path: str, recorded_size: int | None, recorded_time: int) -> bool:
     try:
         status = os.stat(path)
     except OSError:
@@ -114,7 +114,7 @@ def has_changed(path: str, recorded_size: int | None, recorded_time: int) -> boo
     return status.st_mtime_ns != recorded_time or recorded_size not in (None, status.st_size)
 
 
-def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
+def read_instance_unit_texts(root: str = "/", row: EngineRow = LLAMA) -> dict[str, str]:
     """Return the texts of the units of an engine by instance, without units of other programs.
 
     The text is "" where only the unit of a draft is left.
@@ -122,7 +122,7 @@ def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, s
     texts: dict[str, str] = {}
     folder = textfile.path_in_tree(root, UNIT_FOLDER)
     for file in os.listdir(folder) if os.path.isdir(folder) else []:
-        name = _parse_instance_name(file, row)
+        name = _instance_name_of_unit(file, row)
         text = (textfile.read_text(os.path.join(folder, file)) or "") if name else ""
         if text.startswith(INSTANCE_HEAD):
             # Only the ending of its name marks the unit of a draft; names of instances never end with -rpc.
@@ -132,15 +132,15 @@ def read_installed_units(root: str = "/", row: EngineRow = LLAMA) -> dict[str, s
     return dict(sorted(texts.items()))
 
 
-def list_installed(root: str = "/") -> list[InstalledUnit]:
+def list_installed_instances(root: str = "/") -> list[InstalledUnit]:
     return [
         InstalledUnit(row, name, text)
         for row in ENGINES.values()
-        for name, text in read_installed_units(root, row).items()
+        for name, text in read_instance_unit_texts(root, row).items()
     ]
 
 
-def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
+def list_installed_or_enabled_instances(root: str = "/") -> list[InstalledUnit]:
     """Return the installed instances, and those without a unit file that the boot target still starts."""
     folder = f"{UNIT_FOLDER}/{BOOT_TARGET}.wants"
     links = textfile.path_in_tree(root, folder)
@@ -150,30 +150,32 @@ def list_installed_or_enabled(root: str = "/") -> list[InstalledUnit]:
         # A link with such a name that leads to another folder belongs to a unit of another program.
         target = os.path.normpath(os.path.join(folder, os.readlink(link))) if os.path.islink(link) else ""
         if row and target == f"{UNIT_FOLDER}/{unit}" and not os.path.exists(textfile.path_in_tree(root, target)):
-            without_file.append(InstalledUnit(row, _parse_instance_name(unit, row), ""))
-    installed = list_installed(root)
+            without_file.append(InstalledUnit(row, _instance_name_of_unit(unit, row), ""))
+    installed = list_installed_instances(root)
     units = [instance.unit for instance in installed]
     return [*(instance for instance in without_file if instance.unit not in units), *installed]
 
 
-def _parse_instance_name(unit: str, row: EngineRow) -> str:
+def _instance_name_of_unit(unit: str, row: EngineRow) -> str:
     """Return the name of the instance in the name of a unit of this engine; "" for other units."""
     name = unit[len(row.key) + 1 : -len(".service")]
     return name if unit == row.unit_name(name) else ""
 
 
-def select_instance(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
+def select_instance_and_plan(name: str | None, root: str = "/") -> tuple[str, dict[str, Any]]:
     """Return name and plan of an instance; without a name, of the only one. BadRequest for an unclear name."""
-    installed = list_installed(root)
-    name = require_instance_name(name, [instance.name for instance in installed])
+    installed = list_installed_instances(root)
+    name = choose_instance_name(name, [instance.name for instance in installed])
     (instance,) = [instance for instance in installed if instance.name == name]
     plan = instance.plan
     if plan is None:
-        raise BadRequest(f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}")
+        raise BadRequest(
+            f"{instance.unit} carries no plan, or a part of one. {write_unit_again_message(instance.unit)}"
+        )
     return name, plan
 
 
-def require_instance_name(name: str | None, known: Sequence[str]) -> str:
+def choose_instance_name(name: str | None, known: Sequence[str]) -> str:
     """Return the name of an instance on this host; without a name, of the only one. BadRequest for an unclear name."""
     listed = ", ".join(known) or "none"
     if name is None and len(known) == 1:
@@ -187,7 +189,7 @@ def require_instance_name(name: str | None, known: Sequence[str]) -> str:
     return name
 
 
-def repair_message(unit: str) -> str:
+def write_unit_again_message(unit: str) -> str:
     """Return the sentence that says how a unit is written again."""
     return f"Run the play with {ENGINES.get(engine_key_of_unit(unit), LLAMA).module} again."
 
@@ -198,7 +200,7 @@ def list_instance_placements(root: str = "/") -> list[dict[str, str]]:
     ``draft_cpus`` are the CPUs of a draft in a process of its own. An instance without a readable plan has only a name.
     """
     rows = []
-    for instance in list_installed(root):
+    for instance in list_installed_instances(root):
         plan = instance.plan or {}
         rows.append(
             {

@@ -21,7 +21,7 @@ from ..._io.paths import HOST_TOOL, UNIT_FOLDER
 from ..._knobs.managed_units import ManagedUnits, list_drop_ins, run_systemctl, unit_address
 from ..._knobs.protocol.knob import Knob
 from ..catalogue import LLAMA
-from ..options.unit_names import watchdog_unit
+from ..options.unit_names import watchdog_unit_name
 from .installed import BOOT_TARGET
 
 TYPE_CHECKING = False
@@ -95,7 +95,7 @@ class Instance(ManagedUnits, UnitFiles):
         self.main_unit = self.names[0]
         #: The state folders of systemd for these units; they are removed with the instance.
         self.folders = row.state_folders(name)
-        self.watchdog = watchdog_unit(name)
+        self.watchdog = watchdog_unit_name(name)
         self.started_by = {self.main_unit: BOOT_TARGET}
 
     def wanted_settings(self) -> Settings:
@@ -124,7 +124,7 @@ class Instance(ManagedUnits, UnitFiles):
         ):
             self.require_new_units_serve()
         for change in changes:
-            if self.watchdog in (change.before or "") and needs_restart(change.before, change.after or ""):
+            if self.watchdog in (change.before or "") and needs_restart_for_new_text(change.before, change.after or ""):
                 with suppress(TuningError):  # the watchdog does not run
                     run_systemctl("stop", [self.watchdog])
         super().write_changes(changes)
@@ -136,7 +136,7 @@ class Instance(ManagedUnits, UnitFiles):
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
                         shutil.rmtree(textfile.path_in_tree(self.root, folder), ignore_errors=True)
                 for folder in self.folders if change.after is None else ():
-                    _remove_folder(textfile.path_in_tree(self.root, folder))
+                    _remove_folder_or_link(textfile.path_in_tree(self.root, folder))
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the units that need a restart after these changes; a draft comes before its server."""
@@ -144,7 +144,7 @@ class Instance(ManagedUnits, UnitFiles):
             change.address
             for change in files
             if ".service.d/" in change.address
-            or (change.after is not None and needs_restart(change.before, change.after))
+            or (change.after is not None and needs_restart_for_new_text(change.before, change.after))
         ]
         return [name for name in reversed(self.names) if any(name == _unit_of_address(address) for address in changed)]
 
@@ -152,7 +152,7 @@ class Instance(ManagedUnits, UnitFiles):
         return list(self.service.remarks) if self.service else []
 
 
-def needs_restart(before: str | None, after: str) -> bool:
+def needs_restart_for_new_text(before: str | None, after: str) -> bool:
     """Return whether a unit must be restarted to run as its new text says."""
     old, new = (
         [line for line in (text or "").splitlines() if not LINES_WITHOUT_RESTART.fullmatch(line)]
@@ -161,7 +161,7 @@ def needs_restart(before: str | None, after: str) -> bool:
     return old != new
 
 
-def _remove_folder(path: str) -> None:
+def _remove_folder_or_link(path: str) -> None:
     """Remove a folder with its contents, or the link with that name."""
     if os.path.islink(path):
         os.unlink(path)

@@ -39,7 +39,7 @@ class Pending:
         """Return whether the server of an instance cannot be run yet."""
         return self.systemd or (options.binary in self.binaries and not os.path.isfile(options.binary))
 
-    def can_plan(self, model_files: Collection[str]) -> bool:
+    def can_plan_with_models(self, model_files: Collection[str]) -> bool:
         """Return whether an instance with these models can be planned already."""
         return not (self.placement or self.files.intersection(model_files))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PIECE_COUNT, PIECE_BYTES, LONGEST_SECONDS = 8, 4 << 20, 2.0
 
 
-def measure_read_speed(path: str, clock: Any = time) -> float | None:
+def measure_direct_read_speed(path: str, clock: Any = time) -> float | None:
     """Return the bytes per second at which a file is read; None where its file system has no direct reads.
 
     None also for a small file, because a time of a few milliseconds says little about the speed.

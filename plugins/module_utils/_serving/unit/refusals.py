@@ -42,7 +42,7 @@ class Refusals:
         self.errors: list[TuningError] = []
 
     @contextmanager
-    def collect_error(self, name: object = None) -> Iterator[None]:
+    def collect_error_of_block(self, name: object = None) -> Iterator[None]:
         """Collect an error of the block, with the name of its instance, and continue after the block."""
         try:
             yield
@@ -51,7 +51,7 @@ class Refusals:
                 error.args = (f"Instance {name}: {Exception.__str__(error)}",)
             self.errors.append(error)
 
-    def raise_all(self) -> None:
+    def raise_collected_errors(self) -> None:
         """Raise the only collected error, or BadRequest with the message of each error on a line."""
         if len(self.errors) == 1:
             raise self.errors[0]
@@ -86,9 +86,9 @@ def require_matching_file_placement(first: FilePlacement, second: FilePlacement)
     places = [(expect["nodes"], expect["interleaved"], expect.get("rows")) for dummy, expect, more in (first, second)]
     if places[0] == places[1]:
         return
-    files = [{file_identity(path) for path in paths} - {None} for dummy, more, paths in (first, second)]
+    files = [{device_and_inode(path) for path in paths} - {None} for dummy, more, paths in (first, second)]
     if files[0] & files[1]:
-        path = next(path for path in first[2] if file_identity(path) in files[1])
+        path = next(path for path in first[2] if device_and_inode(path) in files[1])
         wishes = [f"{name} wants it {_format_placement(expect)}" for name, expect, dummy in (second, first)]
         raise BadRequest(
             f"{path} is mapped by {second[0]} too, and what is in the page cache can be in one place only: "
@@ -98,7 +98,7 @@ def require_matching_file_placement(first: FilePlacement, second: FilePlacement)
         )
 
 
-def file_identity(path: str) -> tuple[int, int] | None:
+def device_and_inode(path: str) -> tuple[int, int] | None:
     """Return device and inode of a file, which are equal for all links to the file; None without a file."""
     try:
         status = os.stat(path)
@@ -156,8 +156,8 @@ def read_keys_change_time(options: OptionTable, knows_comments: bool, server: st
     path = options.api_key_file
     if not path:
         return None
-    keys.read_keys(path)
-    if not knows_comments and keys.has_comments(path):
+    keys.read_api_keys(path)
+    if not knows_comments and keys.has_comment_lines(path):
         raise BadRequest(
             f"The key file {path} has lines that begin with #, and {server} takes such a line for a key, which "
             "anyone can guess. Take them out, or take a newer build."

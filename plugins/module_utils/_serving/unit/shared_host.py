@@ -18,7 +18,7 @@ from ..._knobs.managed_units import read_unit_properties
 from ..._notation.cpulist import format_cpulist
 from ..catalogue import LLAMA
 from ..plan import free_memory
-from .refusals import file_identity, require_matching_file_placement
+from .refusals import device_and_inode, require_matching_file_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .engine import Engine, HeldMemory
 
 
-def plan_with_others(
+def plan_instance_among_others(
     engine: Engine,
     host: Host,
     options: OptionTable,
@@ -62,7 +62,7 @@ def plan_with_others(
     return service
 
 
-def read_free_memory_with_others(
+def read_free_memory_for_instance(
     host: Host,
     options: OptionTable,
     models: Sequence[Model],
@@ -70,13 +70,13 @@ def read_free_memory_with_others(
     before: Sequence[InstancePlan],
 ) -> FreeMemory:
     """Return the memory that is free for an instance when ``held`` is released and ``before`` have started."""
-    free = free_memory.read_free_memory(host, options, models)
+    free = free_memory.read_free_and_staged_memory(host, options, models)
     for memory, pages in held:
-        free.add_free(memory, pages)
+        free.add_free_memory(memory, pages)
     for other in before:
-        _reserve_memory_of(free, other)
+        _reserve_memory_of_earlier_instance(free, other)
     if options.hugepages == "none" and not options.lock:
-        _release_shared_weights(free, models, before)
+        _count_shared_weights_as_free(free, models, before)
     return free
 
 
@@ -86,7 +86,7 @@ def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list
     return [name for name in names if properties.get(row.unit_name(name), {}).get("ActiveState") == "active"]
 
 
-def list_held_memory(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
+def list_memory_of_instance(host: Host, name: str, row: EngineRow = LLAMA) -> Iterator[HeldMemory]:
     """Yield the memory of each process of a running instance and of its draft."""
     first, *more = row.unit_names(name)
     yield from _list_memory_of_unit(host, first)
@@ -111,16 +111,16 @@ def _list_memory_of_unit(host: Host, unit: str) -> Iterator[HeldMemory]:
         )
 
 
-def _release_shared_weights(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
+def _count_shared_weights_as_free(free: FreeMemory, models: Sequence[Model], before: Sequence[InstancePlan]) -> None:
     """Count the weights as free that an already planned instance maps too: each file is in memory once."""
-    sizes = {file_identity(part.path): part.data_bytes for model in models for part in model.parts}
+    sizes = {device_and_inode(part.path): part.data_bytes for model in models for part in model.parts}
     for other in before:
         nodes = other.placement.nodes
-        shared = sum(sizes.get(file_identity(path), 0) for path in other.mapped)
-        free.add_free(dict.fromkeys(nodes, shared // len(nodes)), {})
+        shared = sum(sizes.get(device_and_inode(path), 0) for path in other.mapped)
+        free.add_free_memory(dict.fromkeys(nodes, shared // len(nodes)), {})
 
 
-def _reserve_memory_of(free: FreeMemory, service: InstancePlan) -> None:
+def _reserve_memory_of_earlier_instance(free: FreeMemory, service: InstancePlan) -> None:
     """Count the memory of an instance that starts earlier as taken, evenly on its nodes."""
     nodes, need, page_kb = service.placement.nodes, service.need, free.default_kb
     memory, huge_bytes = need.total, 0
@@ -133,4 +133,4 @@ def _reserve_memory_of(free: FreeMemory, service: InstancePlan) -> None:
         memory = need.total - need.weights
         huge_bytes = sum(os.path.getsize(source) for source, path in service.staged.items() if not os.path.exists(path))
         page_kb = free.hugetlbfs_kb or page_kb
-    free.reserve(memory, nodes, free_memory.count_pages(huge_bytes // len(nodes), page_kb), page_kb)
+    free.reserve(memory, nodes, free_memory.count_pages_for_bytes(huge_bytes // len(nodes), page_kb), page_kb)

@@ -21,7 +21,7 @@ from ..._knobs.managed_units import run_systemctl
 from ..._notation.cpulist import parse_cpulist
 from ..._notation.gguf_parts import list_gguf_parts
 from ..options.option_table import LOOPBACK
-from .shared_host import plan_with_others
+from .shared_host import plan_instance_among_others
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ NAME_SUFFIX, LONGEST_PREFIX = "-next", 35
 TEMPORARY_DROP_IN = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
 
 
-def temporary_name(name: str) -> str:
+def temporary_instance_name(name: str) -> str:
     """Return the name under which the new version of an instance is started next to the running one."""
     return f"{name[:LONGEST_PREFIX]}{NAME_SUFFIX}"
 
@@ -54,16 +54,16 @@ def plan_temporary_instance(
 ) -> InstancePlan:
     """Plan the new version next to the running one with its ``running_plan``; BadRequest without room for both."""
     temporary_request = dict(
-        request, name=temporary_name(request["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None
+        request, name=temporary_instance_name(request["name"]), host=LOOPBACK[0], port=find_free_port(), watchdog=None
     )
     if request.get("rpc_port"):
         temporary_request["rpc_port"] = find_free_port()
     options = engine.options.parse(temporary_request)
-    replaced_pages = _held_by_replaced_files(engine.list_model_paths(options), running_plan)
-    return plan_with_others(engine, host, options, capabilities, [*held, *replaced_pages], before)
+    replaced_pages = _negative_memory_of_replaced_files(engine.list_model_paths(options), running_plan)
+    return plan_instance_among_others(engine, host, options, capabilities, [*held, *replaced_pages], before)
 
 
-def require_units_serve(files: Mapping[str, str]) -> None:
+def try_units_until_first_serves(files: Mapping[str, str]) -> None:
     """Start these units (text by path) until the first serves, and remove them; TuningError where it does not."""
     texts = {path.replace(UNIT_FOLDER, RUNTIME_UNIT_FOLDER, 1): text for path, text in files.items()}
     units = [os.path.basename(path) for path in texts]
@@ -89,7 +89,9 @@ def require_units_serve(files: Mapping[str, str]) -> None:
         command.run_command(["systemctl", "daemon-reload"])
 
 
-def _held_by_replaced_files(model_files: Sequence[str], running_plan: Mapping[str, Any] | None) -> list[HeldMemory]:
+def _negative_memory_of_replaced_files(
+    model_files: Sequence[str], running_plan: Mapping[str, Any] | None
+) -> list[HeldMemory]:
     """Return as held, with negative sizes, the files that only the running version maps.
 
     The kernel counts their pages as available.

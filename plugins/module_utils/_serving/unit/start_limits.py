@@ -31,17 +31,17 @@ def compute_start_timeout(service: InstancePlan) -> int:
     return int(service.options.start_timeout or LEAST_SECONDS + size // (service.rate or READ_RATES[0]))
 
 
-def choose_read_rate(speed: float | None) -> int:
+def choose_read_rate_for_speed(speed: float | None) -> int:
     """Return the rate with which start times are computed, for a measured speed in bytes per second or None."""
     return next((rate for rate in READ_RATES if speed is None or 2 * rate <= speed), READ_RATES[-1])
 
 
-def parse_read_rate(text: str | None) -> int:
+def parse_read_rate_of_unit(text: str | None) -> int:
     """Return the rate in the text of a unit, which stays valid until its server is restarted."""
     return int((parse_unit_plan(text or "") or {}).get("rate") or READ_RATES[0])
 
 
-def compute_longest_cycle(service: InstancePlan) -> int:
+def compute_longest_failing_start_cycle(service: InstancePlan) -> int:
     """Return the longest time from one failing start to the next."""
     options = service.options
     # Copying a model to huge pages, or reading rows onto their nodes, is a step before the start. Only a check of the
@@ -53,10 +53,13 @@ def compute_longest_cycle(service: InstancePlan) -> int:
 
 def compute_start_limit_interval(service: InstancePlan) -> int:
     """Return the interval in which systemd counts starts."""
-    return int(service.options.restart_limit_seconds or service.options.restart_limit * compute_longest_cycle(service))
+    return int(
+        service.options.restart_limit_seconds
+        or service.options.restart_limit * compute_longest_failing_start_cycle(service)
+    )
 
 
-def list_start_remarks(service: InstancePlan) -> list[str]:
+def list_slow_start_remarks(service: InstancePlan) -> list[str]:
     """Return remarks on slow files, and on an interval that is too short to ever reach the limit of starts."""
     slow = []
     if (service.rate or READ_RATES[0]) < READ_RATES[0] and not service.options.start_timeout:
@@ -70,7 +73,7 @@ def list_start_remarks(service: InstancePlan) -> list[str]:
             "restart_limit_seconds has no effect with rpc_workers: such a server is started until it serves.",
         ]
     interval = compute_start_limit_interval(service)
-    needed = service.options.restart_limit * compute_longest_cycle(service)
+    needed = service.options.restart_limit * compute_longest_failing_start_cycle(service)
     if interval >= needed:
         return slow
     limit = service.options.restart_limit

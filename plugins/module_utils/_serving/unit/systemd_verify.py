@@ -34,7 +34,7 @@ def require_valid_units(files: Mapping[str, str]) -> None:
             with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(text.replace(HOST_TOOL, EXISTING_PROGRAM))
         result = try_command(["systemd-analyze", "verify", "--man=no", *paths], TIMEOUT_SECONDS)
-    messages = [_message_about_unit(row, paths) for row in f"{result.out}{result.err}".splitlines()]
+    messages = [_systemd_message_about_unit(row, paths) for row in f"{result.out}{result.err}".splitlines()]
     distinct_messages = list(dict.fromkeys(text for text in messages if text))
     if distinct_messages:
         raise BadRequest(
@@ -42,7 +42,7 @@ def require_valid_units(files: Mapping[str, str]) -> None:
         )
 
 
-def _message_about_unit(output_line: str, paths: Mapping[str, str]) -> str:
+def _systemd_message_about_unit(output_line: str, paths: Mapping[str, str]) -> str:
     """Return a message of systemd about one of these units, with the line of the unit; "" for others."""
     for path, text in paths.items():
         name = os.path.basename(path)

@@ -17,7 +17,7 @@ from ..._notation.unit_syntax import format_unit_command_line, quote_unit_word
 from ..catalogue import LLAMA
 from ..options import unit_settings
 from ..options.option_table import LOOPBACK
-from ..options.unit_names import api_key_path, watchdog_unit
+from ..options.unit_names import api_key_path_in_unit, watchdog_unit_name
 from . import hardening, start_limits
 from .installed import PLAN_MARK, append_digest
 
@@ -70,7 +70,7 @@ class UnitParts:
         self.hardening: Sequence[str] = sandbox.HARDENING
 
 
-def render_unit_files(
+def render_server_unit_by_path(
     row: EngineRow,
     service: InstancePlan,
     parts: UnitParts,
@@ -83,13 +83,17 @@ def render_unit_files(
     the time of the last change of its file of API keys, both in ns. They are in the text, so that a replaced file
     changes the unit and the server is restarted.
     """
-    plan = render_plan_section(
-        row, service, server_url(service.options) if parts.answers_requests else "", programs or {}, keys_changed_at
+    plan = render_json_plan_section(
+        row,
+        service,
+        server_url_on_this_host(service.options) if parts.answers_requests else "",
+        programs or {},
+        keys_changed_at,
     )
     return {f"{UNIT_FOLDER}/{service.unit}": append_digest(f"{_render_server_unit(row, service, parts)}\n{plan}")}
 
 
-def server_url(options: OptionTable) -> str:
+def server_url_on_this_host(options: OptionTable) -> str:
     """Return the URL at which this host reaches the server."""
     host = LOOPBACK_BY_WILDCARD.get(options.host, options.host)
     return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
@@ -101,7 +105,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
     start_timeout = start_limits.compute_start_timeout(service)
     unit = [
         f"Description={parts.title}",
-        *ordering_lines(is_local, BOOT_SERVICE, *parts.needed_units),
+        *start_order_lines(is_local, BOOT_SERVICE, *parts.needed_units),
         *([f"Requires={' '.join(parts.needed_units)}"] if parts.needed_units else []),
         "RequiresMountsFor="
         + " ".join(quote_unit_word(path, escape_variables=False) for path in parts.mounted_folders),
@@ -110,7 +114,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
     ]
     run = [
         "Type=exec",
-        *hardening.user_lines(options),
+        *hardening.user_setting_lines(options),
         *([f"LoadCredential=api-key:{options.api_key_file.replace('%', '%%')}"] if options.api_key_file else []),
         *parts.first_lines,
         *parts.lines_before_start,
@@ -126,7 +130,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         f"TimeoutStopSec={options.drain_timeout + options.stop_timeout}",
         *restart_lines(options, parts.restart_policy),
         *LOG_LIMITS,
-        *placement_lines(service.placement),
+        *cpu_and_memory_lines(service.placement),
         *parts.last_lines,
         *([] if parts.allowed_addresses is None else hardening.allowed_address_lines(parts.allowed_addresses)),
         *parts.hardening,
@@ -137,31 +141,36 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
 
 
 def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
-    words = hook_arguments(
-        "await", server_url(service.options), "--timeout", seconds, *_engine_arguments(row), *parts.await_arguments
+    words = host_tool_hook_arguments(
+        "await",
+        server_url_on_this_host(service.options),
+        "--timeout",
+        seconds,
+        *hook_engine_arguments(row),
+        *parts.await_arguments,
     )
     return [f"ExecStartPost={'+' if parts.await_as_root else ''}{format_unit_command_line(HOST_TOOL, words)}"]
 
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
     options = service.options
-    words = hook_arguments("drain", server_url(options), "--timeout", options.drain_timeout, *_engine_arguments(row))
-    line = format_unit_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *credential_arguments(service)])
+    words = host_tool_hook_arguments("drain", server_url_on_this_host(options), "--timeout", options.drain_timeout, *hook_engine_arguments(row))
+    line = format_unit_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *hook_credential_arguments(service)])
     # Only root can read the credential of the server through its process; see hooks/keys.py.
     return [f"ExecStop=-{'+' if options.api_key_file else ''}{line}"]
 
 
-def credential_arguments(service: InstancePlan) -> list[str]:
+def hook_credential_arguments(service: InstancePlan) -> list[str]:
     """Return the arguments by which a hook finds the API key that the server has loaded."""
-    return ["--credential", api_key_path(service.unit)] if service.options.api_key_file else []
+    return ["--credential", api_key_path_in_unit(service.unit)] if service.options.api_key_file else []
 
 
-def _engine_arguments(row: EngineRow) -> list[str]:
+def hook_engine_arguments(row: EngineRow) -> list[str]:
     """Return the arguments by which a hook knows the engine; none for llama.cpp, which is the default."""
     return [] if row is LLAMA else ["--engine", row.key]
 
 
-def hook_arguments(*words: object) -> list[str]:
+def host_tool_hook_arguments(*words: object) -> list[str]:
     """Return the arguments of the host tool for a hook: a command that a unit runs."""
     return ["llama", *(str(word) for word in words)]
 
@@ -178,17 +187,19 @@ def _watchdog_lines(service: InstancePlan) -> list[str]:
     properties = {"BindsTo": service.unit, "After": service.unit, "Restart": "on-failure"}
     if cpus:
         properties["CPUAffinity"] = format_cpulist(cpus)
-    words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit(service.name)}"]
+    words = ["--quiet", "--collect", "--no-block", f"--unit={watchdog_unit_name(service.name)}"]
     words += [f"--property={key}={value}" for key, value in properties.items()]
     words += [
         HOST_TOOL,
-        *hook_arguments("watch", server_url(options), "--unit", service.unit, "--timeout", options.watchdog),
+        *host_tool_hook_arguments(
+            "watch", server_url_on_this_host(options), "--unit", service.unit, "--timeout", options.watchdog
+        ),
     ]
     words += ["--key-file", options.api_key_file] if options.api_key_file else []
     return [f"ExecStartPost=-+{format_unit_command_line(SYSTEMD_RUN, words)}"]
 
 
-def ordering_lines(is_local: bool, *units: str) -> list[str]:
+def start_order_lines(is_local: bool, *units: str) -> list[str]:
     """Return which units must be started first: with an address outside of the loopback, the network too."""
     if is_local:
         return [f"After={' '.join(('network.target', *units))}"]
@@ -205,7 +216,7 @@ def restart_lines(options: OptionTable, when: str = "on-failure") -> list[str]:
     return [f"Restart={when}", f"RestartSec={options.restart_seconds}", "OOMPolicy=stop"]
 
 
-def placement_lines(placement: Placement) -> list[str]:
+def cpu_and_memory_lines(placement: Placement) -> list[str]:
     """Return the settings that keep a unit on its CPUs and its memory on its nodes."""
     lines = [f"Slice={placement.slice}"] if placement.slice else []
     lines.append(f"AllowedCPUs={format_cpulist(placement.cpus)}")
@@ -213,10 +224,10 @@ def placement_lines(placement: Placement) -> list[str]:
         lines.append(f"CPUAffinity={format_cpulist(placement.affinity)}")
     if placement.policy in ("bind", "interleave"):
         lines += [f"NUMAPolicy={placement.policy}", f"NUMAMask={format_cpulist(placement.nodes)}"]
-    return [*lines, *hardening.environment_lines(placement.environment)]
+    return [*lines, *hardening.environment_variable_lines(placement.environment)]
 
 
-def render_plan_section(
+def render_json_plan_section(
     row: EngineRow, service: InstancePlan, url: str, programs: Mapping[str, list[int]], keys_changed_at: int | None
 ) -> str:
     """Return the last section of a unit: one line of JSON, with which the running instance is compared later.

@@ -13,7 +13,7 @@ import time
 from ..._errors import BadRequest, TuningError
 from ..._verify.checklist_items import OK, WRONG, Item
 from ..hooks import keys
-from ..unit.installed import select_instance
+from ..unit.installed import select_instance_and_plan
 from . import instance_items
 from . import trial as trials
 
@@ -34,7 +34,7 @@ class Answer:
         self.facts = facts
 
 
-def ask_instance(
+def send_prompt_to_instance(
     host: Host,
     name: str | None,
     prompt: str,
@@ -55,7 +55,7 @@ def ask_instance(
         raise BadRequest("prompt is empty: say what to ask.")
     if tokens < 1 or limit <= 0:
         raise BadRequest(f"tokens is {tokens} and timeout is {limit:g}: both have to be above zero.")
-    name, plan = select_instance(name, host.fs.root)
+    name, plan = select_instance_and_plan(name, host.fs.root)
     if plan["task"] != "completion":
         raise BadRequest(f"{name} is for the task {plan['task']}, and makes no text. Ask an instance that does.")
     if not plan["url"]:
@@ -65,18 +65,18 @@ def ask_instance(
         raise BadRequest(f"{name} has no model {model}: it has {known}.")
     model = model or next(iter(plan["models"]), None)
     try:
-        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
-        text = _fetch_chat_prompt(plan["url"], prompt, limit, key, clock, model)
+        key = keys.read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
+        text = _fetch_templated_prompt(plan["url"], prompt, limit, key, clock, model)
     except TuningError:
         # The items below report a server that does not serve, and a key that cannot be read.
         text = prompt
     question = trials.Question(text, tokens, limit, at_most=not all_tokens)
-    items, facts, trial = instance_items.check_instance(host, name, plan, clock, question, model)
+    items, facts, trial = instance_items.check_instance_or_model(host, name, plan, clock, question, model)
     verdict = sentence = ""
     if guesses and trial.tokens and not trial.accepted and trial.speculative is not False:
-        guess_result = f"{trial.drafted} tokens, none of them right" if trial.has_guessed else "nothing"
+        guess_result = f"{trial.drafted} tokens, none of them right" if trial.has_guessed_tokens else "nothing"
         verdict, sentence = WRONG, f"Of this answer it guessed {guess_result}, and something was to be guessed right."
-    elif trial.tokens and trial.speculative and not trial.has_guessed:
+    elif trial.tokens and trial.speculative and not trial.has_guessed_tokens:
         # Unlike the text of the checklist, a prompt may have nothing that is repeated.
         verdict, sentence = OK, "It can guess, and found nothing in this text that is repeated."
     for item in items:
@@ -85,9 +85,9 @@ def ask_instance(
     return Answer(plan["unit"], trial.text, items, {**facts, "tokens": trial.tokens})
 
 
-def _fetch_chat_prompt(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:
+def _fetch_templated_prompt(url: str, prompt: str, limit: float, key: str | None, clock: Any, model: str | None) -> str:
     """Return the prompt in the chat template of the model, as its server applies the template."""
-    body = trials.with_model(model, {"messages": [{"role": "user", "content": prompt}]})
+    body = trials.add_model_name_to_request(model, {"messages": [{"role": "user", "content": prompt}]})
     answer = trials.post_json(url, "/apply-template", body, clock.monotonic() + limit, key, clock)
     text = answer.get("prompt") if isinstance(answer, dict) else None
     return text if isinstance(text, str) and text else prompt

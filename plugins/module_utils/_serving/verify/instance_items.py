@@ -17,10 +17,10 @@ from ..._verify.checklist_items import NOT_CONFIGURED, OK, UNKNOWN, WRONG, Item
 from ..._verify.placement.watch import ServiceWatch
 from ..catalogue import ENGINES, LLAMA
 from ..hooks import keys, server_http
-from ..unit.installed import list_installed, list_replaced_files, repair_message
+from ..unit.installed import list_installed_instances, list_replaced_files, write_unit_again_message
 from . import jitter, silent_unit_items
 from . import trial as trials
-from .silent_unit_items import build_item, judge_placement
+from .silent_unit_items import build_item, judge_unit_placement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,39 +37,41 @@ if TYPE_CHECKING:
 SUMMARY_VERDICTS = ("busy_cpus", "nodes/weights", "rows", "nodes/anonymous")
 
 
-def check_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
+def check_all_instances(host: Host, clock: Any = time) -> tuple[list[Item], dict[str, Facts]]:
     """Return the items on all instances, and the measured values by instance."""
     items: list[Item] = []
     facts: dict[str, Facts] = {}
-    for instance in list_installed(host.fs.root):
+    for instance in list_installed_instances(host.fs.root):
         name, plan = instance.name, instance.plan
         if plan is not None and not plan["url"]:
-            items += silent_unit_items.list_part_items(host, instance, plan, clock)
+            items += silent_unit_items.check_part_without_requests(host, instance, plan, clock)
         elif plan is not None and plan["models"]:
-            items_of_instance, facts_of_models = check_router(host, name, plan, clock)
+            items_of_instance, facts_of_models = check_models_of_router(host, name, plan, clock)
             items += items_of_instance
             facts.update(facts_of_models)
         elif plan is not None:
-            items_of_instance, facts[name], dummy = check_instance(host, name, plan, clock)
+            items_of_instance, facts[name], dummy = check_instance_or_model(host, name, plan, clock)
             items += items_of_instance
         else:
-            sentence = f"{instance.unit} carries no plan, or a part of one. {repair_message(instance.unit)}"
+            sentence = f"{instance.unit} carries no plan, or a part of one. {write_unit_again_message(instance.unit)}"
             items.append(build_item("service", name, UNKNOWN, sentence))
-    return [*items, *silent_unit_items.list_worker_items(host, clock)], facts
+    return [*items, *silent_unit_items.check_rpc_worker(host, clock)], facts
 
 
-def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
+def check_models_of_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[Item], dict[str, Facts]]:
     """Send a request to each loaded model of a router; return items, and the measured values by model.
 
     Another model is not loaded for this, which might push a loaded one out of memory.
     """
-    items = [with_replaced_files(build_serving_item(name, plan), name, plan)]
+    items = [mark_wrong_if_files_replaced(build_serving_item(name, plan), name, plan)]
     facts: dict[str, Facts] = {}
     states = _fetch_model_states(host, name, plan) if items[0].verdict == OK else {}
     for model in plan["models"]:
         label = f"{name}/{model}"
         if states.get(model) == server_http.LOADED:
-            (serving_item, *items_of_model), facts[label], dummy = check_instance(host, name, plan, clock, model=model)
+            (serving_item, *items_of_model), facts[label], dummy = check_instance_or_model(
+                host, name, plan, clock, model=model
+            )
             items[0] = items[0] if serving_item.verdict == OK else serving_item
             items += items_of_model
         else:
@@ -82,13 +84,15 @@ def check_router(host: Host, name: str, plan: Plan, clock: Any) -> tuple[list[It
 def _fetch_model_states(host: Host, name: str, plan: Plan) -> dict[str, str]:
     try:
         return server_http.fetch_model_states(
-            plan["url"], server_http.HEALTH_TIMEOUT, keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+            plan["url"],
+            server_http.HEALTH_TIMEOUT,
+            keys.read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"]),
         )
     except TuningError:
         return {}
 
 
-def check_instance(
+def check_instance_or_model(
     host: Host,
     name: str,
     plan: Plan,
@@ -106,14 +110,16 @@ def check_instance(
         trial = _failed_trial("it does not serve.")
         proofs: dict[str, Mapping[str, Any] | str] = dict.fromkeys(units, trial.reason)
     else:
-        watches = {key: _start_watch(host, unit, expect, clock) for key, (unit, expect) in units.items()}
+        watches = {key: _start_placement_watch(host, unit, expect, clock) for key, (unit, expect) in units.items()}
         trial = _run_trial(host, name, plan, clock, question, model)
-        proofs = {key: _finish_watch(watch, trial) for key, watch in watches.items()}
+        proofs = {key: _finish_placement_watch(watch, trial) for key, watch in watches.items()}
     placement_items = [
         build_placement_item(label if key == name else key, proof, units[key][0]) for key, proof in proofs.items()
     ]
     placement_items.append(jitter.build_jitter_item(host.fs, label, plan["expect"]["busy_cpus"], proofs[name]))
-    final_serving_item = with_missing_model(with_replaced_files(serving_item, name, plan), name, plan, proofs[name])
+    final_serving_item = mark_wrong_if_model_not_loaded(
+        mark_wrong_if_files_replaced(serving_item, name, plan), name, plan, proofs[name]
+    )
     items = [
         final_serving_item,
         build_speculation_item(label, plan, trial),
@@ -128,7 +134,7 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     unit = plan["unit"]
     try:
         state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
-        status, text = server_http.send_get(plan["url"], "/health", server_http.HEALTH_TIMEOUT)
+        status, text = server_http.send_get_request(plan["url"], "/health", server_http.HEALTH_TIMEOUT)
     except TuningError as error:
         return build_item("service", name, UNKNOWN, str(error))
     if state == "activating" or (state == "active" and status == 503):
@@ -142,7 +148,7 @@ def build_serving_item(name: str, plan: Plan) -> Item:
     return build_item("service", name, OK, f"{unit} is active and serves at {plan['url']}.", state)
 
 
-def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
+def mark_wrong_if_files_replaced(item: Item, name: str, plan: Plan) -> Item:
     """Return the item on a server; the verdict becomes wrong when a file of the plan was replaced since."""
     replaced = list_replaced_files(plan) if item.verdict == OK else []
     if not replaced:
@@ -150,11 +156,11 @@ def with_replaced_files(item: Item, name: str, plan: Plan) -> Item:
     sentence = (
         f"{replaced[0]} was replaced or removed since {plan['unit']} was planned, which may still run with the old one."
     )
-    sentence += f" {repair_message(plan['unit'])}"
+    sentence += f" {write_unit_again_message(plan['unit'])}"
     return build_item("service", name, WRONG, sentence, item.found)
 
 
-def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
+def mark_wrong_if_model_not_loaded(item: Item, name: str, plan: Plan, proof: Mapping[str, Any] | str) -> Item:
     """Return the item of a server, as wrong when none of its processes maps the model or has memory for half of it."""
     rows = [] if isinstance(proof, str) else proof["memory"]
     if item.verdict != OK or not rows or any(row["weights"] is None or row["hugepages"] is None for row in rows):
@@ -164,16 +170,16 @@ def with_missing_model(item: Item, name: str, plan: Plan, proof: Mapping[str, An
     if is_mapped or 2 * held_bytes >= max((size for size, dummy in plan["files"].values()), default=0):
         return item
     sentence = f"{plan['unit']} answers, and has no model in memory: what runs there is not the server of the plan."
-    return build_item("service", name, WRONG, f"{sentence} {repair_message(plan['unit'])}", item.found)
+    return build_item("service", name, WRONG, f"{sentence} {write_unit_again_message(plan['unit'])}", item.found)
 
 
 def _run_trial(host: Host, name: str, plan: Plan, clock: Any, question: Question, model: str | None) -> Trial:
     try:
-        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
+        key = keys.read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
         row = ENGINES[plan["engine"]]
         if row is not LLAMA:
-            return trials.run_usage_trial(plan["url"], key, clock, question, plan["details"]["alias"], row)
-        return trials.run_trial(plan["url"], key, clock, plan["task"], question, model)
+            return trials.run_openai_trial(plan["url"], key, clock, question, plan["details"]["alias"], row)
+        return trials.run_trial_of_task(plan["url"], key, clock, plan["task"], question, model)
     except TuningError as error:
         return _failed_trial(str(error))
 
@@ -190,25 +196,28 @@ def build_speculation_item(name: str, plan: Plan, trial: Trial) -> Item:
     if not kinds:
         sentence = ENGINES[plan["engine"]].cannot.get("speculation", "Speculation is not configured.")
         return build_item("speculation", name, NOT_CONFIGURED, sentence)
-    if trial.has_guessed:
+    if trial.has_guessed_tokens:
         drafts = "" if trial.drafts is None else f" in {trial.drafts} drafts"
         share = f"{100 * (trial.acceptance or 0):.0f} %"
         sentence = (
             f"{trial.drafted} tokens were guessed{drafts} ({kinds}), and {trial.accepted} of them right ({share})."
         )
         return build_item("speculation", name, OK, sentence, f"{trial.acceptance or 0:.2f}")
-    if trial.speculative is False or (trial.has_guessed is False and trial.speculative is None and trial.tokens):
+    if trial.speculative is False or (trial.has_guessed_tokens is False and trial.speculative is None and trial.tokens):
         return build_item(
             "speculation",
             name,
             WRONG,
             f"It answers, but does not speculate as planned ({kinds}): its unit was changed by hand, or it dropped the "
-            f"draft silently. {repair_message(plan['unit'])} If it stays so, 'journalctl -u {plan['unit']}' says why.",
+            f"draft silently. {write_unit_again_message(plan['unit'])} If it stays so, "
+            f"'journalctl -u {plan['unit']}' says why.",
         )
     if not trial.tokens:
         return build_item("speculation", name, UNKNOWN, f"Not known: {trial.reason}")
     reason = (
-        "the server counts no guesses" if trial.has_guessed is None else "the server can guess, and guessed nothing"
+        "the server counts no guesses"
+        if trial.has_guessed_tokens is None
+        else "the server can guess, and guessed nothing"
     )
     sentence = (
         f"Not known: {reason} in the answer to a text that repeats itself. Look at timings.draft_n of other answers."
@@ -226,14 +235,14 @@ def build_speed_item(name: str, trial: Trial, question: Question = trials.DEFAUL
     return build_item("speed", name, OK, sentence, f"{trial.rate:.1f}")
 
 
-def _start_watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> ServiceWatch | str:
+def _start_placement_watch(host: Host, unit: str, expect: Mapping[str, Any], clock: Any) -> ServiceWatch | str:
     try:
         return ServiceWatch(host, {**expect, "service": unit}, clock)
     except TuningError as error:
         return str(error)
 
 
-def _finish_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] | str:
+def _finish_placement_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[str, Any] | str:
     if isinstance(watch, str):
         return watch
     if not trial.tokens and not trial.other_requests:
@@ -248,7 +257,7 @@ def build_placement_item(name: str, proof: Mapping[str, Any] | str, unit: str) -
     """Sum up the proof of where a unit runs; ``proof`` is a sentence where there is none."""
     if isinstance(proof, str):
         return build_item("placement", name, UNKNOWN, f"Not known: {proof}")
-    return judge_placement(name, proof["verdicts"], SUMMARY_VERDICTS, repair_message(unit))
+    return judge_unit_placement(name, proof["verdicts"], SUMMARY_VERDICTS, write_unit_again_message(unit))
 
 
 def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
@@ -258,12 +267,12 @@ def _measured_facts(trial: Trial, proof: Mapping[str, Any] | str) -> Facts:
         "accepted": trial.accepted,
         "acceptance": None if trial.acceptance is None else round(trial.acceptance, 3),
         "tokens_per_second": None if trial.rate is None else round(trial.rate, 2),
-        "locality": {} if isinstance(proof, str) else _compute_locality(proof.get("memory", [])),
+        "locality": {} if isinstance(proof, str) else _local_share_by_node(proof.get("memory", [])),
         "jitter": None if isinstance(proof, str) else proof.get("noise"),
     }
 
 
-def _compute_locality(memory: list[Mapping[str, Any]]) -> dict[str, float]:
+def _local_share_by_node(memory: list[Mapping[str, Any]]) -> dict[str, float]:
     """Return by node the share of the mapped weights; of all anonymous memory where no weights are mapped."""
     for kind in ("weights", "anonymous"):
         bytes_by_node: dict[str, int] = {}

@@ -32,8 +32,8 @@ def build_jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[st
     key, title = f"jitter/{name}", f"jitter of {name}"
     cpus = set(parse_cpulist(busy_cpus))
     isolated, tickless, partition = (
-        _read_cpus(fs, ISOLATED),
-        _read_cpus(fs, TICKLESS),
+        _read_cpu_list(fs, ISOLATED),
+        _read_cpu_list(fs, TICKLESS),
         partitions.read_partition_in_force(fs)[1],
     )
     is_isolated = cpus <= isolated | tickless | partition
@@ -68,7 +68,7 @@ def build_jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[st
     )
 
 
-def _read_cpus(fs: KernelFS, path: str) -> set[int]:
+def _read_cpu_list(fs: KernelFS, path: str) -> set[int]:
     """Return the CPUs of a list of the kernel, which writes "(null)" for an empty list."""
     text = (fs.read_if_present(path) or "").strip()
     return set() if "null" in text else set(parse_cpulist(text))

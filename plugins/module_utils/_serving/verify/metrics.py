@@ -22,7 +22,7 @@ from ..._kernel.cgroups import list_processes
 from ..._notation.cpulist import parse_cpulist
 from ..catalogue import LLAMA
 from ..hooks import event_stream, keys, server_http
-from ..unit.installed import list_installed
+from ..unit.installed import list_installed_instances
 from .trial import PHRASE, Question
 
 TYPE_CHECKING = False
@@ -53,10 +53,10 @@ BENCHMARK_SHARES = f"{HOME}/measured.json"
 FIRST_TOKEN_LIMIT = 20.0
 
 
-def read_metric_samples(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
+def read_samples_of_running_instances(host: Host, clock: Any = time) -> dict[str, list[Sample]]:
     """Return samples by metric name about all running instances; idle ones get a request for one token."""
     samples_by_name: dict[str, list[Sample]] = {name: [] for name in HELP}
-    plans = {instance.name: instance.plan for instance in list_installed(host.fs.root)}
+    plans = {instance.name: instance.plan for instance in list_installed_instances(host.fs.root)}
     interrupt_counts = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
     shares = load_benchmark_shares(host.fs.root) if plans else {}
     for name, plan in plans.items():
@@ -66,20 +66,20 @@ def read_metric_samples(host: Host, clock: Any = time) -> dict[str, list[Sample]
             samples_by_name[CEILING].append(({"service": name, "kind": kind}, share))
         try:
             processes = list_processes(host.fs, plan["unit"])
-            _add_thread_samples(samples_by_name, host, name, plan, processes)
+            _add_samples_of_computing_threads(samples_by_name, host, name, plan, processes)
             _add_memory_samples(samples_by_name, host, name, plan, processes)
         except TuningError:
             continue  # The instance does not run; Prometheus sees this by the missing metrics of its server.
         for kind, by_cpu in interrupt_counts.items():
             total = sum(by_cpu.get(cpu, 0) for cpu in parse_cpulist(plan["expect"]["busy_cpus"]))
             samples_by_name[INTERRUPTS].append(({"service": name, "kind": kind}, total))
-        seconds = measure_first_token(host, name, plan, clock)
+        seconds = measure_time_to_first_token(host, name, plan, clock)
         if seconds is not None:
             samples_by_name[FIRST_TOKEN].append(({"service": name}, round(seconds, 4)))
     return {name: samples for name, samples in samples_by_name.items() if samples}
 
 
-def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
+def measure_time_to_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: Any = time) -> float | None:
     """Return the seconds from a request to the first token of an idle instance; None where this cannot be measured.
 
     The time of a busy instance, of one that does not answer, of one for another task than completion, and of a router,
@@ -88,9 +88,9 @@ def measure_first_token(host: Host, name: str, plan: Mapping[str, Any], clock: A
     if plan["task"] != "completion" or plan["models"] or plan["engine"] != LLAMA.key:
         return None
     try:
-        key = keys.read_key_of_unit(host.fs, plan["unit"], plan["key_file"])
-        status, text = server_http.send_get(plan["url"], "/metrics", server_http.HEALTH_TIMEOUT, key)
-        if status != 200 or server_http.parse_request_count(plan["url"], text):
+        key = keys.read_api_key_loaded_by_unit(host.fs, plan["unit"], plan["key_file"])
+        status, text = server_http.send_get_request(plan["url"], "/metrics", server_http.HEALTH_TIMEOUT, key)
+        if status != 200 or server_http.parse_unfinished_request_count(plan["url"], text):
             return None
         started_at = clock.monotonic()
         for event in event_stream.stream_events(
@@ -112,7 +112,7 @@ def load_benchmark_shares(root: str = "/") -> dict[str, dict[str, float]]:
     return {name: row for name, row in shares.items() if isinstance(row, dict)} if isinstance(shares, dict) else {}
 
 
-def _add_thread_samples(
+def _add_samples_of_computing_threads(
     samples_by_name: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     """Add waiting time and lost CPUs of the threads that compute; of all threads where none is bound to its CPUs."""

@@ -29,30 +29,30 @@ WORKER_NAME = "rpc-worker"
 REPAIR_ADVICE = "Run group.yml."
 
 
-def list_worker_items(host: Host, clock: Any) -> list[Item]:
+def check_rpc_worker(host: Host, clock: Any) -> list[Item]:
     """Return the items on the RPC worker of this host; none without a worker."""
-    is_there, plan = installed.read_rpc_worker(host.fs.root)
+    is_there, plan = installed.read_rpc_worker_plan(host.fs.root)
     if not is_there:
         return []
     if plan is None:
         sentence = f"{UNIT} carries no plan, or a part of one. {REPAIR_ADVICE}"
         return [build_item("service", WORKER_NAME, UNKNOWN, sentence)]
     changed = installed.list_changed_files(plan["programs"])
-    return _list_unit_items(host, WORKER_NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
+    return _check_files_and_placement(host, WORKER_NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
 
 
-def list_part_items(host: Host, instance: InstalledUnit, plan: Mapping[str, Any], clock: Any) -> list[Item]:
+def check_part_without_requests(host: Host, instance: InstalledUnit, plan: Mapping[str, Any], clock: Any) -> list[Item]:
     """Return the items on this host's part of an instance whose requests another host answers."""
     changed = installed.list_replaced_files(plan)
     role = f"as a part of {plan['details']['hosts']} hosts"
-    return _list_unit_items(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
+    return _check_files_and_placement(host, instance.name, instance.unit, role, plan["expect"], changed, clock)
 
 
-def _list_unit_items(
+def _check_files_and_placement(
     host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed: list[str], clock: Any
 ) -> list[Item]:
     """Return an item on whether a unit runs with its planned files, and an item on its CPUs and memory."""
-    running_item = _running_item(name, unit, role, changed)
+    running_item = _build_running_item(name, unit, role, changed)
     if running_item.found == "active":
         return [running_item, _placement_item(host, name, unit, expect, clock)]
     return [running_item, build_item("placement", name, UNKNOWN, "It is down.")]
@@ -63,7 +63,7 @@ def build_item(kind: str, name: str, verdict: str, sentence: str, found: object 
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
-def judge_placement(name: str, verdicts: Sequence[Mapping[str, Any]], shown: Sequence[str], advice: str) -> Item:
+def judge_unit_placement(name: str, verdicts: Sequence[Mapping[str, Any]], shown: Sequence[str], advice: str) -> Item:
     """Return the item on where a unit runs; where all is right, with the sentences of the verdicts ``shown``."""
     wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
@@ -74,7 +74,7 @@ def judge_placement(name: str, verdicts: Sequence[Mapping[str, Any]], shown: Seq
     return build_item("placement", name, UNKNOWN if unknown else OK, sentence)
 
 
-def _running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
+def _build_running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
     try:
         state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
@@ -95,4 +95,4 @@ def _placement_item(host: Host, name: str, unit: str, expect: Mapping[str, Any],
     except TuningError as error:
         return build_item("placement", name, UNKNOWN, f"Not known: {error}")
     verdicts = proof["verdicts"]
-    return judge_placement(name, verdicts, [verdict["name"] for verdict in verdicts], REPAIR_ADVICE)
+    return judge_unit_placement(name, verdicts, [verdict["name"] for verdict in verdicts], REPAIR_ADVICE)

@@ -108,7 +108,7 @@ class Trial:
         self.accepted: int | None = None
 
     @property
-    def has_guessed(self) -> bool | None:
+    def has_guessed_tokens(self) -> bool | None:
         """Whether the server guessed tokens; None where it does not count them."""
         counts = [count for count in (self.drafts, self.drafted) if count is not None]
         return any(counts) if counts else None
@@ -119,7 +119,7 @@ class Trial:
         return (self.accepted or 0) / self.drafted if self.drafted else None
 
 
-def run_trial(
+def run_trial_of_task(
     url: str,
     key: str | None,
     clock: Any = time,
@@ -131,19 +131,19 @@ def run_trial(
     trial = Trial()
     end = clock.monotonic() + question.limit
     if task in ROW_REQUESTS:
-        _fetch_rows(trial, url, end, key, clock, task, model)
+        _request_vectors_or_comparisons(trial, url, end, key, clock, task, model)
         return trial
-    before = _fetch_counters(url, question.limit, key, model)
-    trial.speculative = _fetch_speculative(url, end - clock.monotonic(), key, model)
+    before = _fetch_counters_of_server(url, question.limit, key, model)
+    trial.speculative = _fetch_whether_slots_speculate(url, end - clock.monotonic(), key, model)
     trial.other_requests = round(sum(before.get(name, 0) for name in LLAMA.active_request_metrics))
     timings: Numbers = {}
     first = last = 0.0
-    body = with_model(model, question.to_completion_request())
+    body = add_model_name_to_request(model, question.to_completion_request())
     try:
         for event in event_stream.stream_events(url, body, end, key, clock):
             last = clock.monotonic()
             first = first or last
-            timings = event_stream.select_numbers(event.get("timings")) or timings
+            timings = event_stream.select_numeric_values(event.get("timings")) or timings
             trial.is_complete = bool(event.get("stop"))
             trial.tokens += not trial.is_complete
             trial.text += str(event.get("content", ""))
@@ -156,15 +156,15 @@ def run_trial(
         trial.reason += (
             f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
         )
-    _count_guessed_tokens(trial, before, _fetch_counters(url, COUNTERS_LIMIT, key, model), timings)
+    _set_guessed_tokens(trial, before, _fetch_counters_of_server(url, COUNTERS_LIMIT, key, model), timings)
     return trial
 
 
-def run_usage_trial(url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow) -> Trial:
+def run_openai_trial(url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow) -> Trial:
     """Request some tokens through the API of OpenAI, whose answer only reports the number of tokens."""
     trial = Trial()
     end = clock.monotonic() + question.limit
-    before = _fetch_counters(url, question.limit, key, None)
+    before = _fetch_counters_of_server(url, question.limit, key, None)
     trial.other_requests = round(sum(before.get(name, 0) for name in row.active_request_metrics))
     body = {
         "model": model,
@@ -179,7 +179,7 @@ def run_usage_trial(url: str, key: str | None, clock: Any, question: Question, m
     first = last = 0.0
     try:
         for event in event_stream.stream_events(url, body, end, key, clock, row.completions):
-            usage = event_stream.select_numbers(event.get("usage"))
+            usage = event_stream.select_numeric_values(event.get("usage"))
             texts = [str(choice.get("text") or "") for choice in event.get("choices") or []]
             if texts:
                 last = clock.monotonic()
@@ -196,12 +196,12 @@ def run_usage_trial(url: str, key: str | None, clock: Any, question: Question, m
     return trial
 
 
-def with_model(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
+def add_model_name_to_request(model: str | None, body: dict[str, Any]) -> dict[str, Any]:
     """Return a request with the name of a router's model; without a name, the request itself."""
     return {**body, "model": model} if model else body
 
 
-def _count_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
+def _set_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings: Numbers) -> None:
     """Set the guessed tokens from the difference of the counters, or else from the timings of the answer.
 
     The answer counts where the counters are missing or did not change: they include a request that was cut off only
@@ -218,12 +218,14 @@ def _count_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings
         trial.accepted = round(timings.get("draft_n_accepted", 0))
 
 
-def _fetch_rows(trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None) -> None:
+def _request_vectors_or_comparisons(
+    trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
+) -> None:
     """Request vectors of some texts, or their comparison with another text. The tokens are read, and none is made."""
     path, body, rows = ROW_REQUESTS[task]
     started_at = clock.monotonic()
     try:
-        answer = post_json(url, path, with_model(model, body), end, key, clock)
+        answer = post_json(url, path, add_model_name_to_request(model, body), end, key, clock)
     except TuningError as error:
         trial.reason = str(error)
         return
@@ -233,13 +235,13 @@ def _fetch_rows(trial: Trial, url: str, end: float, key: str | None, clock: Any,
         trial.reason = f"{path} was asked about {ROW_COUNT} texts, and its answer is not about them."
         return
     trial.is_complete = True
-    trial.tokens = round(event_stream.select_numbers(answer.get("usage")).get("total_tokens", ROW_COUNT))
+    trial.tokens = round(event_stream.select_numeric_values(answer.get("usage")).get("total_tokens", ROW_COUNT))
     trial.rate = trial.tokens / seconds if seconds else None
 
 
 def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time) -> Any:
     """Send a request and return the JSON value of its answer. TuningError where the answer is not there at ``end``."""
-    connection, base = server_http.make_connection(url, end - clock.monotonic())
+    connection, base = server_http.make_connection_and_path_prefix(url, end - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", f"{base}{path}", json.dumps(body), headers)
@@ -251,20 +253,24 @@ def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str
         raise TuningError(f"{path} broke off ({error or type(error).__name__}).") from None
     finally:
         connection.close()
-    answer = event_stream.parse_json(text)
+    answer = event_stream.parse_json_or_none(text)
     if response.status != 200:
         raise TuningError(f"{path} answers {response.status}{event_stream.server_error_message(answer)}.")
     return answer
 
 
-def _fetch_counters(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
+def _fetch_counters_of_server(url: str, timeout: float, key: str | None, model: str | None) -> Numbers:
     """Return the counters by name; none where the server does not report them."""
-    status, text = server_http.send_get(url, server_http.path_for_model("/metrics", model), timeout, key)
-    return server_http.parse_metrics(text) if status == 200 else {}
+    status, text = server_http.send_get_request(
+        url, server_http.path_without_loading_model("/metrics", model), timeout, key
+    )
+    return server_http.parse_prometheus_metrics(text) if status == 200 else {}
 
 
-def _fetch_speculative(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
-    status, text = server_http.send_get(url, server_http.path_for_model("/slots", model), timeout, key)
-    slots = event_stream.parse_json(text) if status == 200 else None
+def _fetch_whether_slots_speculate(url: str, timeout: float, key: str | None, model: str | None) -> bool | None:
+    status, text = server_http.send_get_request(
+        url, server_http.path_without_loading_model("/slots", model), timeout, key
+    )
+    slots = event_stream.parse_json_or_none(text) if status == 200 else None
     values = [slot.get("speculative") for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
     return any(values) if values and None not in values else None

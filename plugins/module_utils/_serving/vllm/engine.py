@@ -12,8 +12,8 @@ from ..options.option_table import LOOPBACK
 from ..unit import hardening
 from ..unit.engine import Engine
 from ..unit.refusals import require_readable_files
-from ..unit.shared_host import read_free_memory_with_others
-from ..unit.unit_files import LOOPBACK_BY_WILDCARD, UnitParts, render_unit_files
+from ..unit.shared_host import read_free_memory_for_instance
+from ..unit.unit_files import LOOPBACK_BY_WILDCARD, UnitParts, render_server_unit_by_path
 from . import plan, probe
 from .options import VllmOptions
 
@@ -63,23 +63,23 @@ class VllmEngine(Engine):
         held: Sequence[HeldMemory],
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
-        free = read_free_memory_with_others(host, options, [], held, before)
-        member = self._find_member(options)
-        service = plan.plan_vllm(options, host, capabilities, free, before, member)
-        service.placement.environment = self._process_variables(service, capabilities, member)
+        free = read_free_memory_for_instance(host, options, [], held, before)
+        member = self._find_member_of_this_host(options)
+        service = plan.plan_vllm_instance(options, host, capabilities, free, before, member)
+        service.placement.environment = self._build_process_environment(service, capabilities, member)
         return service
 
-    def is_served_here(self, service: InstancePlan) -> bool:
-        return not service.options.workers or self._find_member(service.options) is not None
+    def has_unit_on_this_host(self, service: InstancePlan) -> bool:
+        return not service.options.workers or self._find_member_of_this_host(service.options) is not None
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
-        options, member = service.options, self._find_member(service.options)
+        options, member = service.options, self._find_member_of_this_host(service.options)
         ranks = len(service.parameters["ranks"]) * service.parameters["hosts"]
         words = ["--served-model-name", options.alias]
         if member is None or member.port is None:
             words += ["--host", options.host, "--port", options.port]
         words += ["--dtype", options.dtype, "--max-num-seqs", options.slots, "--tensor-parallel-size", ranks]
-        words += _group_arguments(options, member) if member else []
+        words += _build_group_arguments(options, member) if member else []
         words += ["--max-model-len", options.context] if options.context else []
         words += [] if options.compile else ["--enforce-eager"]
         for flag, value in (
@@ -90,18 +90,18 @@ class VllmEngine(Engine):
         program = capabilities.serve_group if member else capabilities.serve
         return [str(word) for word in (*program, options.model, *words, *options.extra_arguments)]
 
-    def try_start(
+    def try_program_in_sandbox(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
     ) -> list[str]:
         files, options = list(service.files), service.options
-        require_readable_files(options, files, [], hardening.trial_lines(options, files, probe.VLLM_HARDENING))
+        require_readable_files(options, files, [], hardening.trial_sandbox_lines(options, files, probe.VLLM_HARDENING))
         return []
 
     def render_units(
         self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
     ) -> dict[str, str]:
         """Return the unit of the server. On a member of a group, its program is the supervisor of the group."""
-        options, member = service.options, self._find_member(service.options)
+        options, member = service.options, self._find_member_of_this_host(service.options)
         command = list(arguments)
         if options.api_key_file:
             command = ["/bin/sh", "-c", RUN_WITH_KEY, "vllm", *command]
@@ -126,13 +126,13 @@ class VllmEngine(Engine):
         parts.needs_other_hosts = member is not None
         parts.restart_policy = "always" if member else "on-failure"
         parts.hardening = probe.VLLM_HARDENING
-        return render_unit_files(VLLM, service, parts, programs, keys)
+        return render_server_unit_by_path(VLLM, service, parts, programs, keys)
 
-    def _find_member(self, options: OptionTable) -> Member | None:
+    def _find_member_of_this_host(self, options: OptionTable) -> Member | None:
         """Return this host's place in the group of an instance; None for a host outside of the group."""
         return self.member if self.member and self.member.instance == options.name else None
 
-    def _process_variables(
+    def _build_process_environment(
         self, service: InstancePlan, capabilities: Capabilities, member: Member | None
     ) -> dict[str, str]:
         options = service.options
@@ -148,7 +148,7 @@ class VllmEngine(Engine):
         return {**dict(sorted(variables.items())), **options.extra_environment}
 
 
-def _group_arguments(options: OptionTable, member: Member) -> list[Any]:
+def _build_group_arguments(options: OptionTable, member: Member) -> list[Any]:
     """Return the arguments by which the processes of a group find each other."""
     words = ["--distributed-executor-backend", "mp", "--nnodes", len(member.addresses), "--node-rank", member.rank]
     words += ["--master-addr", member.addresses[0], "--master-port", options.group_port]

@@ -55,7 +55,7 @@ class Member:
         self.port = port
 
 
-def plan_vllm(
+def plan_vllm_instance(
     options: VllmOptions,
     host: Host,
     capabilities: Capabilities,
@@ -64,18 +64,18 @@ def plan_vllm(
     member: Member | None,
 ) -> InstancePlan:
     """Return the planned instance; BadRequest for an instance that this host cannot serve."""
-    _require_arguments(options, capabilities, member)
+    _require_known_arguments(options, capabilities, member)
     if options.compile:
         probe.require_compiler()
     cpus_by_node = _choose_cpus_by_node(options, host)
     busy = sorted(cpu for cpus in cpus_by_node.values() for cpu in cpus)
     _require_separate_cpus(options, busy, before)
     hosts = 1 + len(options.workers)
-    config, files = _read_model(options)
+    config, files = _read_config_and_model_files(options)
     weights = sum(size for path, (size, changed) in files.items() if path.endswith(".safetensors"))
-    _require_even_heads(options, config, len(cpus_by_node), hosts)
+    _require_evenly_divided_heads(options, config, len(cpus_by_node), hosts)
     weights_of_host = weights // hosts
-    _require_memory(options, list(cpus_by_node), weights_of_host, free)
+    _require_memory_on_each_node(options, list(cpus_by_node), weights_of_host, free)
     http = choose_http_cpus(host, busy)
     placement = Placement(busy, [*busy, *http], list(cpus_by_node), "local", "")
     placement.http_cpus = http
@@ -108,7 +108,7 @@ def plan_vllm(
     return service
 
 
-def _require_arguments(options: VllmOptions, capabilities: Capabilities, member: Member | None) -> None:
+def _require_known_arguments(options: VllmOptions, capabilities: Capabilities, member: Member | None) -> None:
     """Raise BadRequest where this vLLM lacks an argument that the instance needs or that extra_arguments names."""
     if lacking := [flag for flag in NEEDED_ARGUMENTS if flag not in capabilities.flags]:
         raise BadRequest(f"epyc_vllm_folder has no vLLM that is known here: its help has no {lacking[0]}.")
@@ -137,7 +137,7 @@ def _require_separate_cpus(options: VllmOptions, busy: Sequence[int], before: Se
             )
 
 
-def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[int]]]:
+def _read_config_and_model_files(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[int]]]:
     """Return the config.json of the model, and the size and time of the last change of its files by path."""
     folder = options.model
     try:
@@ -155,7 +155,7 @@ def _read_model(options: VllmOptions) -> tuple[dict[str, Any], dict[str, list[in
     return config, {path: [file.st_size, file.st_mtime_ns] for path, file in status.items()}
 
 
-def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
+def _require_evenly_divided_heads(options: VllmOptions, config: Mapping[str, Any], nodes: int, hosts: int) -> None:
     """Raise BadRequest for a number of processes that does not divide the attention heads of the model."""
     heads = parse_whole_number(config.get("num_attention_heads"))
     part = config.get("text_config")
@@ -170,7 +170,7 @@ def _require_even_heads(options: VllmOptions, config: Mapping[str, Any], nodes: 
         )
 
 
-def _require_memory(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
+def _require_memory_on_each_node(options: VllmOptions, nodes: Sequence[int], weights: int, free: FreeMemory) -> None:
     """Raise BadRequest for a node with too little memory for the weights and the KV cache of its process."""
     for node in nodes:
         available = free.available.get(node, 0)

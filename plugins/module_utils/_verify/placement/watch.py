@@ -129,7 +129,7 @@ def prove_placement_of_service(host: Host, options: Mapping[str, Any], clock: An
 def _read_locality_of_model_rows(path: str, threads: int, nodes: int) -> weight_locality.Locality | str:
     """Return the locality of the rows of a model, or the reason why the locality is unknown."""
     try:
-        return weight_locality.measure_locality(weight_locality.read_file_headers(path), threads, nodes)
+        return weight_locality.measure_locality(weight_locality.read_headers_of_all_files(path), threads, nodes)
     except TuningError as error:
         return str(error)
 

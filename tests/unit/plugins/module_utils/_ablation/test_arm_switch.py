@@ -55,7 +55,7 @@ class Machine:
         patch.setattr(switches.trial, "restart_unit", lambda unit: self.told.append(f"restart {unit}"))
         patch.setattr(switches.command, "run_command", lambda words: self.told.append(" ".join(words[1:])))
         patch.setattr(switches.trial, "override_unit", self.change)
-        patch.setattr(switches.cache, "evict_file", lambda path: self.told.append("drop"))
+        patch.setattr(switches.cache, "evict_file_from_page_cache", lambda path: self.told.append("drop"))
         #: What the process of the server is after the next start.
         self.words = find_llama_instance(self.host(), "chat").arguments
         self.drop_in: str | None = None

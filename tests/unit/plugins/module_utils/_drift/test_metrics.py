@@ -53,7 +53,7 @@ class Found(survey.Survey):
 
 
 def test_the_check_of_a_host_writes_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drift, "check_host", lambda fs: Found())
+    monkeypatch.setattr(drift, "check_settings_and_units", lambda fs: Found())
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 2
     assert file.read_text().startswith(METRICS)
@@ -64,7 +64,7 @@ def test_a_failed_check_writes_metrics_too(tmp_path: Path, monkeypatch: pytest.M
     def fail(fs: object) -> None:
         raise TuningError("desired.json cannot be read")
 
-    monkeypatch.setattr(drift, "check_host", fail)
+    monkeypatch.setattr(drift, "check_settings_and_units", fail)
     file = tmp_path / "drift.prom"
     assert _cli.main(["check", "--textfile", str(file)]) == 1
     assert "sovereign_epyc_check_success 0\n" in file.read_text()

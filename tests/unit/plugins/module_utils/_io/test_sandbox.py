@@ -106,9 +106,9 @@ def test_nothing_of_a_server_runs_elsewhere(systemd: Systemd, tmp_path: Path) ->
     systemd.says("Result=exit-code ExecMainCode=1 ExecMainStatus=226")
     for ask in (
         lambda: probe.probe_capabilities(binary, WALLS),
-        lambda: probe.list_program_files(binary, WALLS),
+        lambda: probe.list_program_file_sizes_and_times(binary, WALLS),
         lambda: probe.require_accepted_arguments(binary, [], WALLS),
-        lambda: probe.compute_one_token(binary, server("b11434"), WALLS),
+        lambda: probe.try_to_compute_one_token(binary, server("b11434"), WALLS),
     ):
         with pytest.raises(TuningError, match=r"systemd cannot raise the walls of the unit.*exit code 226"):
             ask()
@@ -119,7 +119,7 @@ def test_a_server_that_hangs_is_ended(systemd: Systemd, tmp_path: Path, monkeypa
     """It finds the model at the descriptor that it is told, and what it says is kept."""
     monkeypatch.setattr(probe, "_wait_for_token", lambda server, port: until(tmp_path / "begun") and False)
     binary = script(tmp_path, f"head -c 4 /proc/self/fd/0; echo; : >{tmp_path}/begun; exec sleep 60")
-    (remark,) = probe.compute_one_token(binary, server("b11434"), WALLS)
+    (remark,) = probe.try_to_compute_one_token(binary, server("b11434"), WALLS)
     assert remark.endswith("could not be tried: GGUF.")
     unit = systemd.read("told").splitlines()[0].split()[1]
     assert systemd.read("told").splitlines()[1:] == [f"kill --signal=KILL {unit}", f"reset-failed {unit}"]
@@ -150,7 +150,7 @@ def test_a_signal_and_the_end_of_the_time_are_told_apart(systemd: Systemd, tmp_p
     with pytest.raises(BadRequest, match="was built for another CPU"):
         probe.require_accepted_arguments(script(tmp_path, "kill -ILL $$"), [], WALLS)
     with pytest.raises(BadRequest, match="was built for another CPU"):
-        probe.compute_one_token(script(tmp_path, "kill -ILL $$"), server("b11434"), WALLS)
+        probe.try_to_compute_one_token(script(tmp_path, "kill -ILL $$"), server("b11434"), WALLS)
     with pytest.raises(TuningError, match=r"'sleep 60' had not ended after 0\.1 seconds, and was stopped"):
         sandbox.run_in_sandbox(WALLS, ["sleep", "60"], 0.1)
 

@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility, model
-from ansible_collections.sovereign.epyc.plugins.module_utils._models.draft_compatibility import drafted_token_work
+from ansible_collections.sovereign.epyc.plugins.module_utils._models.draft_compatibility import work_per_drafted_token
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost import TokenWork
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.options.options import Options
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import planner
@@ -53,13 +53,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, model.Model]:
     [("eagle3", "target", "eagle3"), ("dflash", "target", "dflash"), ("mtp", "mtp", None), ("mtp", "mtp", "mtp")],
 )
 def test_a_head_of_its_own_model(files: dict[str, model.Model], kind: str, of: str, name: str | None) -> None:
-    assert draft_compatibility.head_refusals(kind, files[of], files[name] if name else None) == []
+    assert draft_compatibility.draft_head_refusal_reasons(kind, files[of], files[name] if name else None) == []
 
 
 def test_each_engine_has_its_form_of_dflash(files: dict[str, model.Model]) -> None:
-    assert draft_compatibility.head_refusals("dflash", files["target"], files["dflash-draft"], ik=True) == []
+    assert (
+        draft_compatibility.draft_head_refusal_reasons("dflash", files["target"], files["dflash-draft"], ik=True) == []
+    )
     for form, ik, other in (("dflash", True, "dflash-draft, which ik_"), ("dflash-draft", False, "dflash, which ")):
-        (said,) = draft_compatibility.head_refusals("dflash", files["target"], files[form], ik)
+        (said,) = draft_compatibility.draft_head_refusal_reasons("dflash", files["target"], files[form], ik)
         assert said.endswith(f"architecture is {form}. Name a file of the architecture {other}llama.cpp reads.")
 
 
@@ -88,24 +90,26 @@ def test_each_engine_has_its_form_of_dflash(files: dict[str, model.Model]) -> No
     ],
 )
 def test_another_one(files: dict[str, model.Model], kind: str, of: str, name: str | None, why: str) -> None:
-    (said,) = draft_compatibility.head_refusals(kind, files[of], files[name] if name else None)
+    (said,) = draft_compatibility.draft_head_refusal_reasons(kind, files[of], files[name] if name else None)
     assert why in said and said.endswith(".")
 
 
 def test_what_a_guess_reads(files: dict[str, model.Model]) -> None:
     """A head without an output reads that of the model; layers that guess are no part of what a token of it reads."""
     output = 4 * heads.WIDTH * len(heads.zero_model.TOKENS)
-    assert drafted_token_work(files["target"], files["eagle3"]).batch_bytes(1) == pytest.approx(
+    assert work_per_drafted_token(files["target"], files["eagle3"]).bytes_read_by_batch(1) == pytest.approx(
         13 * MATRIX + output, rel=0.01
     )
-    assert drafted_token_work(files["target"], files["dflash"]).batch_bytes(1) == pytest.approx(
+    assert work_per_drafted_token(files["target"], files["dflash"]).bytes_read_by_batch(1) == pytest.approx(
         8 * MATRIX + output, rel=0.01
     )
-    assert drafted_token_work(files["mtp"], None).batch_bytes(1) == pytest.approx(9 * MATRIX + output, rel=0.01)
-    assert drafted_token_work(files["mtp"], files["mtp"]).batch_bytes(1) == drafted_token_work(
+    assert work_per_drafted_token(files["mtp"], None).bytes_read_by_batch(1) == pytest.approx(
+        9 * MATRIX + output, rel=0.01
+    )
+    assert work_per_drafted_token(files["mtp"], files["mtp"]).bytes_read_by_batch(1) == work_per_drafted_token(
         files["mtp"], None
-    ).batch_bytes(1)
-    assert TokenWork.of_model(files["mtp"]).batch_bytes(1) == pytest.approx(7 * MATRIX + output, rel=0.01)
+    ).bytes_read_by_batch(1)
+    assert TokenWork.of_model(files["mtp"]).bytes_read_by_batch(1) == pytest.approx(7 * MATRIX + output, rel=0.01)
 
 
 def planned(files: dict[str, model.Model], of: str, name: str | None, **raw: Any) -> InstancePlan:
@@ -151,5 +155,5 @@ def test_a_header_that_says_something_else(tmp_path: Path, files: dict[str, mode
     for more in ([ggufs.entry("eagle3.target_layers", "A8", [b"one"])], []):
         path = tmp_path / "head.gguf"
         path.write_bytes(ggufs.gguf(ggufs.model(None, "eagle3", more, target_hidden_size=heads.WIDTH)))
-        (said,) = draft_compatibility.head_refusals("eagle3", files["target"], model.read_model(str(path)))
+        (said,) = draft_compatibility.draft_head_refusal_reasons("eagle3", files["target"], model.read_model(str(path)))
         assert "it reads the layers none" in said

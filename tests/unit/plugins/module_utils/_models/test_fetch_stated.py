@@ -30,7 +30,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 def find_refusal(hub: Hub, **more: Any) -> str | None:
     options = {"path": str(hub.paths[0]), "url": hub.server.url + AT % 1, "checksum": [], "timeout": 5, **more}
-    refusal = model_fetch.unavailable_reason(options, Store(str(hub.folder / "host"), read_only=True))
+    refusal = model_fetch.fetch_impossible_reason(options, Store(str(hub.folder / "host"), read_only=True))
     assert hub.fetched() == []
     return refusal
 

@@ -93,4 +93,4 @@ def test_a_large_vocabulary_is_read(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(gguf(model(tokens, more=[template, entry("llama.after", "I", 7)])))
     found = gguf_model.read_model(str(path))
-    assert len(found.tokens or ()) == len(tokens) and found.architecture_number("after") == 7
+    assert len(found.tokens or ()) == len(tokens) and found.header_number_of_architecture("after") == 7

@@ -91,7 +91,7 @@ def test_tensors_of_types_that_are_not_known_reach_to_the_next(path: Path) -> No
     found = model_read.to_dict()
     assert (found["tensor_bytes"], found["expert_bytes"]) == (512, 128)
     assert found["tensor_types"] == {"IQ4_K": 128, "F32": 256, "type 250": 128}
-    assert model_read.unknown_types == ["IQ4_K", "type 250"]
+    assert model_read.unknown_tensor_types == ["IQ4_K", "type 250"]
     assert [one.elements for one in model_read.tensors] == [128, 32, 32, 64]
 
 
@@ -268,7 +268,7 @@ def special(add: bool, number: int, name: str = "bos") -> list[bytes]:
     ids=["the same", "another begin", "padded", "shorter", "the same bos", "a bos that is not added", "bos not told"],
 )
 def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: list[bytes]) -> None:
-    assert pairs.draft_model_refusals(*pair(tmp_path, gguf(large), gguf(small))) == []
+    assert pairs.draft_model_refusal_reasons(*pair(tmp_path, gguf(large), gguf(small))) == []
 
 
 @pytest.mark.parametrize(
@@ -289,13 +289,13 @@ def test_drafts_that_a_server_takes(tmp_path: Path, large: list[bytes], small: l
 )
 def test_drafts_that_a_server_would_not_use_are_refused(tmp_path: Path, small: list[bytes], words: str) -> None:
     large = model(more=special(True, 1))
-    (reason,) = pairs.draft_model_refusals(*pair(tmp_path, gguf(large), gguf(small)))
+    (reason,) = pairs.draft_model_refusal_reasons(*pair(tmp_path, gguf(large), gguf(small)))
     assert reason.startswith(f"{tmp_path}/small.gguf cannot draft for {tmp_path}/large.gguf: ") and words in reason
 
 
 def test_another_kind_of_vocabulary_is_refused(tmp_path: Path) -> None:
     small = gguf(model()).replace(b"gpt2", b"bert")
-    (reason,) = pairs.draft_model_refusals(*pair(tmp_path, gguf(model()), small))
+    (reason,) = pairs.draft_model_refusal_reasons(*pair(tmp_path, gguf(model()), small))
     assert "the kind gpt2, the draft one of the kind bert" in reason
 
 
@@ -306,8 +306,8 @@ def test_remarks_on_a_pair(tmp_path: Path) -> None:
         gguf(model(expert_count=8), weights, 600),
         gguf(model(), weights, 128),
     )
-    assert pairs.draft_model_remarks(*pair(tmp_path, dense, small)) == []
-    (remark,) = pairs.draft_model_remarks(*pair(tmp_path, moe, small))
+    assert pairs.useless_draft_model_remarks(*pair(tmp_path, dense, small)) == []
+    (remark,) = pairs.useless_draft_model_remarks(*pair(tmp_path, moe, small))
     assert "a mixture of 8 experts" in remark
-    (remark,) = pairs.draft_model_remarks(*pair(tmp_path, dense, dense))
+    (remark,) = pairs.useless_draft_model_remarks(*pair(tmp_path, dense, dense))
     assert "more than a quarter" in remark

@@ -72,7 +72,7 @@ def server(files: Files) -> Iterator[Server]:
 
 
 def read(server: Server, name: str = "model.gguf", *checksums: str) -> model_source.ModelSource:
-    return model_source.read_source(f"{server.url}/{name}", checksums, "/srv/models/", 5)
+    return model_source.read_model_and_files_to_fetch(f"{server.url}/{name}", checksums, "/srv/models/", 5)
 
 
 def refused(server: Server, name: str = "model.gguf", *checksums: str) -> str:

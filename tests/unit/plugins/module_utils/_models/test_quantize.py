@@ -90,7 +90,7 @@ def source(tmp_path: Path, sandbox: Sandbox) -> Path:
 def asked(here: Path, kind: str = "Q8_0", check: bool = False, **more: Any) -> dict[str, Any]:
     program = here.with_name("llama-quantize")
     options = {"source": str(here), "path": str(here.with_name("new.gguf")), "type": kind, "binary": str(program)}
-    return quantize.ensure_quantized({"reserve": "0MiB", **options, **more}, None, check)
+    return quantize.ensure_quantized_file({"reserve": "0MiB", **options, **more}, None, check)
 
 
 def words(source: Path) -> str:

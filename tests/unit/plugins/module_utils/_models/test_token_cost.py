@@ -39,13 +39,13 @@ def test_layers_that_guess_and_other_tables_take_no_part(tmp_path: Path) -> None
     for ahead, layers in ((1, 256), (0, 384)):
         path.write_bytes(ggufs.gguf(ggufs.model(block_count=3, nextn_predict_layers=ahead), tensors, 768))
         work = TokenWork.of_model(ggufs.gguf_model.read_model(str(path)))
-        assert work.batch_bytes_by_part(1) == {"layers": layers, "experts": 0, "output": 128}
+        assert work.bytes_read_by_batch_per_part(1) == {"layers": layers, "experts": 0, "output": 128}
 
 
 def test_more_tokens_use_more_different_experts() -> None:
     """Two of eight experts each: of 1000 batches whose tokens choose by chance, the mean is what is said."""
     work = TokenWork(100.0, 200.0, 8000.0, 16000.0, experts=8, used=2, output=10.0)
-    assert work.batch_bytes_by_part(1) == pytest.approx({"layers": 90, "experts": 2000, "output": 10})
+    assert work.bytes_read_by_batch_per_part(1) == pytest.approx({"layers": 90, "experts": 2000, "output": 10})
     random = Random(23)
     drawn = [{one for dummy in range(4) for one in random.sample(range(8), 2)} for dummy in range(1000)]
-    assert work.batch_bytes_by_part(4)["experts"] == pytest.approx(sum(map(len, drawn)), rel=0.02)
+    assert work.bytes_read_by_batch_per_part(4)["experts"] == pytest.approx(sum(map(len, drawn)), rel=0.02)

@@ -43,7 +43,7 @@ def test_each_row_has_the_node_of_its_thread(height: int, threads: int, nodes: i
         one, height, threads, nodes
     )
     assert one.find_reading_node(96 + ROW - 1) == one.find_reading_node(96)
-    assert sum(one.bytes_by_reader(0, one.end).values()) == height * ROW
+    assert sum(one.bytes_by_reading_node(0, one.end).values()) == height * ROW
 
 
 def test_each_expert_is_cut_by_itself() -> None:
@@ -61,9 +61,9 @@ def test_a_page_belongs_to_who_reads_more_of_it() -> None:
             assert page not in pages
             pages[page] = node
     for page, node in list(pages.items())[1:-1]:
-        readers = one.bytes_by_reader(page * PAGE, (page + 1) * PAGE)
+        readers = one.bytes_by_reading_node(page * PAGE, (page + 1) * PAGE)
         assert readers[node] == max(readers.values())
-    assert set(pages) >= set(one.sample_pages())
+    assert set(pages) >= set(one.sample_pages_of_tensor())
 
 
 def test_slices_smaller_than_a_page_leave_no_page_twice() -> None:
@@ -98,15 +98,21 @@ def lying(monkeypatch: pytest.MonkeyPatch, node_of: dict[int, int]) -> None:
 
 
 def right(model: Path) -> dict[int, int]:
-    found = weight_locality.list_pages_by_node(weight_locality.list_matrices(read_file_header(str(model)), 8, 4), 4)
+    found = weight_locality.list_page_ranges_by_node(
+        weight_locality.slice_matrices_for_threads(read_file_header(str(model)), 8, 4), 4
+    )
     return {page: node for node, runs in enumerate(found) for first, end in runs for page in range(first, end)}
 
 
 def test_all_of_it_where_it_can_be(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lying(monkeypatch, right(model))
-    found = weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4)
+    found = weight_locality.measure_locality(weight_locality.read_headers_of_all_files(str(model)), 8, 4)
     assert list(found.by_tensor) == ["blk.0.ffn_up.weight", "output.weight"]
-    assert found.is_local_enough and found.all.is_complete and found.all.bytes == found.all.possible < found.all.whole
+    assert (
+        found.is_local_enough
+        and found.all.is_in_memory_and_local
+        and found.all.bytes == found.all.possible < found.all.whole
+    )
     best = f"{found.all.local_percent:.1f} %"
     assert str(found) == (
         f"{best} of 2 large tensors lie on the node of the thread that reads them ({best} can, with pages of 4 KiB)"
@@ -115,22 +121,22 @@ def test_all_of_it_where_it_can_be(model: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_one_tensor_that_lies_elsewhere_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = right(model)
-    output = weight_locality.list_matrices(read_file_header(str(model)), 8, 4)[-1]
+    output = weight_locality.slice_matrices_for_threads(read_file_header(str(model)), 8, 4)[-1]
     places.update(dict.fromkeys(range(output.begin // PAGE + 1, output.end // PAGE), 0))
     lying(monkeypatch, places)
-    found = weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4)
-    assert not found.is_local_enough and not found.all.is_complete
+    found = weight_locality.measure_locality(weight_locality.read_headers_of_all_files(str(model)), 8, 4)
+    assert not found.is_local_enough and not found.all.is_in_memory_and_local
     percent = found.by_tensor["output.weight"].local_percent
     assert 20 < percent < 30 and f"1 of them lie elsewhere, output.weight with {percent:.1f} %" in str(found)
 
 
 def test_pages_that_are_not_in_memory_are_told_and_not_judged(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lying(monkeypatch, {page: node for page, node in right(model).items() if page % 2})
-    found = weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4)
-    assert found.is_local_enough and not found.all.is_complete
+    found = weight_locality.measure_locality(weight_locality.read_headers_of_all_files(str(model)), 8, 4)
+    assert found.is_local_enough and not found.all.is_in_memory_and_local
     assert "% are not in memory" in str(found)
     lying(monkeypatch, {})
-    assert weight_locality.measure_locality(weight_locality.read_file_headers(str(model)), 8, 4).all.cached == 0
+    assert weight_locality.measure_locality(weight_locality.read_headers_of_all_files(str(model)), 8, 4).all.cached == 0
 
 
 def test_a_table_that_is_the_end_too_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,14 +144,16 @@ def test_a_table_that_is_the_end_too_is_judged(tmp_path: Path, monkeypatch: pyte
     tensors = [ggufs.tensor("token_embd.weight", (4096, 256), Q8_0, 0)]
     path.write_bytes(ggufs.gguf([*ggufs.model(block_count=1)], tensors, 256 * ROW))
     lying(monkeypatch, {})
-    assert list(weight_locality.measure_locality(weight_locality.read_file_headers(str(path)), 8, 4).by_tensor) == [
-        "token_embd.weight"
-    ]
+    assert list(
+        weight_locality.measure_locality(weight_locality.read_headers_of_all_files(str(path)), 8, 4).by_tensor
+    ) == ["token_embd.weight"]
 
 
 def test_every_thread_count_gives_each_node_its_share(model: Path) -> None:
     header = read_file_header(str(model))
     for threads in (4, 8, 12):
-        ranges = weight_locality.list_pages_by_node(weight_locality.list_matrices(header, threads, 4), 4)
+        ranges = weight_locality.list_page_ranges_by_node(
+            weight_locality.slice_matrices_for_threads(header, threads, 4), 4
+        )
         shares = [sum(end - first for first, end in pages) for pages in ranges]
         assert max(shares) < 1.1 * min(shares)

@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[5]
 PAGE = (ROOT / "docs/add-an-engine.md").read_text(encoding="utf-8")
 #: Where the first step puts the row.
-BELOW = "VLLM = add_engine("
+BELOW = "VLLM = register_engine("
 #: Runs in the copy, and prints what the common code makes of an instance of the new engine.
 PROGRAM = """
 import json, pathlib, sys
@@ -45,9 +45,9 @@ binary.write_text("a program")
 model.write_text("weights")
 systemd = Systemd(root, {"toy-chat.service": "multi-user.target"})
 managed_units.command.run_command = systemd.run
-instances.list_held_memory = lambda *dummy: []
+instances.list_memory_of_instance = lambda *dummy: []
 engine.sandbox.run_in_sandbox = lambda *dummy: CommandResult(0, "--slots N", "")
-free_memory.read_free_memory = lambda *dummy: free_memory.FreeMemory(dict.fromkeys(range(8), 1 << 40))
+free_memory.read_free_and_staged_memory = lambda *dummy: free_memory.FreeMemory(dict.fromkeys(range(8), 1 << 40))
 tool = root / HOST_TOOL[1:]
 tool.parent.mkdir(parents=True)
 tool.touch()
@@ -62,11 +62,12 @@ def have(*asked):
 one = {"name": "chat", "binary": str(binary), "model": str(model), "port": 18090}
 told = {"changes": [have(one), have(one)], "unit": (root / UNIT_FOLDER[1:] / "toy-chat.service").read_text()}
 systemd.reload()
-told["installed"] = [(found.row.key, found.name, bool(found.plan)) for found in installed.list_installed(str(root))]
+installed_instances = installed.list_installed_instances(str(root))
+told["installed"] = [(found.row.key, found.name, bool(found.plan)) for found in installed_instances]
 told["drift"] = [verdict.address for verdict in drift.list_unit_verdicts(str(root)) if not verdict.is_clean]
 systemd.active["toy-chat.service"] = "failed"
 told["failed"] = [verdict.address for verdict in drift.list_unit_verdicts(str(root)) if not verdict.is_clean]
-told["removed"] = [have(), [found.name for found in installed.list_installed(str(root))]]
+told["removed"] = [have(), [found.name for found in installed.list_installed_instances(str(root))]]
 told["main"] = callable(toy_server.main)
 print(json.dumps(told))
 """

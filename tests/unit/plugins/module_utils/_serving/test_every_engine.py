@@ -38,7 +38,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit import drift, instances
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.engine import Engine
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import (
-    list_installed,
+    list_installed_instances,
     parse_unit_plan,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.engine import VllmEngine
@@ -64,8 +64,8 @@ class Life:
         tool.parent.mkdir(parents=True)
         tool.touch()
         monkeypatch.setattr(managed_units.command, "run_command", self.systemd.run)
-        monkeypatch.setattr(instances, "list_held_memory", lambda *dummy: [])
-        monkeypatch.setattr(engine, "try_start", lambda *dummy: [])
+        monkeypatch.setattr(instances, "list_memory_of_instance", lambda *dummy: [])
+        monkeypatch.setattr(engine, "try_program_in_sandbox", lambda *dummy: [])
 
     def converge(self, *asked: dict[str, Any]) -> Outcome:
         """Have these instances on the host and no others of this engine."""
@@ -128,7 +128,7 @@ def test_it_starts_and_the_next_run_changes_nothing(life: Life) -> None:
     life.systemd.asked()
     assert life.converge(life.asked).changes == []
     assert not [call for call in life.systemd.asked() if "restart" in call]
-    (installed,) = list_installed(str(life.root))
+    (installed,) = list_installed_instances(str(life.root))
     assert installed.row is life.engine.row and installed.plan and installed.plan["unit"] == life.unit
 
 
@@ -196,7 +196,7 @@ def test_it_is_removed_with_what_it_kept(life: Life) -> None:
     for folder in folders:
         folder.mkdir(parents=True)
     life.converge()
-    assert list_installed(str(life.root)) == [] and life.systemd.active == {life.unit: "inactive"}
+    assert list_installed_instances(str(life.root)) == [] and life.systemd.active == {life.unit: "inactive"}
     assert [folder for folder in folders if folder.exists()] == []
 
 

@@ -198,9 +198,9 @@ def test_a_fetched_model_is_known_by_its_digest(machine: Machine) -> None:
     Path(path).write_text("a model")
     digest = compute_sha256(path)
     right, other = ([f"sha256:{one}"] for one in (digest, "a" * 64))
-    is_as_verified = model_file.has_verified_digests
+    is_as_verified = model_file.has_stored_requested_digests
     assert not is_as_verified(machine.store, {"path": path, "checksum": right}), "nobody has read it yet"
-    row = {"stamp": model_file.file_stamp(path), "sha256": digest}
+    row = {"stamp": model_file.read_file_stamp(path), "sha256": digest}
     with machine.store.hold_lock():
         machine.store.save_document(model_file.FACTS_FILE, {"files": {path: row}, "parts": {}})
     assert is_as_verified(machine.store, {"path": path, "checksum": right})

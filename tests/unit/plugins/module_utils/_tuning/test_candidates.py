@@ -67,7 +67,7 @@ class Planned:
         self.given: dict[str, Any] = {}
         patch.setattr(module.instances, "build_knobs", self.knobs_of)
         patch.setattr(module.probe, "probe_capabilities", lambda binary, walls: None)
-        patch.setattr(module, "trial_lines", lambda options, files: [])
+        patch.setattr(module, "trial_sandbox_lines", lambda options, files: [])
         patch.setattr(module.server_arguments, "build_arguments", lambda wants, server: wants)
         self.words = find_llama_instance(here.host(), "chat").arguments
 

@@ -72,7 +72,7 @@ def test_the_request_body() -> None:
 def test_small_packets_are_sent_at_once() -> None:
     """Where the kernel gathers them, a request waits 40 ms for an acknowledgement, and TTFT is wrong by that."""
     with serving(lambda request: None) as http:
-        connection = server_http.make_connection(http.url, 1)[0]
+        connection = server_http.make_connection_and_path_prefix(http.url, 1)[0]
         connection.connect()
         assert connection.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         connection.close()

@@ -177,4 +177,4 @@ def test_builds_that_no_unit_names_are_removed(
     ],
 )
 def test_the_first_error_is_the_one_to_know(log: str, first: str) -> None:
-    assert cmake.find_first_error(log).endswith(first)
+    assert cmake.find_first_error_or_last_line(log).endswith(first)

@@ -35,12 +35,12 @@ def tree(root: Path, threads: dict[int, str]) -> KernelFS:
     ],
 )
 def test_who_is_no_thread_that_computes(tmp_path: Path, threads: dict[int, str], guests: list[int]) -> None:
-    assert http_threads.list_unpinned_threads(tree(tmp_path, threads), 10) == guests
+    assert http_threads.list_threads_without_own_cpu(tree(tmp_path, threads), 10) == guests
 
 
 def test_a_process_that_has_ended(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="Process 11 has ended"):
-        http_threads.move_unpinned_threads(tree(tmp_path, {10: "1"}), 11, [0])
+        http_threads.move_threads_without_own_cpu(tree(tmp_path, {10: "1"}), 11, [0])
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def test_a_thread_is_sent_home(process: int) -> None:
     threads = [int(name) for name in os.listdir(f"/proc/{process}/task")]
     for tid in threads:
         os.sched_setaffinity(tid, first)
-    assert http_threads.move_unpinned_threads(KernelFS(), process, last) == 1
+    assert http_threads.move_threads_without_own_cpu(KernelFS(), process, last) == 1
     other = next(tid for tid in threads if tid != process)
     assert [sorted(os.sched_getaffinity(tid)) for tid in (process, other)] == [first, last]
     with pytest.raises(TuningError, match="cannot be moved to CPUs 8000"):
         os.sched_setaffinity(other, first)
-        http_threads.move_unpinned_threads(KernelFS(), process, [8000])
+        http_threads.move_threads_without_own_cpu(KernelFS(), process, [8000])

@@ -21,10 +21,10 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_line_is_a_key_and_a_comment_is_none(file: Path) -> None:
     file.write_text("# of the team\n\nsecret key\nanother#one\n#third\nlast")
-    assert keys.read_keys(str(file)) == ["secret key", "another#one", "last"]
-    assert keys.has_comments(str(file))
+    assert keys.read_api_keys(str(file)) == ["secret key", "another#one", "last"]
+    assert keys.has_comment_lines(str(file))
     file.write_text("secret\n")
-    assert not keys.has_comments(str(file))
+    assert not keys.has_comment_lines(str(file))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n", "# none yet\n", "#\n\n#secret"])
@@ -32,7 +32,7 @@ def test_a_file_without_a_key_is_refused(file: Path, text: str) -> None:
     """The server would start, and answer everyone."""
     file.write_text(text)
     with pytest.raises(TuningError, match="holds no key, so that everyone could use the server"):
-        keys.read_keys(str(file))
+        keys.read_api_keys(str(file))
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_a_file_without_a_key_is_refused(file: Path, text: str) -> None:
 def test_a_key_that_nobody_can_send_is_refused(file: Path, text: str, words: str) -> None:
     file.write_bytes(text.encode())
     with pytest.raises(TuningError, match=words):
-        keys.read_keys(str(file))
+        keys.read_api_keys(str(file))
 
 
 def test_a_file_that_cannot_be_read(file: Path) -> None:
     with pytest.raises(TuningError, match=f"key file {file} cannot be read: No such file or directory"):
-        keys.read_keys(str(file))
+        keys.read_api_keys(str(file))
     file.write_bytes(b"\xff")
     with pytest.raises(TuningError, match="is not text"):
-        keys.read_keys(str(file))
+        keys.read_api_keys(str(file))

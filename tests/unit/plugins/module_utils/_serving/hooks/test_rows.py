@@ -28,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("disk") / "model.gguf"
     content = ggufs.gguf(ggufs.model(block_count=1), [ggufs.tensor("output.weight", (4096, HEIGHT), 8, 0)], 0)
     path.write_bytes(content + os.urandom(HEIGHT * ROW))
-    cache.evict_file(str(path))
+    cache.evict_file_from_page_cache(str(path))
     assert not cache.sample_page_cache(str(path)).cached_pages
     return str(path)
 
@@ -54,7 +54,7 @@ def test_what_a_killed_run_has_read_is_not_dropped(model: str, monkeypatch: pyte
     with page_cache.open_for_reading(model) as (fd, size):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         os.pread(fd, size // 2, 0)
-    monkeypatch.setattr(cache, "evict_file", lambda path: pytest.fail(f"{path} was dropped"))
+    monkeypatch.setattr(cache, "evict_file_from_page_cache", lambda path: pytest.fail(f"{path} was dropped"))
     assert "100.0 % of 1 large" in spread(model)[0]
 
 

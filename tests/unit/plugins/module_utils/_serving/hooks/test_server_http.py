@@ -237,12 +237,12 @@ def test_a_server_without_metrics(llama: Llama, server: Server, metrics: str, wo
     ],
 )
 def test_what_metrics_tell(metrics: str, count: int) -> None:
-    assert server_http.parse_request_count("http://x", metrics) == count
+    assert server_http.parse_unfinished_request_count("http://x", metrics) == count
 
 
 def test_metrics_are_numbers_by_name() -> None:
     text = METRICS.format(1, 2) + 'a{b="c d"} 1\na{b="e"} 0.5 1764000000\nstrange\nvalue none\n\n'
-    assert server_http.parse_metrics(text) == {
+    assert server_http.parse_prometheus_metrics(text) == {
         "llamacpp:prompt_tokens_total": 21,
         "llamacpp:requests_processing": 1,
         "llamacpp:requests_deferred": 2,

@@ -62,7 +62,7 @@ def fs(tmp_path: Path) -> KernelFS:
 def test_how_many_pages_are_missing(
     fs: KernelFS, need: int, kind: str | None, nodes: tuple[int, ...], words: str
 ) -> None:
-    assert staging.page_shortage_message(fs, need, 2048, (kind, nodes)) == words
+    assert staging.huge_page_shortage_message(fs, need, 2048, (kind, nodes)) == words
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_where_a_copy_may_lie(
     with (tmp_path / "model.gguf").open("rb") as file, open_folder(str(tmp_path)) as folder:
         copy = staging.FileCopy(file.name, file.fileno(), folder, 4096)
     if right:
-        staging._require_wanted_nodes(copy, (kind, nodes), found)
+        staging._require_pages_on_policy_nodes(copy, (kind, nodes), found)
         return
     with pytest.raises(NotApplied, match=rf"not staged as {kind} on nodes .* wants it: node 0: "):
-        staging._require_wanted_nodes(copy, (kind, nodes), found)
+        staging._require_pages_on_policy_nodes(copy, (kind, nodes), found)
 
 
 # Real copies
@@ -232,7 +232,7 @@ def test_a_pool_that_somebody_else_takes_from_meanwhile(
 ) -> None:
     """The pages are counted before; that they are gone a moment later is an error, and not the end of the process."""
     os.truncate(model, 7 * PAGE)
-    monkeypatch.setattr(staging, "_require_space", lambda *dummy: None)
+    monkeypatch.setattr(staging, "_require_or_make_space_for_copies", lambda *dummy: None)
     before = free()
     with pytest.raises(TuningError, match=r"No space left on device\. Another process took pages of the pool"):
         stage(model, folder)

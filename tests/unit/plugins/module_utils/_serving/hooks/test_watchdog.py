@@ -54,10 +54,12 @@ class Host:
 
 def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *answers: tuple[int | None, str]) -> Host:
     host = Host(answers)
-    monkeypatch.setattr(server_http, "send_get", host.ask)
+    monkeypatch.setattr(server_http, "send_get_request", host.ask)
     monkeypatch.setattr(watchdog.command, "run_command", host.run)
     with pytest.raises(Over):
-        watchdog.watch_server(KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host)
+        watchdog.watch_and_kill_silent_server(
+            KernelFS(str(tmp_path), read_only=True), URL, UNIT, 60, None, host.told.append, host
+        )
     return host
 
 

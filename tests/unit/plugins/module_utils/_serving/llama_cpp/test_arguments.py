@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
     Capabilities,
     HelpOption,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import choose_arguments
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import choose_accepted_arguments
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.server_parameters import PARAMETERS
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import ASKED, SERVERS, dry_run, server, without
 
@@ -247,7 +247,7 @@ def test_refusals(wants: dict[str, Any], sentence: str) -> None:
 def test_a_want_whose_flags_no_era_shares_with_the_binary() -> None:
     capabilities = without(server(NEW), "--spec-draft-n-max", "--draft-max")
     with pytest.raises(BadRequest) as caught:
-        choose_arguments("draft_max", 5, FLAGS, capabilities)
+        choose_accepted_arguments("draft_max", 5, FLAGS, capabilities)
     assert str(caught.value).startswith(
         "llama-server (llama.cpp) cannot have draft_max 5: tried --spec-draft-n-max, --draft-max"
     )

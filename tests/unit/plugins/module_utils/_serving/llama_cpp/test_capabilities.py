@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
     LLAMA,
     parse_capabilities,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import _is_accepted
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.flags import _accepts_flags_and_values
 from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_servers import (
     ASKED,
     DATA,
@@ -58,7 +58,7 @@ def test_the_server_takes_what_its_help_says(name: str, arguments: list[str]) ->
     """Removed flags, values that are not offered, a value too many or too few: the help told all of them."""
     run = dry_run(name, arguments)
     assert run is not None, "record this server again"
-    assert _is_accepted(arguments, server(name)) == (run["code"] == 0), run["err"]
+    assert _accepts_flags_and_values(arguments, server(name)) == (run["code"] == 0), run["err"]
 
 
 def test_a_removed_flag_is_known_and_does_not_work() -> None:

@@ -117,11 +117,11 @@ def test_of_which_files_a_server_consists(tmp_path: Path, monkeypatch: pytest.Mo
 """
     monkeypatch.setattr(probe.sandbox, "run_in_sandbox", lambda walls, words, seconds: CommandResult(0, said, ""))
     names = ("libggml-base.so.0", "libggml-cpu-zen4.so", "libllama.so.0.9", "libopen.so", "llama-server")
-    found = probe.list_program_files(binary, None)
+    found = probe.list_program_file_sizes_and_times(binary, None)
     assert list(found) == [str(tmp_path / name) for name in names]
     assert found[binary] == [os.stat(binary).st_size, os.stat(binary).st_mtime_ns]
     (tmp_path / "current").symlink_to(tmp_path)
-    assert probe.list_program_files(str(tmp_path / "current/llama-server"), None) == found
+    assert probe.list_program_file_sizes_and_times(str(tmp_path / "current/llama-server"), None) == found
 
 
 @pytest.mark.parametrize("die", ["kill -ILL $$", "exit 132"])
@@ -131,7 +131,7 @@ def test_sigill_wherever_it_comes(tmp_path: Path, die: str) -> None:
     for ask in (
         lambda: probe.probe_capabilities(dies, None),
         lambda: probe.require_accepted_arguments(dies, [], None),
-        lambda: probe.compute_one_token(dies, capabilities, None),
+        lambda: probe.try_to_compute_one_token(dies, capabilities, None),
     ):
         with pytest.raises(BadRequest, match=r"was built for another CPU: it ends with SIGILL.*Build it on this host"):
             ask()
@@ -185,23 +185,23 @@ def test_a_refusal_in_the_servers_own_words(tmp_path: Path) -> None:
     ],
 )
 def test_the_line_that_says_why(out: str, err: str, sentence: str) -> None:
-    assert error_line.find_error_line(out, err).endswith(sentence)
+    assert error_line.find_last_error_line(out, err).endswith(sentence)
 
 
 def test_a_token(tmp_path: Path) -> None:
     binary = script(tmp_path, SERVES, sys.executable)
-    assert probe.compute_one_token(binary, server(NEW), None) == []
+    assert probe.try_to_compute_one_token(binary, server(NEW), None) == []
 
 
 def test_a_server_that_stops_for_another_reason_proves_nothing(tmp_path: Path) -> None:
     binary = script(tmp_path, "echo 'error: unknown model architecture' >&2; exit 1")
-    (remark,) = probe.compute_one_token(binary, server(NEW), None)
+    (remark,) = probe.try_to_compute_one_token(binary, server(NEW), None)
     assert remark.endswith("could not be tried: error: unknown model architecture.")
 
 
 def test_a_server_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SECONDS", 0.2)
-    (remark,) = probe.compute_one_token(script(tmp_path, "exec sleep 60"), server(NEW), None)
+    (remark,) = probe.try_to_compute_one_token(script(tmp_path, "exec sleep 60"), server(NEW), None)
     assert remark.endswith("it printed nothing.")
 
 
@@ -212,7 +212,7 @@ def test_a_command_that_takes_too_long(tmp_path: Path) -> None:
 
 def test_the_model_of_nothing_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "nothing.gguf"
-    path.write_bytes(zero_model.build_zero_model())
+    path.write_bytes(zero_model.build_zero_model_file())
     facts = model.read_model(str(path)).to_dict()
     assert facts["architecture"] == "llama"
     assert facts["layers"] == 1

@@ -109,13 +109,15 @@ def test_devices_are_the_plans_where_a_second_process_drafts() -> None:
 )
 def test_variables_that_say_the_same(variable: str, words: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        server_arguments.validate_variables({"GGML_X": "1", variable: "a-secret"}, {"model": "/m"}, server(NEW))
+        server_arguments.refuse_reserved_or_secret_variables(
+            {"GGML_X": "1", variable: "a-secret"}, {"model": "/m"}, server(NEW)
+        )
     assert words in str(caught.value) and "a-secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_other_variables_stay(name: str) -> None:
-    server_arguments.validate_variables(
+    server_arguments.refuse_reserved_or_secret_variables(
         {"OMP_WAIT_POLICY": "active", "LLAMA_CACHE": "/x"}, {"model": "/m"}, server(name)
     )
 

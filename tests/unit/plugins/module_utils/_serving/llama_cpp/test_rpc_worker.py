@@ -51,10 +51,12 @@ HELP = CommandResult(0, "", "  -t, --threads N\n  -c, --cache\n")
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     fake = Systemd(tmp_path, {UNIT: "multi-user.target"})
     monkeypatch.setattr(managed_units.command, "run_command", fake.run)
-    monkeypatch.setattr(rpc_worker.probe, "probe_program", lambda binary, walls: ({binary: [1, 2]}, True))
+    monkeypatch.setattr(
+        rpc_worker.probe, "list_program_files_and_openmp", lambda binary, walls: ({binary: [1, 2]}, True)
+    )
     monkeypatch.setattr(rpc_worker.sandbox, "run_in_sandbox", lambda walls, words, seconds: HELP)
     free = free_memory.FreeMemory(dict.fromkeys(range(4), 200 * GB))
-    monkeypatch.setattr(free_memory, "read_free_memory", lambda *dummy: free)
+    monkeypatch.setattr(free_memory, "read_free_and_staged_memory", lambda *dummy: free)
     return fake
 
 
@@ -152,7 +154,7 @@ class Judged:
         self.service.tree.put(f"/etc/systemd/system/{UNIT}", f"[Unit]\n\n{installed.PLAN_MARK}{json.dumps(plan)}\n")
 
     def items(self) -> dict[str, str]:
-        found = judge.list_worker_items(Host(self.service.tree.fs), self.service)
+        found = judge.check_rpc_worker(Host(self.service.tree.fs), self.service)
         self.sentences = [item.sentence for item in found]
         return {item.name: item.verdict for item in found}
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.suffix_corpus import validate_corpus
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.suffix_corpus import (
+    validate_suffix_corpus,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.llama_cpp.
 )
 def test_what_is_taken(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    validate_corpus(str(tmp_path / name))
+    validate_suffix_corpus(str(tmp_path / name))
 
 
 @pytest.mark.parametrize(
@@ -44,14 +46,14 @@ def test_what_is_taken(tmp_path: Path, name: str, text: str) -> None:
 def test_what_is_refused(tmp_path: Path, name: str, text: str, sentence: str) -> None:
     (tmp_path / name).write_bytes(text.encode("latin-1"))
     with pytest.raises(BadRequest, match=sentence):
-        validate_corpus(str(tmp_path / name))
+        validate_suffix_corpus(str(tmp_path / name))
 
 
 def test_too_many_tokens_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.touch()
     os.truncate(path, 4 << 22)
-    validate_corpus(str(path))
+    validate_suffix_corpus(str(path))
     os.truncate(path, (4 << 22) + 4)
     with pytest.raises(BadRequest, match=r"a\.bin has 4194305 tokens, and 4194304 is the most\. Make it shorter"):
-        validate_corpus(str(path))
+        validate_suffix_corpus(str(path))

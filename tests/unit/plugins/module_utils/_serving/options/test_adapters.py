@@ -35,5 +35,5 @@ def test_what_is_no_adapter(tmp_path: Path, kind: bytes | None) -> None:
 
 
 def test_scales_as_the_server_takes_them() -> None:
-    scales = adapters.parse_adapters({"/srv/a.gguf": "0.5", "/srv/b.gguf": 1, "/srv/c.gguf": -2})
-    assert adapters.format_adapters(scales) == "/srv/a.gguf:0.5,/srv/b.gguf:1,/srv/c.gguf:-2"
+    scales = adapters.parse_adapter_scales({"/srv/a.gguf": "0.5", "/srv/b.gguf": 1, "/srv/c.gguf": -2})
+    assert adapters.format_lora_scaled_value(scales) == "/srv/a.gguf:0.5,/srv/b.gguf:1,/srv/c.gguf:-2"

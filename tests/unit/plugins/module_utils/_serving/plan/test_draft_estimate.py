@@ -34,7 +34,7 @@ def test_the_table_comes_out(name: str) -> None:
     cores, bandwidth, plain, best, twelve = TABLE[name]
     box = ComputeResources(cores, bandwidth * 1e9)
     for acceptance, expected in best.items():
-        found = draft_estimate.estimate_best_draft(LARGE, SMALL, box, box, acceptance)
+        found = draft_estimate.estimate_best_draft_length(LARGE, SMALL, box, box, acceptance)
         assert found.rate_without_draft == pytest.approx(plain, rel=0.02)
         assert found.rate == pytest.approx(expected, rel=0.05 if acceptance < 0.8 else 0.16)
     for acceptance, expected in twelve.items():
@@ -46,8 +46,8 @@ def test_the_table_comes_out(name: str) -> None:
 def test_a_draft_with_cpus_of_its_own_is_held_against_the_model_on_all_of_them() -> None:
     """On half of a host that waits for memory it gains nothing over the whole host, whatever it gains over the half."""
     half, whole = ComputeResources(32, 100e9), ComputeResources(64, 400e9)
-    assert draft_estimate.estimate_best_draft(LARGE, SMALL, half, half).draft_max > 0
-    found = draft_estimate.estimate_best_draft(LARGE, SMALL, half, half, resources_without_draft=whole)
+    assert draft_estimate.estimate_best_draft_length(LARGE, SMALL, half, half).draft_max > 0
+    found = draft_estimate.estimate_best_draft_length(LARGE, SMALL, half, half, resources_without_draft=whole)
     assert found.draft_max == 0 and found.rate_without_draft == draft_estimate.estimate_tokens_per_second(
         LARGE, SMALL, whole, half, 0
     )
@@ -59,8 +59,8 @@ def test_a_draft_with_cpus_of_its_own_is_held_against_the_model_on_all_of_them()
 )
 def test_where_each_machine_begins(name: str, drafted: int, p_min: float) -> None:
     top = hosts.standing(name).topology()
-    box = draft_estimate.find_compute_resources(top, top.online, [node.id for node in top.nodes])
-    found = draft_estimate.estimate_best_draft(LARGE, SMALL, box, box)
+    box = draft_estimate.count_cores_and_bandwidth(top, top.online, [node.id for node in top.nodes])
+    found = draft_estimate.estimate_best_draft_length(LARGE, SMALL, box, box)
     assert (found.draft_max, draft_estimate.least_worthwhile_probability(LARGE, SMALL, box, box, drafted)) == (
         drafted,
         p_min,
@@ -81,14 +81,14 @@ def test_where_each_machine_begins(name: str, drafted: int, p_min: float) -> Non
 def test_what_some_cpus_reach(name: str, nodes: int, cores: int, bandwidth: float) -> None:
     top = hosts.standing(name).topology()
     mine = [cpu for node in top.nodes[:nodes] for cpu in node.cpus]
-    box = draft_estimate.find_compute_resources(top, mine, range(nodes))
+    box = draft_estimate.count_cores_and_bandwidth(top, mine, range(nodes))
     assert (box.cores, box.bandwidth) == (cores, pytest.approx(bandwidth * 1e9))
 
 
 def test_what_was_measured_replaces_the_table_but_not_the_link_of_a_ccd() -> None:
     top = hosts.standing("9754").topology()
-    assert draft_estimate.find_compute_resources(top, top.online, [0, 1, 2, 3], 280.0).bandwidth == 280e9
-    assert draft_estimate.find_compute_resources(top, range(16), [0], 280.0).bandwidth == 50e9
+    assert draft_estimate.count_cores_and_bandwidth(top, top.online, [0, 1, 2, 3], 280.0).bandwidth == 280e9
+    assert draft_estimate.count_cores_and_bandwidth(top, range(16), [0], 280.0).bandwidth == 50e9
 
 
 def test_memory_of_families(tmp_path: Path) -> None:
@@ -104,32 +104,34 @@ def test_memory_of_families(tmp_path: Path) -> None:
     assert draft_estimate.socket_peak_bandwidth(siena) == 230.4
     unknown = hosts.small(tmp_path / "unknown", family=99).topology()
     assert draft_estimate.socket_peak_bandwidth(unknown) is None
-    assert draft_estimate.find_compute_resources(unknown, unknown.online, [0, 1, 2, 3]).bandwidth == pytest.approx(65e9)
+    assert draft_estimate.count_cores_and_bandwidth(unknown, unknown.online, [0, 1, 2, 3]).bandwidth == pytest.approx(
+        65e9
+    )
 
 
 def test_a_draft_that_loses() -> None:
     box = ComputeResources(2, 30e9)
-    assert draft_estimate.estimate_best_draft(LARGE, SMALL, box, box).draft_max == 0
+    assert draft_estimate.estimate_best_draft_length(LARGE, SMALL, box, box).draft_max == 0
     large = ComputeResources(128, 345e9)
-    assert draft_estimate.estimate_best_draft(LARGE, LARGE, large, large).draft_max == 0
+    assert draft_estimate.estimate_best_draft_length(LARGE, LARGE, large, large).draft_max == 0
 
 
 def test_experts_make_a_batch_dearer() -> None:
     """Eight of 128 experts for one token; the more tokens, the more of them are read."""
     moe = TokenWork(5e9, 8e9, 100e9, 160e9, 128, 8)
-    assert moe.batch_bytes(1) == pytest.approx(5e9 + 100e9 * 8 / 128)
-    assert moe.batch_bytes(6) > 3 * moe.batch_bytes(1)
-    assert moe.batch_bytes(1000) == pytest.approx(105e9)
+    assert moe.bytes_read_by_batch(1) == pytest.approx(5e9 + 100e9 * 8 / 128)
+    assert moe.bytes_read_by_batch(6) > 3 * moe.bytes_read_by_batch(1)
+    assert moe.bytes_read_by_batch(1000) == pytest.approx(105e9)
     assert moe.parameters_per_token == 8e9 + 10e9
     box = ComputeResources(128, 345e9)
-    assert draft_estimate.estimate_best_draft(moe, SMALL, box, box).draft_max == 0
+    assert draft_estimate.estimate_best_draft_length(moe, SMALL, box, box).draft_max == 0
 
 
 @given(tokens=st.integers(1, 100))
 def test_a_longer_batch_never_costs_less(tokens: int) -> None:
-    assert draft_estimate.batch_core_milliseconds(tokens + 1) >= draft_estimate.batch_core_milliseconds(tokens)
+    assert draft_estimate.one_core_batch_milliseconds(tokens + 1) >= draft_estimate.one_core_batch_milliseconds(tokens)
 
 
 @pytest.mark.parametrize(("tokens", "cost"), [(1, 14.5), (3, 36.3), (8, 79.0), (32, 163.0), (64, 326.0)])
 def test_the_cost_of_a_batch(tokens: int, cost: float) -> None:
-    assert draft_estimate.batch_core_milliseconds(tokens) == pytest.approx(cost)
+    assert draft_estimate.one_core_batch_milliseconds(tokens) == pytest.approx(cost)

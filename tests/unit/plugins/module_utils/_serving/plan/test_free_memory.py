@@ -43,7 +43,7 @@ def test_a_partition_for_instances(tmp_path: Path, kind: str | None, has: set[in
     if kind:
         tree.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.partition", kind)
         tree.put("/sys/fs/cgroup/llama.slice/cpuset.cpus.effective", "4-5")
-    free = free_memory.read_free_memory(host.Host(tree.fs), options(), [])
+    free = free_memory.read_free_and_staged_memory(host.Host(tree.fs), options(), [])
     assert (free.partition, free.isolated) == (has, isolated)
 
 
@@ -60,13 +60,13 @@ def test_what_a_host_has_left(tmp_path: Path) -> None:
     tree.put("/proc/self/mounts", "dev /dev devtmpfs rw 0 0\nhuge /dev/hugepages hugetlbfs rw,pagesize=1024M 0 0")
     tree.put("/dev/hugepages/llama-chat/m.gguf", "staged")
     model = ggufs.written(tmp_path / "m.gguf", 144)
-    free = free_memory.read_free_memory(host.Host(tree.fs), options(), [model])
+    free = free_memory.read_free_and_staged_memory(host.Host(tree.fs), options(), [model])
     assert free.available[1] == 1234 * 1024
     assert free.free == {(node, 2048): 6 for node in range(4)}
     assert (free.default_kb, free.hugetlbfs_kb, free.thp) == (2048, 1 << 20, "madvise")
     assert free.isolated == {1, 2, 3, 8}
     assert free.staged == {"/dev/hugepages/llama-chat/m.gguf"}
-    free.add_free({1: 1024, 7: 1}, {(0, 2048): 4})
+    free.add_free_memory({1: 1024, 7: 1}, {(0, 2048): 4})
     assert (free.available[1], free.available[7], free.free[0, 2048]) == (1235 * 1024, 1, 10)
 
 

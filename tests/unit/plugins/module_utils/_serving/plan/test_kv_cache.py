@@ -18,7 +18,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models import mode
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan.kv_cache import (
     CacheSettings,
     KvCache,
-    compute_kv_cache,
+    compute_kv_cache_size,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes import architectures, ggufs
 
@@ -60,7 +60,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gguf_model.Mod
 @pytest.mark.parametrize("told", FIGURES, ids=str)
 def test_the_figures_of_a_real_server(models: dict[str, gguf_model.Model], told: tuple[Any, ...]) -> None:
     name, context, slots, batch, kind, flash = told
-    cache = compute_kv_cache(models[name], CacheSettings(context, slots, batch, (kind, kind), flat=not flash))
+    cache = compute_kv_cache_size(models[name], CacheSettings(context, slots, batch, (kind, kind), flat=not flash))
     assert cache is not None
     assert cache.bytes / MIB == pytest.approx(FIGURES[told], abs=0.02)
 
@@ -73,7 +73,7 @@ def test_a_copy_to_which_a_slot_can_go_back(
     models: dict[str, gguf_model.Model], name: str, batch: int, size: float
 ) -> None:
     """The server said 9.352 MiB of a hybrid, and of windows that were not full in proportion to their tokens."""
-    cache = compute_kv_cache(models[name], CacheSettings(8192, 4, batch, ("f16", "f16")))
+    cache = compute_kv_cache_size(models[name], CacheSettings(8192, 4, batch, ("f16", "f16")))
     assert cache is not None and cache.checkpoint / MIB == pytest.approx(size, abs=0.001)
     assert cache.recurrent == (name == "hybrid")
 
@@ -81,7 +81,7 @@ def test_a_copy_to_which_a_slot_can_go_back(
 def test_servers_that_keep_more(models: dict[str, gguf_model.Model]) -> None:
     """Earlier builds kept values beside compressed keys, and ik_llama.cpp keeps every token for every layer."""
     old = CacheSettings(8192, 1, 512, ("f16", "f16"), windows=False, compressed=False)
-    found = {name: compute_kv_cache(models[name], old) for name in ("swa", "mla")}
+    found = {name: compute_kv_cache_size(models[name], old) for name in ("swa", "mla")}
     assert {name: cache and (cache.bytes / MIB, cache.checkpoint) for name, cache in found.items()} == {
         "swa": (224.0, 0),
         "mla": (34.0, 0),
@@ -99,7 +99,7 @@ def cache(
     told = {key: value for key, value in {**shape, **numbers}.items() if key not in (lists or {})}
     more = [ggufs.entry(f"{architecture}.{key}", "AI", values) for key, values in (lists or {}).items()]
     path.write_bytes(ggufs.gguf(ggufs.model(None, architecture, more, **told)))
-    return compute_kv_cache(gguf_model.read_model(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
+    return compute_kv_cache_size(gguf_model.read_model(str(path)), CacheSettings(context, 1, 512, ("f16", "f16")))
 
 
 #: What a layer keeps of a token, two heads of keys and of values, and of 8192 tokens.

@@ -167,7 +167,7 @@ def test_what_is_not_known_is_said(tmp_path: Path) -> None:
 
 
 def test_a_need_in_words() -> None:
-    assert MemoryNeed(4 * GIB, GIB, 512 * MIB, 8 * GIB, GIB).format_parts(GIB) == (
+    assert MemoryNeed(4 * GIB, GIB, 512 * MIB, 8 * GIB, GIB).format_parts_with_sizes(GIB) == (
         "3 GiB weights, 1 GiB KV cache, 512 MiB compute buffers, 8 GiB prompt cache, 1 GiB checkpoints"
     )
-    assert MemoryNeed(0, 0, GIB).format_parts() == "0 B weights, 1 GiB compute buffers"
+    assert MemoryNeed(0, 0, GIB).format_parts_with_sizes() == "0 B weights, 1 GiB compute buffers"

@@ -30,7 +30,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 
 def test_each_host_has_as_many_layers(models: Models) -> None:
     alone, head = (plan(machine("9754"), models, **more) for more in ({}, {"rpc_workers": TWO}))
-    layers = models.large.architecture_number("block_count") or 0
+    layers = models.large.header_number_of_architecture("block_count") or 0
     assert layers and "rpc_workers" not in alone.parameters
     assert head.parameters["rpc_workers"] == ",".join(TWO) and head.parameters["rpc_layers"] == layers * 2 // 3
     assert 0.33 < head.need.weights / alone.need.weights < 0.4

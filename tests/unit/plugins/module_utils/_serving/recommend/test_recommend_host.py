@@ -95,10 +95,10 @@ def test_the_server_that_is_there(models: dict[str, str], tmp_path: Path) -> Non
 
 def test_instances_that_would_go(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their memory is free by then, and so is their port."""
-    monkeypatch.setattr(recommending, "read_installed_units", lambda root: {"old": "", "stopped": ""})
+    monkeypatch.setattr(recommending, "read_instance_unit_texts", lambda root: {"old": "", "stopped": ""})
     monkeypatch.setattr(recommending, "find_running_instances", lambda names: ["old"])
     held: list[tuple[dict[int, int], dict[tuple[int, int], int]]] = [(dict.fromkeys(range(4), 8 * GIB), {})]
-    monkeypatch.setattr(recommending, "list_held_memory", lambda host, name: held)
+    monkeypatch.setattr(recommending, "list_memory_of_instance", lambda host, name: held)
     result = recommended(sized("9354", 40), models["dense 70B"], tmp_path)
     (said,) = result["remarks"]
     assert said.startswith("llama-old.service, llama-stopped.service: installed on this host")

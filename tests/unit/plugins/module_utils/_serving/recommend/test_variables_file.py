@@ -16,12 +16,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._notation.templates
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.variables_file import (
     WIDTH,
     Variable,
-    render_file,
+    render_variables_file,
 )
 
 
 def read_back(value: object) -> object:
-    return yaml.safe_load(render_file([], [Variable("key", value, "A reason.")]))["key"]
+    return yaml.safe_load(render_variables_file([], [Variable("key", value, "A reason.")]))["key"]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def read_back(value: object) -> object:
     ],
 )
 def test_values(value: object, written: str) -> None:
-    assert render_file([], [Variable("key", value, "A reason.")]) == f"---\n\n# A reason.\nkey: {written}\n"
+    assert render_variables_file([], [Variable("key", value, "A reason.")]) == f"---\n\n# A reason.\nkey: {written}\n"
     assert read_back(value) == value
 
 
@@ -66,7 +66,7 @@ def test_what_ansible_would_run_is_in_no_file(bad: str) -> None:
         Variable("k", 1, "", rows),
     ):
         with pytest.raises(BadRequest) as caught:
-            render_file([], [line])
+            render_variables_file([], [line])
         assert str(caught.value) == (
             f"The file of variables would hold {bad!r}, in which Ansible would run the braces as a template. Nothing "
             "was written. Rename that file or folder, or name another."
@@ -76,21 +76,23 @@ def test_what_ansible_would_run_is_in_no_file(bad: str) -> None:
 @given(st.text())
 def test_any_comment(text: str) -> None:
     """The name of a model comes from a file and may hold anything; nothing of it is read as a variable."""
-    assert yaml.safe_load(render_file([f"Model: {text}"], [Variable("key", 1, f"Because {text}")])) == {"key": 1}
+    assert yaml.safe_load(render_variables_file([f"Model: {text}"], [Variable("key", 1, f"Because {text}")])) == {
+        "key": 1
+    }
 
 
 def test_rows() -> None:
     rows = [[Variable("name", "a", "First."), Variable("port", 1, "Second.")], [Variable("name", "b", "Third.")]]
     line = Variable("list", None, "A list.", rows)
-    assert render_file(["Head."], [line]) == (
+    assert render_variables_file(["Head."], [line]) == (
         "---\n# Head.\n\n# A list.\nlist:\n  # First.\n  - name: a\n    # Second.\n    port: 1\n  # Third.\n"
         "  - name: b\n"
     )
-    assert line.to_data() == [{"name": "a", "port": 1}, {"name": "b"}]
+    assert line.value_or_rows() == [{"name": "a", "port": 1}, {"name": "b"}]
 
 
 def test_comments_are_wrapped() -> None:
-    text = render_file(
+    text = render_variables_file(
         ["word " * 100], [Variable("list", None, "word " * 100, [[Variable("name", "a", "word " * 100)]])]
     )
     assert max(map(len, text.splitlines())) in range(WIDTH - 5, WIDTH + 1)

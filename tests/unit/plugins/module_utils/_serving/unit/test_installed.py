@@ -27,7 +27,7 @@ from ansible_collections.sovereign.epyc.tests.unit.plugins.module_utils._serving
 
 def test_instances_that_are_installed(tmp_path: Path) -> None:
     """A unit that somebody else wrote is none, and one that drafts belongs to its instance."""
-    assert installed.read_installed_units(str(tmp_path)) == {}
+    assert installed.read_instance_unit_texts(str(tmp_path)) == {}
     text = f"{INSTANCE_HEAD}\n[Unit]\n"
     folder = tmp_path / UNIT_FOLDER.lstrip("/")
     folder.mkdir(parents=True)
@@ -35,7 +35,7 @@ def test_instances_that_are_installed(tmp_path: Path) -> None:
         (folder / f"llama-{name}.service").write_text(text)
     (folder / "llama-mine.service").write_text("[Unit]\n")
     (folder / "llama-chat.service.d").mkdir()
-    assert installed.read_installed_units(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
+    assert installed.read_instance_unit_texts(str(tmp_path)) == {"chat": text, "code": text, "lost": ""}
 
 
 def test_where_instances_were_placed(tmp_path: Path) -> None:

@@ -129,12 +129,12 @@ class Tries:
         self.keys.write_text("secret\n")
         put = monkeypatch.setattr
         put(planning, "read_unit_properties", lambda names: {name: {"ActiveState": self.active} for name in names})
-        put(instances, "list_held_memory", lambda host, name, row: [])
-        put(instances, "plan_with_others", lambda engine, host, options, *others: self.planned(options))
+        put(instances, "list_memory_of_instance", lambda host, name, row: [])
+        put(instances, "plan_instance_among_others", lambda engine, host, options, *others: self.planned(options))
         put(instances, "require_free_port", lambda options, urls: None)
         put(probe, "probe_capabilities", lambda binary, walls: self.server)
         put(probe, "require_accepted_arguments", lambda binary, arguments, walls: self.tried.append("dry run"))
-        put(probe, "compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
+        put(probe, "try_to_compute_one_token", lambda binary, server, walls: self.tried.append("token") or ["slow"])
         put(refusals.sandbox, "run_in_sandbox", lambda walls, words, seconds: self.tried.append("read") or self.said)
 
     def planned(self, options: Options) -> InstancePlan:
@@ -251,7 +251,7 @@ def test_variables_of_the_users_own_are_looked_at(tries: Tries) -> None:
 def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found holds until the next one, so that a second run changes nothing."""
     speeds: list[float | None] = [30e6, 90e6]
-    monkeypatch.setattr(instances.read_speed, "measure_read_speed", lambda path: speeds.pop(0))
+    monkeypatch.setattr(instances.read_speed, "measure_direct_read_speed", lambda path: speeds.pop(0))
     tries.model.parts[0].size = 10**9
     unit = tries.root / "etc/systemd/system/llama-chat.service"
     tries.install()
@@ -267,9 +267,11 @@ def test_how_fast_the_model_comes_is_measured_before_a_start(tries: Tries, monke
 def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pytest.MonkeyPatch) -> None:
     first = {"update_order": "start_first"}
     proven: list[list[str]] = []
-    monkeypatch.setattr(instances.start_first, "require_units_serve", lambda files: proven.append(list(files)))
+    monkeypatch.setattr(instances.start_first, "try_units_until_first_serves", lambda files: proven.append(list(files)))
     monkeypatch.setattr(
-        instances.start_first, "plan_with_others", lambda engine, host, options, *others: tries.planned(options)
+        instances.start_first,
+        "plan_instance_among_others",
+        lambda engine, host, options, *others: tries.planned(options),
     )
     tries.install()
 
@@ -289,7 +291,7 @@ def test_what_runs_is_stopped_last_where_both_fit(tries: Tries, monkeypatch: pyt
     def full(*dummy: object) -> None:
         raise BadRequest("The instance needs 9 GiB.")
 
-    monkeypatch.setattr(instances.start_first, "plan_with_others", full)
+    monkeypatch.setattr(instances.start_first, "plan_instance_among_others", full)
     (one, dummy) = tries.knobs(port=8081, **first)
     assert (
         "update_order: the running instance is stopped first, for want of room. The instance needs 9 GiB."
@@ -312,7 +314,7 @@ def planned(**asked: object) -> InstancePlan:
 
 def test_an_instance_that_is_planned_takes_its_memory() -> None:
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB, 2: 10 * GIB})
-    planning._reserve_memory_of(free, planned())
+    planning._reserve_memory_of_earlier_instance(free, planned())
     assert free.available == {0: 7 * GIB, 1: 7 * GIB, 2: 10 * GIB}
 
 
@@ -329,7 +331,7 @@ def test_every_process_of_a_running_instance_gives_its_memory_back(tmp_path: Pat
 
 def test_an_instance_in_a_pool_takes_its_pages() -> None:
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 4000, (1, 2048): 4000})
-    planning._reserve_memory_of(free, planned(hugepages="pool"))
+    planning._reserve_memory_of_earlier_instance(free, planned(hugepages="pool"))
     assert free.available == {0: 10 * GIB, 1: 10 * GIB}
     assert free.free == {(0, 2048): 4000 - 1536, (1, 2048): 4000 - 1536}
 
@@ -341,6 +343,6 @@ def test_a_staged_instance_takes_pages_for_what_is_not_there_yet(tmp_path: Path)
     (tmp_path / "staged").touch()
     service.staged = {str(tmp_path / "new"): str(tmp_path / "none"), str(tmp_path / "old"): str(tmp_path / "staged")}
     free = FreeMemory({0: 10 * GIB, 1: 10 * GIB}, {(0, 2048): 100, (1, 2048): 100}, hugetlbfs_kb=2048)
-    planning._reserve_memory_of(free, service)
+    planning._reserve_memory_of_earlier_instance(free, service)
     assert free.available == {0: 9 * GIB, 1: 9 * GIB}
     assert free.free == {(0, 2048): 99, (1, 2048): 99}

@@ -33,21 +33,21 @@ def file() -> Iterator[str]:
 def test_the_speed_is_what_comes_in_a_time(file: str) -> None:
     """By a clock that goes on by half a second at each look, until two seconds are over."""
     looks = iter(number / 2 for number in range(100))
-    found = read_speed.measure_read_speed(file, SimpleNamespace(monotonic=lambda: next(looks)))
+    found = read_speed.measure_direct_read_speed(file, SimpleNamespace(monotonic=lambda: next(looks)))
     # Five pieces until then.
     assert found == 5 * read_speed.PIECE_BYTES / 3
 
 
 def test_the_end_of_a_file_is_no_piece_too_few(file: str) -> None:
-    found = read_speed.measure_read_speed(file)
+    found = read_speed.measure_direct_read_speed(file)
     assert found is not None and found > 0
 
 
 def test_where_nothing_can_be_measured_nothing_is_said(tmp_path: Path) -> None:
-    assert read_speed.measure_read_speed(str(tmp_path / "none.gguf")) is None
-    assert read_speed.measure_read_speed("/proc/self/status") is None
+    assert read_speed.measure_direct_read_speed(str(tmp_path / "none.gguf")) is None
+    assert read_speed.measure_direct_read_speed("/proc/self/status") is None
 
 
 def test_a_small_file_tells_nothing(file: str) -> None:
     os.truncate(file, 31 << 20)
-    assert read_speed.measure_read_speed(file) is None
+    assert read_speed.measure_direct_read_speed(file) is None

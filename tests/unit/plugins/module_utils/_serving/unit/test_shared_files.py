@@ -42,7 +42,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     free = {node: 200 * GB for node in range(4)}
     monkeypatch.setattr(
         planning.free_memory,
-        "read_free_memory",
+        "read_free_and_staged_memory",
         lambda *dummy: FreeMemory(free, {(node, 2048): 60000 for node in range(4)}, hugetlbfs_kb=2048),
     )
     return machine("9754")
@@ -53,7 +53,9 @@ def beside(host: Host, *asked: dict[str, Any], staying: list[dict[str, Any]] | N
     planned: list[InstancePlan] = []
     for number, one in enumerate(asked):
         options = Options.parse({**COMMON, "name": f"i{number}", **one})
-        planned.append(planning.plan_with_others(LlamaEngine(), host, options, NEW, [], planned, staying or []))
+        planned.append(
+            planning.plan_instance_among_others(LlamaEngine(), host, options, NEW, [], planned, staying or [])
+        )
     return planned
 
 
@@ -103,7 +105,7 @@ def test_weights_that_several_map_count_once(model: str, monkeypatch: pytest.Mon
         {"model": model, "cpus": cpus, "prompt_cache": "0MiB"} for cpus in ("1-5", "6-9", "10-15")
     ]
     room = [900 * GB]
-    monkeypatch.setattr(planning.free_memory, "read_free_memory", lambda *dummy: FreeMemory({0: room[0]}))
+    monkeypatch.setattr(planning.free_memory, "read_free_and_staged_memory", lambda *dummy: FreeMemory({0: room[0]}))
     (alone,) = beside(host, asked[0])
     room[0] = 3 * alone.need.total - 2 * alone.need.weights
     beside(host, *asked)
@@ -142,7 +144,7 @@ def test_which_instances_stay(tmp_path: Path, host: Host, model: str, monkeypatc
 
     monkeypatch.setattr(probe, "probe_capabilities", lambda *dummy: NEW)
     monkeypatch.setattr(planning, "read_unit_properties", lambda dummy: {})
-    monkeypatch.setattr(instances, "plan_with_others", stop)
+    monkeypatch.setattr(instances, "plan_instance_among_others", stop)
     for name, purge in (("new", False), ("new", True), ("old", False)):
         with pytest.raises(BadRequest, match="enough"):
             one = {**COMMON, "model": model, "name": name}
@@ -155,11 +157,11 @@ def test_the_process_of_a_draft_gives_its_memory_back_too(tmp_path: Path) -> Non
     tree = services.Service(tmp_path).tree
     folder = "/sys/fs/cgroup/system.slice"
     tree.put(f"{folder}/llama-chat.service/cgroup.procs", "100")
-    alone = list(planning.list_held_memory(Host(tree.fs), "chat"))
+    alone = list(planning.list_memory_of_instance(Host(tree.fs), "chat"))
     tree.put("/proc/200/numa_maps", "7f0000000000 default heap anon=512 dirty=512 N1=512 kernelpagesize_kB=4")
     tree.put("/proc/200/smaps_rollup", services.ROLLUP.rstrip())
     tree.put(f"{folder}/llama-chat-rpc.service/cgroup.procs", "200")
-    both = list(planning.list_held_memory(Host(tree.fs), "chat"))
+    both = list(planning.list_memory_of_instance(Host(tree.fs), "chat"))
     assert both[: len(alone)] == alone and both[len(alone) :] == [({1: 512 * 4096}, {(1, 2048): 0})]
 
 
@@ -180,7 +182,7 @@ def test_the_process_of_a_draft_takes_memory_of_its_own_nodes(host: Host, model:
     )
     assert one.rpc is not None and (one.placement.nodes, one.rpc.placement.nodes) == ((0,), (1,))
     free = FreeMemory(dict.fromkeys(range(4), 200 * GB))
-    planning._reserve_memory_of(free, one)
+    planning._reserve_memory_of_earlier_instance(free, one)
     assert free.available == {
         0: 200 * GB - one.need.total,
         1: 200 * GB - one.rpc.need.total,

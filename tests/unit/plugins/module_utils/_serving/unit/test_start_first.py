@@ -41,7 +41,9 @@ def asked(model: str, **more: Any) -> dict[str, Any]:
 
 
 def room(monkeypatch: pytest.MonkeyPatch, gigabytes: int) -> None:
-    monkeypatch.setattr(planning.free_memory, "read_free_memory", lambda *dummy: FreeMemory({0: gigabytes * GB}))
+    monkeypatch.setattr(
+        planning.free_memory, "read_free_and_staged_memory", lambda *dummy: FreeMemory({0: gigabytes * GB})
+    )
 
 
 def test_it_is_the_same_instance_under_another_name(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +58,7 @@ def test_it_is_the_same_instance_under_another_name(model: str, monkeypatch: pyt
         512,
     )
     assert options.port != 8080 and raw["name"] == "chat"
-    assert len(start_first.temporary_name("x" * 40)) == 40
+    assert len(start_first.temporary_instance_name("x" * 40)) == 40
 
 
 def test_what_runs_needs_its_file_too(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

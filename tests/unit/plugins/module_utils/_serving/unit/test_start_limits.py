@@ -68,10 +68,10 @@ def test_a_large_model_has_more_time(size: int, expected: int) -> None:
 
 
 def test_an_interval_that_is_too_short_is_told() -> None:
-    assert start_limits.list_start_remarks(sized(GB)) == []
-    (remark,) = start_limits.list_start_remarks(sized(670 * GB, restart_limit_seconds=300))
+    assert start_limits.list_slow_start_remarks(sized(GB)) == []
+    (remark,) = start_limits.list_slow_start_remarks(sized(670 * GB, restart_limit_seconds=300))
     assert remark.startswith("restart_limit_seconds 300: 5 starts that fail late take up to 69135 s, so a server that")
-    assert start_limits.list_start_remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
+    assert start_limits.list_slow_start_remarks(sized(670 * GB, restart_limit_seconds=69135)) == []
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_an_interval_that_is_too_short_is_told() -> None:
 def test_a_slow_disk_has_more_time(speed: float | None, rate: int) -> None:
     """At least twice as much as it takes, down to what no model is on."""
     one = sized(40 * GB)
-    one.rate = start_limits.choose_read_rate(speed)
+    one.rate = start_limits.choose_read_rate_for_speed(speed)
     assert one.rate == rate * 10**6
     assert start_limits.compute_start_timeout(one) == 300 + 40_000 // rate
     slow = "The files of chat come at less than 100 MB/s, so that a start may take"
-    assert [text[: len(slow)] for text in start_limits.list_start_remarks(one)] == ([slow] if rate < 50 else [])
+    assert [text[: len(slow)] for text in start_limits.list_slow_start_remarks(one)] == ([slow] if rate < 50 else [])
     text = unit_texts.render_llama_units(one, [])["/etc/systemd/system/llama-chat.service"]
-    assert start_limits.parse_read_rate(text) == one.rate
-    assert start_limits.parse_read_rate(None) == start_limits.choose_read_rate(None)
+    assert start_limits.parse_read_rate_of_unit(text) == one.rate
+    assert start_limits.parse_read_rate_of_unit(None) == start_limits.choose_read_rate_for_speed(None)

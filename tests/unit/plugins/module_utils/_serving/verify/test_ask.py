@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import H
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.paths import INSTANCE_HEAD
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.installed import PLAN_MARK
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial as trials
-from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import ask_instance
+from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify.ask import send_prompt_to_instance
 from ansible_collections.sovereign.epyc.tests.unit.fakes.instances import (
     MAIN,
     NOTHING,
@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Instances]
 
 def asked(here: Instances, **changes: Any) -> Any:
     options: dict[str, Any] = {"name": None, "prompt": "What is a node?", "tokens": 8, "limit": 5.0, **changes}
-    return ask_instance(Host(here.service.tree.fs), clock=here.service, **options)
+    return send_prompt_to_instance(Host(here.service.tree.fs), clock=here.service, **options)
 
 
 def test_an_answer_comes_with_the_items_of_its_instance(here: Instances) -> None:

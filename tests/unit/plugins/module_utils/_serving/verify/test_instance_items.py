@@ -272,7 +272,7 @@ def test_a_key_that_was_rotated_is_not_the_one_that_was_loaded(
     loaded = tmp_path / "credential"
     loaded.write_text("first\n")
     monkeypatch.setattr(keys, "list_processes", lambda fs, unit: [2**22 - 1, os.getpid()] if unit == MAIN else [])
-    monkeypatch.setattr(keys, "api_key_path", lambda unit: str(loaded) if unit == MAIN else "")
+    monkeypatch.setattr(keys, "api_key_path_in_unit", lambda unit: str(loaded) if unit == MAIN else "")
     file = tmp_path / "keys"
     file.write_text("second\n")
     here.planned(key_file=str(file), keys=file.stat().st_mtime_ns - 1)

@@ -44,7 +44,7 @@ class Told(Instances):
         say(request, 200, "".join(f"data: {json.dumps(event)}\n\n" for event in events(1)).encode())
 
     def told(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        found = metrics.read_metric_samples(Host(self.service.tree.fs))
+        found = metrics.read_samples_of_running_instances(Host(self.service.tree.fs))
         assert render_metrics(found, metrics.HELP).count("# HELP") == len(found)
         return {name: [(dict(labels), value) for labels, value in samples] for name, samples in found.items()}
 

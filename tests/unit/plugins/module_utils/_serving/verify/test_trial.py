@@ -93,7 +93,7 @@ def test_a_server_of_another_task_is_asked_for_what_it_does(task: str, path: str
         say(request, 200, rows(trials.ROW_COUNT, name, usage={"prompt_tokens": 700, "total_tokens": 720}))
 
     with serving(answer) as server:
-        trial = trials.run_trial(server.url, "key", task=task)
+        trial = trials.run_trial_of_task(server.url, "key", task=task)
     assert [(method, where) for method, where, dummy in server.requests] == [("POST", path)]
     assert server.requests[0][2]["Authorization"] == "Bearer key"
     assert len(asked[texts]) == trials.ROW_COUNT
@@ -112,15 +112,15 @@ def test_a_server_of_another_task_is_asked_for_what_it_does(task: str, path: str
 )
 def test_a_server_that_does_not_do_it(status: int, body: bytes, words: str) -> None:
     with serving(lambda request: say(request, status, body)) as server:
-        trial = trials.run_trial(server.url, None, task="embedding")
+        trial = trials.run_trial_of_task(server.url, None, task="embedding")
     assert trial.tokens == 0 and trial.rate is None
     assert trial.reason.startswith("/v1/embeddings ") and words in trial.reason
 
 
 def test_a_server_that_ends_meanwhile() -> None:
     with serving(lambda request: request.connection.close()) as server:
-        assert "/v1/rerank broke off (" in trials.run_trial(server.url, None, task="rerank").reason
-    assert "/v1/rerank broke off (" in trials.run_trial(server.url, None, task="rerank").reason
+        assert "/v1/rerank broke off (" in trials.run_trial_of_task(server.url, None, task="rerank").reason
+    assert "/v1/rerank broke off (" in trials.run_trial_of_task(server.url, None, task="rerank").reason
 
 
 def counts(trial: trials.Trial) -> tuple[Any, ...]:
@@ -129,15 +129,15 @@ def counts(trial: trials.Trial) -> tuple[Any, ...]:
 
 def test_the_counters_tell_what_was_guessed(llama: Llama, server: Server) -> None:
     llama.events[-1]["timings"].update(draft_n=1, draft_n_accepted=1)
-    trial = trials.run_trial(server.url, None)
-    assert counts(trial) == (3, 60, 50) and trial.has_guessed and trial.acceptance == pytest.approx(5 / 6)
+    trial = trials.run_trial_of_task(server.url, None)
+    assert counts(trial) == (3, 60, 50) and trial.has_guessed_tokens and trial.acceptance == pytest.approx(5 / 6)
     assert (trial.tokens, trial.rate, trial.is_complete, trial.speculative, trial.reason) == (64, 12.5, True, True, "")
     assert [path for dummy, path, dummy2 in server.requests] == ["/metrics", "/slots", "/completion", "/metrics"]
     assert llama.asked["temperature"] == 0 and llama.asked["cache_prompt"] is False and llama.asked["n_predict"] == 64
 
 
 def test_the_key_goes_with_every_request(server: Server) -> None:
-    trials.run_trial(server.url, "sécret")
+    trials.run_trial_of_task(server.url, "sécret")
     sent = {headers.get("Authorization", "").encode("latin-1").decode() for dummy, dummy2, headers in server.requests}
     assert sent == {"Bearer sécret"}
 
@@ -145,10 +145,10 @@ def test_the_key_goes_with_every_request(server: Server) -> None:
 def test_an_older_build_tells_it_in_its_answer(llama: Llama, server: Server) -> None:
     llama.counters = ["llamacpp:requests_processing 0\n"]
     llama.events[-1]["timings"].update(draft_n=60, draft_n_accepted=50)
-    assert counts(trials.run_trial(server.url, None)) == (None, 60, 50)
+    assert counts(trials.run_trial_of_task(server.url, None)) == (None, 60, 50)
     del llama.events[-1]["timings"]["draft_n"]
-    trial = trials.run_trial(server.url, None)
-    assert counts(trial) == (None, None, None) and trial.has_guessed is None and trial.acceptance is None
+    trial = trials.run_trial_of_task(server.url, None)
+    assert counts(trial) == (None, None, None) and trial.has_guessed_tokens is None and trial.acceptance is None
 
 
 @pytest.mark.parametrize("after", [(0, 0, 0), (160, 100, 5)])
@@ -156,20 +156,20 @@ def test_counters_of_a_server_that_began_anew_tell_nothing(
     llama: Llama, server: Server, after: tuple[int, ...]
 ) -> None:
     llama.counters[1] = COUNTERS.format(0, *after)
-    assert trials.run_trial(server.url, None).has_guessed is None
+    assert trials.run_trial_of_task(server.url, None).has_guessed_tokens is None
 
 
 def test_nothing_guessed_is_known(llama: Llama, server: Server) -> None:
     llama.counters = llama.counters[:1]
     llama.slots = [{"speculative": False}, {"speculative": False}]
-    trial = trials.run_trial(server.url, None)
-    assert trial.has_guessed is False and trial.speculative is False and trial.acceptance is None
+    trial = trials.run_trial_of_task(server.url, None)
+    assert trial.has_guessed_tokens is False and trial.speculative is False and trial.acceptance is None
 
 
 @pytest.mark.parametrize("slots", [None, [], [{"id": 0}], {"error": 1}, "x"])
 def test_slots_that_do_not_tell(llama: Llama, server: Server, slots: object) -> None:
     llama.slots = slots
-    assert trials.run_trial(server.url, None).speculative is None
+    assert trials.run_trial_of_task(server.url, None).speculative is None
 
 
 def test_what_came_before_the_end_of_the_time_counts(llama: Llama, server: Server) -> None:
@@ -179,7 +179,7 @@ def test_what_came_before_the_end_of_the_time_counts(llama: Llama, server: Serve
     llama.events[-1]["timings"].update(draft_n=24, draft_n_accepted=20)
     llama.events.append({"content": "c"})
     llama.hangs.clear()
-    trial = trials.run_trial(server.url, None, question=trials.Question(limit=0.3))
+    trial = trials.run_trial_of_task(server.url, None, question=trials.Question(limit=0.3))
     assert (trial.tokens, trial.rate, trial.is_complete, trial.reason) == (2, 9.0, False, "")
     assert counts(trial) == (None, 24, 20)
 
@@ -192,7 +192,7 @@ def test_a_server_that_gives_no_slot(llama: Llama, server: Server, waiting: int,
     llama.counters = [COUNTERS.format(waiting, 0, 0, 0)]
     llama.events = []
     llama.hangs.clear()
-    trial = trials.run_trial(server.url, None, question=trials.Question(limit=1.0))
+    trial = trials.run_trial_of_task(server.url, None, question=trials.Question(limit=1.0))
     assert (trial.tokens, trial.rate, trial.reason) == (0, None, reason)
 
 
@@ -209,17 +209,17 @@ def test_a_server_that_gives_no_slot(llama: Llama, server: Server, waiting: int,
 )
 def test_no_answer_says_why(llama: Llama, server: Server, status: int, events: list[Any], reason: str) -> None:
     llama.status, llama.events = status, events
-    trial = trials.run_trial(server.url, None)
+    trial = trials.run_trial_of_task(server.url, None)
     assert (trial.tokens, trial.reason) == (0, reason)
 
 
 def test_a_server_that_is_gone_says_why() -> None:
     with serving(lambda request: None) as server:
         url = server.url
-    assert trials.run_trial(url, None).reason == "/completion broke off ([Errno 111] Connection refused)."
+    assert trials.run_trial_of_task(url, None).reason == "/completion broke off ([Errno 111] Connection refused)."
 
 
 def test_a_server_that_tells_no_times_is_timed(llama: Llama, server: Server) -> None:
     llama.events = [{"content": "a", "timings": "none"}, {"content": "b"}, {"content": "c"}]
-    trial = trials.run_trial(server.url, None)
+    trial = trials.run_trial_of_task(server.url, None)
     assert trial.tokens == 3 and trial.rate and trial.rate > 0

@@ -193,7 +193,9 @@ if TYPE_CHECKING:
 
 def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Check the host, and return the result of the module."""
-    survey = drift.check_settings_and_units(fs, params["requests"], params["intent"], **requested.parse_asked_option(params))
+    survey = drift.check_settings_and_units(
+        fs, params["requests"], params["intent"], **requested.parse_asked_option(params)
+    )
     findings = [finding.to_dict() for finding in survey.list_findings()]
     result = {
         "clean": survey.is_clean,

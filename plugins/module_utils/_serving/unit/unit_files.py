@@ -154,7 +154,9 @@ def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, second
 
 def _drain_lines(row: EngineRow, service: InstancePlan, parts: UnitParts) -> list[str]:
     options = service.options
-    words = host_tool_hook_arguments("drain", server_url_on_this_host(options), "--timeout", options.drain_timeout, *hook_engine_arguments(row))
+    words = host_tool_hook_arguments(
+        "drain", server_url_on_this_host(options), "--timeout", options.drain_timeout, *hook_engine_arguments(row)
+    )
     line = format_unit_command_line(HOST_TOOL, [*words, *parts.drain_arguments, *hook_credential_arguments(service)])
     # Only root can read the credential of the server through its process; see hooks/keys.py.
     return [f"ExecStop=-{'+' if options.api_key_file else ''}{line}"]

@@ -28,7 +28,7 @@ from ._knobs.apply_stored import StoredApplication
 from ._knobs.catalogue import sort_requests
 from ._knobs.history import history_file
 from ._knobs.irq import new_interrupts
-from ._knobs.layers import require_layers
+from ._knobs.layers import validate_layer_names
 from ._knobs.protocol.ledger import Ledger
 from ._knobs.protocol.stored_requests import load_stored_requests
 from ._knobs.undo import AGAIN, undo_changes
@@ -181,7 +181,7 @@ def check_to_textfile(as_json: bool, textfile: str) -> int:
     try:
         fs = KernelFS(read_only=True)
         survey = drift.check_settings_and_units(fs)
-        new_interrupts.pin_to_housekeeping(survey.host)
+        new_interrupts.pin_own_process_to_housekeeping(survey.host)
         found = survey.list_findings()
         more = {
             **host_metrics.read_host_samples_by_metric(fs),
@@ -219,11 +219,11 @@ def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
         time.sleep(PAUSE)
         work.apply_requests()
     try:
-        trial.forget_earlier_trial(Store(), KernelFS())
+        trial.remove_trial_of_earlier_boot(Store(), KernelFS())
     except TuningError as error:
         work.failures.append(str(error))
     outcome = f"{len(work.failures)} failed" if work.failures else "done"
-    unwritten = history_file.note_finished_run(
+    unwritten = history_file.record_finished_run(
         Store(), history_file.BOOT, {change.address for change in work.changes}, outcome
     )
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
@@ -257,7 +257,7 @@ def watch_interrupts(as_json: bool) -> int:
     New threads of units that a stored resctrl group names are moved into the group too.
     """
     reported: list[str] = []
-    for interrupts in new_interrupts.wait_for_new_interrupts(_follows_threads_of_units):
+    for interrupts in new_interrupts.yield_when_irqs_may_be_new(_follows_threads_of_units):
         if Store(read_only=True).has_file(TRIAL):
             continue
         work = StoredApplication(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
@@ -284,7 +284,7 @@ def _restore_from_words(as_json: bool, words: Sequence[str]) -> int:
     if len(names) > 1 or len(words) > 2 or "".join(names).startswith("-"):
         sys.stderr.write(USAGE)
         return 1
-    layers = require_layers([name for name in names[0].split(",") if name]) if names else []
+    layers = validate_layer_names([name for name in names[0].split(",") if name]) if names else []
     return restore_originals(as_json, layers, without_originals=len(names) < len(words))
 
 

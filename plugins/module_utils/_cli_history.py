@@ -29,7 +29,7 @@ def show_history(store: Store, as_json: bool) -> int:
 
 def forget_history(store: Store, as_json: bool) -> int:
     """Remove the history, except for the runs that show which settings were requested for this host."""
-    gone = history_file.forget_runs(store)
+    gone = history_file.remove_needless_runs(store)
     kept = len(history_file.History(store).runs)
     if as_json:
         print_json({"forgotten": gone, "kept": kept})

@@ -101,9 +101,9 @@ def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
     try:
         outcome = converge_knobs(knobs, ledger)
     except LedgerNotUpdated as error:
-        history_file.count_changes(ledger.store, error.outcome.to_diff()["after"])
+        history_file.add_change_counts_to_run(ledger.store, error.outcome.to_diff()["after"])
         raise
-    unwritten = history_file.count_changes(ledger.store, outcome.to_diff()["after"])
+    unwritten = history_file.add_change_counts_to_run(ledger.store, outcome.to_diff()["after"])
     outcome.remarks += [unwritten] if unwritten else []
     return outcome
 

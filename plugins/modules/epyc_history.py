@@ -149,7 +149,7 @@ def read_or_write_history(params: Mapping[str, Any], store: Store, check: bool) 
     if state == "read":
         return _read_history(store)
     if state == "absent":
-        forgotten = history_file.forget_runs(store, check)
+        forgotten = history_file.remove_needless_runs(store, check)
         return dict(changed=forgotten > 0, forgotten=forgotten, remarks=[])
     if check:
         return dict(changed=False, remarks=[])

@@ -104,7 +104,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import require_layers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import validate_layer_names
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.unit.dependents import require_undo_possible
 
@@ -118,7 +118,7 @@ if TYPE_CHECKING:
 
 def restore_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Put settings back, and return the module's result; raises Unrestored with that result if settings are left."""
-    layers = [] if params["layers"] is None else require_layers(params["layers"])
+    layers = [] if params["layers"] is None else validate_layer_names(params["layers"])
     host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
     instances_stay = layers and not params["instances_leave"]
     losses = require_undo_possible(layers, ledger.load_originals(), host.fs.root) if instances_stay else []
@@ -132,7 +132,7 @@ def restore_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[s
         remarks=[*losses, *done.remarks],
     )
     if done.left:
-        raise Unrestored(done.left_message(), left=done.left, **result)
+        raise Unrestored(done.unrestored_message(), left=done.left, **result)
     return result
 
 

@@ -131,7 +131,7 @@ def check_host_tool(arguments: Sequence[str]) -> None:
     if words[:1] == ["restore"] and len(words) == 2 and not words[1].startswith("-"):
         layers = import_module(f"{PLUGINS}.module_utils._knobs.layers")
         try:
-            layers.require_layers(words[1].split(","))
+            layers.validate_layer_names(words[1].split(","))
         except layers.BadRequest as error:
             raise WrongExample(str(error)) from None
         return

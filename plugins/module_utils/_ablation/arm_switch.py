@@ -123,11 +123,11 @@ class ArmSwitch:
         self.apply_settings(arm)
         # The settings may change which CPUs are online, and the variant depends on the online CPUs.
         variant = self._build_variant(arm)
-        trial.override_unit(unit, variant.drop_in)
+        trial.set_temporary_drop_in(unit, variant.drop_in)
         for file in self.target.plan["mapped"]:
             # Cached pages of the file would stay on the nodes that the previous arm read them to.
             cache.evict_file_from_page_cache(file)
-        trial.restart_unit(unit)
+        trial.restart_unit_and_wait(unit)
         self.starts += 1
         self.target = find_llama_instance(
             self.host(), self.target.name, self._answer_timeout, self._clock, variant.plan

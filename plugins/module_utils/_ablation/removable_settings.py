@@ -9,7 +9,7 @@ from .._bench.rounds import schedule
 from .._drift.judge import judge_requests, waits_for_reboot
 from .._drift.verdict import is_single_setting
 from .._errors import BadRequest
-from .._knobs.catalogue import REBOOT, find_row
+from .._knobs.catalogue import REBOOT, find_knob_row
 from .._knobs.protocol.ledger import Ledger
 from .._knobs.protocol.stored_requests import load_stored_requests
 
@@ -35,7 +35,7 @@ def list_removable_settings(
     removable: dict[str, dict[str, Any]] = {}
     untested: dict[str, str] = {}
     for verdict in judge_requests(host, store, load_stored_requests(store)[1]):
-        row = find_row(verdict.address)
+        row = find_knob_row(verdict.address)
         if not verdict.is_clean and not waits_for_reboot(verdict) and verdict.supported:
             reason = verdict.reason or f"it is {verdict.found}, and should be {verdict.wanted}"
             raise BadRequest(f"This host is not as it was configured: {verdict.address}: {reason}. Run site.yml first.")
@@ -45,7 +45,7 @@ def list_removable_settings(
         if original == verdict.wanted:
             continue
         rest = verdict.address.partition(":")[2]
-        when = row.takes_effect(rest)
+        when = row.when_takes_effect(rest)
         # Each boot parameter has an arm of its own, because a boot without one takes as long as a boot without all.
         name = rest if row.needs_reboot else row.ablation_name(rest)
         if when == REBOOT and not (reboots and row.needs_reboot):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .._io.paths import BOOT_SERVICE
 from .._knobs.address_kinds import BOOT, LAYER_TITLES, LLAMA, OTHER, RUN, find_kind, format_plural
-from .._knobs.catalogue import KNOBS, ROLES, find_row
+from .._knobs.catalogue import KNOBS, ROLES, find_knob_row
 from .._knobs.managed_units import BETWEEN_STATES
 from .._knobs.protocol.knob import L3_DOMAIN
 from .._notation.cpulist import format_cpulist, parse_cpulist
@@ -89,7 +89,7 @@ def count_settings_lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
 
 
 def _needs_boot_service(verdict: Verdict) -> bool:
-    row, rest = find_row(verdict.address), verdict.address.partition(":")[2]
+    row, rest = find_knob_row(verdict.address), verdict.address.partition(":")[2]
     return verdict.supported and verdict.persistent == UNKNOWN and row is not None and not rest.startswith(row.lasting)
 
 
@@ -137,7 +137,7 @@ def _key_of_common_finding(verdict: Verdict) -> tuple[object, ...]:
     what, unit, dummy = words.name_and_place_of_address(verdict.address)
     key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
     # Settings whose value differs by address anyway are one finding, whatever their values are.
-    row = find_row(verdict.address) or find_kind(verdict.address)
+    row = find_knob_row(verdict.address) or find_kind(verdict.address)
     if row and row.each_its_own_value:
         return key
     return (*key, verdict.wanted, verdict.found, verdict.at_boot)

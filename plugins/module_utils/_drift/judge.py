@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest, TuningError
 from .._io.paths import BOOT_SERVICE, BOOT_SERVICE_LINK, HOST_TOOL
-from .._knobs.catalogue import KNOBS, find_row, sort_requests
+from .._knobs.catalogue import KNOBS, find_knob_row, sort_requests
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
 from .verdict import DRIFT, OK, PLAN, Verdict, is_single_setting, unreadable_address_verdict
@@ -67,7 +67,7 @@ def judge_roles_with_offline_cpus(host: Host) -> list[Verdict]:
 
 def waits_for_reboot(verdict: Verdict) -> bool:
     """Return True if a setting waits for a reboot of the host; a setting of a daemon waits only for its restart."""
-    row = find_row(verdict.address)
+    row = find_knob_row(verdict.address)
     return verdict.pending_reboot and row is not None and row.needs_reboot
 
 
@@ -130,7 +130,7 @@ def _judge_addresses_of_knob(knob: Knob, request: str, boot: str) -> list[Verdic
             verdict.at_boot = configured.get(address)
             verdict.persistent = OK if knob.values_equal(address, value, configured.get(address)) else DRIFT
             if verdict.persistent == DRIFT and verdict.at_boot == value:
-                verdict.reason = knob.stale_reason(address, value)
+                verdict.reason = knob.rewrite_reason(address, value)
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
             verdict.at_boot = None if boot else value

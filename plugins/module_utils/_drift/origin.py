@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from .._knobs.catalogue import ROLES, find_row
+from .._knobs.catalogue import ROLES, find_knob_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def find_deciding_variable(request: str, address: str, wanted: str | None, role_
 
     ``role_of`` returns the role of a CPU in the plan: frequencies and prefetchers have a variable for each role.
     """
-    row, rest = find_row(address), address.partition(":")[2]
+    row, rest = find_knob_row(address), address.partition(":")[2]
     if request not in ROLES or not rest or row is None:
         return ""
-    return row.find_variable(rest, wanted, role_of)
+    return row.find_inventory_variable(rest, wanted, role_of)

@@ -135,7 +135,7 @@ def repair_drift(
             tried = len(outcome.repaired)
             _apply_requests_and_check_again(fs, store, roles, outcome, check_host)
             addresses = {change.address for change in outcome.changes}
-            unwritten = history_file.note_finished_run(store, history_file.REPAIR, addresses)
+            unwritten = history_file.record_finished_run(store, history_file.REPAIR, addresses)
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
                 _save_only_successful_repairs(store, past, most, outcome, clock.time())

@@ -12,7 +12,7 @@ import re
 
 from .._knobs import address_kinds
 from .._knobs.address_kinds import NOTHING, format_places, format_plural
-from .._knobs.catalogue import find_row
+from .._knobs.catalogue import find_knob_row
 from .._notation.cpulist import format_cpulist
 from .next_step import capitalize_and_end_step, repair_to_words
 from .verdict import CHANGE_WHAT_IS_ASKED, DRIFT, NOT_SUPPORTED, OK, UNKNOWN, UNSUPPORTED, is_single_setting
@@ -40,7 +40,7 @@ def name_and_place_of_address(address: str) -> Words:
     rest = address.partition(":")[2]
     if not rest:
         return _title_of_address_kind(address) or ALL_SETTINGS, "", None
-    row = find_row(address)
+    row = find_knob_row(address)
     return row.describe_setting(rest) if row else address_kinds.describe_address(address)
 
 
@@ -79,7 +79,7 @@ def format_finding(finding: Mapping[str, Any], shown_title: str = "") -> str:
     title = format_setting_and_place(finding)
     address = finding["addresses"][0] if finding["addresses"] else title
     if not is_single_setting(address) and not _title_of_address_kind(address):
-        row = find_row(address)
+        row = find_knob_row(address)
         title = row.title if row else address.rstrip(":")
     reason = str(finding["reason"]) if finding["status"] == DRIFT else ""
     details = "; ".join(part for part in (format_found_and_wanted(finding), reason) if part)
@@ -135,7 +135,7 @@ def format_value(address: str, text: str | None) -> str:
         # --diff prints such texts whole.
         number = len(text.splitlines())
         return f"a text of {number} {format_plural('line', number)}"
-    row = find_row(address)
+    row = find_knob_row(address)
     if row and rest:
         text = row.format_value(rest, text)
     return text or "''"

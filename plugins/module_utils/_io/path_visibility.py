@@ -58,7 +58,7 @@ def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[
     """
     shown = folders_to_show([path])
     if not is_staged:
-        for folder, name in _walk_lookups(path):
+        for folder, name in _list_lookups(path):
             if is_hidden(folder) and not _is_visible(folder, name, shown):
                 return os.path.join(folder, name), "seen"
             above_shown = is_hidden(folder) and not _is_within(folder, shown)
@@ -67,7 +67,7 @@ def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[
     return None if _mode_allows(path, user, stat.S_IROTH) else (path, "read")
 
 
-def _walk_lookups(path: str) -> Iterator[tuple[str, str]]:
+def _list_lookups(path: str) -> Iterator[tuple[str, str]]:
     """Yield folder and name of each lookup of the kernel on the way to a file."""
     folder, names, links = "/", path.split("/")[::-1], 0
     while names:

@@ -40,9 +40,9 @@ class OpenFolder:
         self.path = path
         self.descriptor = descriptor
 
-    def is_private(self) -> bool:
+    def is_writable_by_root_only(self) -> bool:
         """Return whether only root and the caller may write the folder."""
-        return is_private(os.fstat(self.descriptor))
+        return is_writable_by_root_only(os.fstat(self.descriptor))
 
     def file_status(self, name: str) -> os.stat_result | None:
         """Return the status of a name in the folder, without following a link; None where it does not exist."""
@@ -56,7 +56,7 @@ class OpenFolder:
 
         A link and a file with a second name (hard link) are refused, unless only root may write the folder.
         """
-        private = self.is_private()
+        private = self.is_writable_by_root_only()
         flags |= _FILE if private else _FILE | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
         try:
@@ -78,7 +78,7 @@ class OpenFolder:
         os.mkdir(name, 0o700, dir_fd=self.descriptor)
         descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor)
         try:
-            _require_own_user(os.fstat(descriptor))
+            _require_created_by_caller(os.fstat(descriptor))
             os.fchmod(descriptor, mode)
             yield OpenFolder(os.path.join(self.path, name), descriptor)
         finally:
@@ -92,7 +92,7 @@ class OpenFolder:
         """Remove a file or a link."""
         os.unlink(name, dir_fd=self.descriptor)
 
-    def flush_names(self) -> None:
+    def flush_folder_entries(self) -> None:
         """Flush the names in the folder to the disk."""
         os.fsync(self.descriptor)
 
@@ -139,15 +139,15 @@ def make_private_folder(parent: OpenFolder, name: str) -> Iterator[OpenFolder]:
         _remove_private_folder(parent, name)
 
 
-def find_shared_folder(path: str) -> str | None:
-    """Return the nearest folder above a path in which users other than root can replace files; else None."""
+def find_folder_others_can_write(path: str) -> str | None:
+    """Return the nearest folder above a path in which other users than root can replace files, or None."""
     folder = os.path.realpath(path)
     while True:
         try:
             status = os.stat(folder)
         except (FileNotFoundError, NotADirectoryError):
             status = None
-        if status and not (is_private(status) or _has_sticky_bit(status)):
+        if status and not (is_writable_by_root_only(status) or _has_sticky_bit(status)):
             return folder
         if folder == "/":
             return None
@@ -161,14 +161,14 @@ def _remove_private_folder(parent: OpenFolder, name: str) -> None:
     if not stat.S_ISDIR(status.st_mode):
         parent.remove_file(name)
         return
-    _require_own_user(status)
+    _require_created_by_caller(status)
     # Imported here because its import takes milliseconds, and only models need it.
     import shutil
 
     shutil.rmtree(f"/proc/self/fd/{parent.descriptor}/{name}")
 
 
-def _require_own_user(status: os.stat_result) -> None:
+def _require_created_by_caller(status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise OSError(errno.EEXIST, "somebody else has put a folder there")
 
@@ -215,22 +215,22 @@ def _link_target(name: str, place: int) -> str | None:
     if not stat.S_ISLNK(status.st_mode):
         return None
     folder = os.fstat(place)
-    if not (is_private(folder) or (_has_sticky_bit(folder) and _is_of_root(status))):
+    if not (is_writable_by_root_only(folder) or (_has_sticky_bit(folder) and _is_of_root_or_caller(status))):
         raise OSError(errno.ELOOP, f"{name} is a link, in a folder that others may write. Give the path it leads to")
     return os.readlink(name, dir_fd=place)
 
 
-def is_private(status: os.stat_result) -> bool:
+def is_writable_by_root_only(status: os.stat_result) -> bool:
     """Return whether only root and the caller may write the file or folder of this status."""
-    return _is_of_root(status) and not status.st_mode & 0o022
+    return _is_of_root_or_caller(status) and not status.st_mode & 0o022
 
 
 def _has_sticky_bit(folder: os.stat_result) -> bool:
     """Return whether a folder of root has the sticky bit, as /tmp, which protects files of root in it."""
-    return bool(folder.st_mode & stat.S_ISVTX) and _is_of_root(folder)
+    return bool(folder.st_mode & stat.S_ISVTX) and _is_of_root_or_caller(folder)
 
 
-def _is_of_root(status: os.stat_result) -> bool:
+def _is_of_root_or_caller(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid())
 
 

@@ -19,7 +19,7 @@ from .._errors import Absent, Damaged, TuningError
 from .._notation.shape import first_misfit_message
 from . import textfile
 from .kernelfs import hold_file_lock
-from .safe_open import is_private
+from .safe_open import is_writable_by_root_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Store:
             made = self._lock_folder(stack)
             self._held = 1
             try:
-                textfile.remove_leftovers(self.folder)
+                textfile.remove_temporary_files(self.folder)
                 yield
             finally:
                 self._held = 0
@@ -186,7 +186,7 @@ class Store:
             self._require_private_folder()
             with suppress(Absent):
                 descriptor = stack.enter_context(hold_file_lock(self.folder, self.folder))
-                if _is_at(descriptor, self.folder):
+                if _is_file_at_path(descriptor, self.folder):
                     return made
                 stack.close()
 
@@ -221,7 +221,7 @@ class Store:
                 f"{folder} is no folder, and the record of this host belongs into one. Nothing was changed. Move it "
                 "away, and run this again."
             )
-        _require_private(folder, status, "700")
+        _require_writable_by_root_only(folder, status, "700")
 
 
 def _read_private_file(path: str, errors: str = "strict") -> str:
@@ -231,19 +231,19 @@ def _read_private_file(path: str, errors: str = "strict") -> str:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise Damaged(path, "it is no ordinary file")
-        _require_private(path, status, "600")
+        _require_writable_by_root_only(path, status, "600")
         with open(descriptor, encoding="utf-8", errors=errors, closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)
 
 
-def _require_private(path: str, status: os.stat_result, mode: str) -> None:
-    """Raise TuningError for a file or a folder that users other than root and the caller may change.
+def _require_writable_by_root_only(path: str, status: os.stat_result, mode: str) -> None:
+    """Raise TuningError for a file or folder that users other than root and the caller may change.
 
     The message names ``mode`` as the right one.
     """
-    if is_private(status):
+    if is_writable_by_root_only(status):
         return
     raise TuningError(
         f"{path} is of {_user_name(status.st_uid)} and has the mode {stat.S_IMODE(status.st_mode):04o}, so others than "
@@ -262,7 +262,7 @@ def _user_name(user: int) -> str:
         return f"the user {user}"
 
 
-def _is_at(descriptor: int, path: str) -> bool:
+def _is_file_at_path(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

@@ -44,7 +44,7 @@ def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True)
     parent, name = os.path.split(path)
     try:
         with open_folder(parent, make=True) as folder:
-            _remove_leftovers(folder, name)
+            _remove_temporary_files(folder, name)
             before = _read_trusted_status(name, folder) if keep_owner else None
             temporary, descriptor = _create_temporary_file(name, folder)
             try:
@@ -61,7 +61,7 @@ def write_file(path: str, text: str, mode: int = 0o644, keep_owner: bool = True)
                 with suppress(OSError):
                     folder.remove_file(temporary)
                 raise
-            folder.flush_names()
+            folder.flush_folder_entries()
     except OSError as error:
         raise TuningError(f"{path} cannot be written: {error.strerror}. It is as it was.") from None
 
@@ -74,10 +74,10 @@ def require_writable_folder(folder: str) -> None:
         opened.remove_file(name)
 
 
-def remove_leftovers(folder: str) -> None:
+def remove_temporary_files(folder: str) -> None:
     """Remove all temporary files of killed runs in a folder; a file that is being written stays."""
     with suppress(OSError), open_folder(folder) as opened:
-        _remove_leftovers(opened)
+        _remove_temporary_files(opened)
 
 
 def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
@@ -90,7 +90,7 @@ def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
     while True:
         temporary = f".{name}.{os.urandom(8).hex()}"
         descriptor = folder.create_file(temporary)
-        with suppress(OSError):  # On a file system without locks, _remove_leftover fails too and removes nothing.
+        with suppress(OSError):  # On a file system without locks, _remove_temporary_file fails too and removes nothing.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return temporary, descriptor
@@ -98,12 +98,12 @@ def _create_temporary_file(name: str, folder: OpenFolder) -> tuple[str, int]:
         os.close(descriptor)
 
 
-def _remove_leftovers(folder: OpenFolder, name: str = "") -> None:
+def _remove_temporary_files(folder: OpenFolder, name: str = "") -> None:
     """Remove temporary files of killed runs for a name in a folder, or for all names; failures are ignored."""
     for other in os.listdir(folder.descriptor):
         if _is_temporary_name(other, name):
             with suppress(OSError):
-                _remove_leftover(other, folder)
+                _remove_temporary_file(other, folder)
 
 
 def _is_temporary_name(other: str, name: str) -> bool:
@@ -114,13 +114,13 @@ def _is_temporary_name(other: str, name: str) -> bool:
     return start == f".{name}" if name else len(start) > 1 and start.startswith(".")
 
 
-def _remove_leftover(name: str, folder: OpenFolder) -> None:
+def _remove_temporary_file(name: str, folder: OpenFolder) -> None:
     """Remove a temporary file of root or the caller; OSError where a run is still writing it."""
     import fcntl
 
     descriptor = folder.open_file(name, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        if folder.is_private() or os.fstat(descriptor).st_uid in (0, os.geteuid()):
+        if folder.is_writable_by_root_only() or os.fstat(descriptor).st_uid in (0, os.geteuid()):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder.remove_file(name)
     finally:
@@ -129,7 +129,7 @@ def _remove_leftover(name: str, folder: OpenFolder) -> None:
 
 def _read_trusted_status(name: str, folder: OpenFolder) -> os.stat_result | None:
     """Return the status of a regular file; None where users other than root may have put it into the folder."""
-    before = folder.file_status(name) if folder.is_private() else None
+    before = folder.file_status(name) if folder.is_writable_by_root_only() else None
     return before if before and stat.S_ISREG(before.st_mode) else None
 
 
@@ -161,9 +161,9 @@ def remove_file(path: str) -> None:
     parent, name = os.path.split(path)
     try:
         with open_folder(parent) as folder:
-            _remove_leftovers(folder, name)
+            _remove_temporary_files(folder, name)
             folder.remove_file(name)
-            folder.flush_names()
+            folder.flush_folder_entries()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -176,7 +176,7 @@ def rename_file(path: str, new_path: str) -> None:
     try:
         with open_folder(parent) as folder:
             folder.rename_file(name, os.path.basename(new_path))
-            folder.flush_names()
+            folder.flush_folder_entries()
     except OSError as error:
         raise TuningError(
             f"{path} cannot be renamed to {os.path.basename(new_path)}: {error.strerror}. It is as it was."

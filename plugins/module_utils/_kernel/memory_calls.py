@@ -104,7 +104,7 @@ def _node_mask(nodes: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_ulong], ctyp
 
 
 @contextmanager
-def memory_policy(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
+def memory_policy_in_block(kind: str | None, nodes: Sequence[int]) -> Iterator[None]:
     """Set the memory policy "bind" or "interleave" to these nodes during the block; None leaves the policy as it is."""
     if kind is not None and _libc.syscall(
         ctypes.c_long(SET_MEMPOLICY), ctypes.c_long(POLICIES[kind]), *_node_mask(nodes)

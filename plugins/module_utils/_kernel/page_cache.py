@@ -31,7 +31,7 @@ GOLDEN = 0.6180339887498949
 
 
 @contextmanager
-def open_for_reading(path: str) -> Iterator[tuple[int, int]]:
+def open_with_size(path: str) -> Iterator[tuple[int, int]]:
     """Open a file for reading during the block, and yield its descriptor and its size in bytes."""
     try:
         fd = open_file(path)
@@ -48,7 +48,7 @@ def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int
 
     Raises TuningError where the file cannot be read, or where the kernel hides from this user which pages are cached.
     """
-    with open_for_reading(path) as (fd, size):
+    with open_with_size(path) as (fd, size):
         if os.geteuid() not in (0, os.fstat(fd).st_uid) and not os.access(path, os.W_OK):
             raise TuningError(
                 f"{path}: only root, and users who may write to the file, can see what of it is in the page cache. "
@@ -63,7 +63,7 @@ def read_nodes_of_cached_pages(path: str, pages: Iterable[int]) -> dict[int, int
 
 
 def read_available_bytes(fs: KernelFS, node: int) -> int:
-    """Return the available bytes of a node: free pages and reclaimable pages of files and kernel caches."""
+    """Return the available bytes of a node: free and reclaimable memory."""
     words = (fs.read_if_present(f"{NODES}/node{node}/meminfo") or fs.read_if_present("/proc/meminfo") or "").split()
     names = ("MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:")
     return sum(int(words[words.index(name) + 1]) * UNITS["KiB"] for name in names if name in words)

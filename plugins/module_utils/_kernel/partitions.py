@@ -45,7 +45,9 @@ def read_partition_in_force(fs: KernelFS) -> tuple[str, frozenset[int]]:
     return kind, frozenset(parse_cpulist(fs.read_if_present(f"{FOLDER}/cpuset.cpus.effective") or ""))
 
 
-def list_groups_with_cpus(fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus") -> Iterator[CpusetGroup]:
+def list_cpuset_groups_outside_slice(
+    fs: KernelFS, folder: str = CGROUPS, file: str = "cpuset.cpus"
+) -> Iterator[CpusetGroup]:
     """Yield the control groups outside of the slice that are limited to certain CPUs, as by AllowedCPUs of systemd.
 
     With ``file`` "cpuset.cpus.effective", yield all control groups that have a cpuset.
@@ -59,4 +61,4 @@ def list_groups_with_cpus(fs: KernelFS, folder: str = CGROUPS, file: str = "cpus
             continue
         if text.strip():
             yield CpusetGroup(path, set(parse_cpulist(text)), fs.read_if_present(f"{path}/cpuset.cpus.partition") or "")
-        yield from list_groups_with_cpus(fs, path, file)
+        yield from list_cpuset_groups_outside_slice(fs, path, file)

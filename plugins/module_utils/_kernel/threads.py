@@ -96,18 +96,18 @@ def _read_thread(fs: KernelFS, process: int, tid: int) -> Thread:
     return thread
 
 
-def measure_between(
+def measure_threads_between(
     before: dict[tuple[int, str], Thread], after: dict[tuple[int, str], Thread], seconds: float
 ) -> list[Thread]:
-    """Return the threads of the second sample with their times and switches since the first; None for new threads."""
+    """Return the threads of the sample ``after`` with times and switches since ``before``; None for new threads."""
     for key, thread in after.items():
         first = before.get(key)
         if first is None:
             thread.worked = thread.waited = thread.voluntary = thread.involuntary = None
             continue
         thread.earlier_cpu = first.cpu
-        thread.worked = _difference(first.worked, thread.worked)
-        thread.waited = _difference(first.waited, thread.waited)
+        thread.worked = _difference_at_least_zero(first.worked, thread.worked)
+        thread.waited = _difference_at_least_zero(first.waited, thread.waited)
         thread.voluntary = (thread.voluntary or 0) - (first.voluntary or 0)
         thread.involuntary = (thread.involuntary or 0) - (first.involuntary or 0)
         if thread.worked is not None and thread.waited is not None:
@@ -123,10 +123,10 @@ def scale_busy_to_busiest(threads: Iterable[Thread]) -> None:
         thread.busy = (thread.busy or 0) / most
 
 
-def without_measurement(threads: Iterable[Thread]) -> list[Thread]:
+def without_measured_values(threads: Iterable[Thread]) -> list[Thread]:
     """Return the threads of a single sample with measured attributes set to None."""
-    return measure_between({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
+    return measure_threads_between({}, {(thread.tid, thread.started): thread for thread in threads}, 0)
 
 
-def _difference(first: float | None, second: float | None) -> float | None:
+def _difference_at_least_zero(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else max(0.0, second - first)

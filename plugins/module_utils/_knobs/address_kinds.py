@@ -106,7 +106,7 @@ def describe_address(address: str) -> Words:
 
 
 def format_places(unit: str, places: Iterable[Place]) -> str:
-    """Return places as text: numbers in the kernel's list notation, names; named places of a unit are counted."""
+    """Return places as text: numbers as 0-3,8; names as they are, or only their count if they have a unit."""
     places = list(dict.fromkeys(places))
     if unit and any(isinstance(place, str) for place in places):
         return f"{len(places)} {format_plural(unit, len(places))}"

@@ -49,15 +49,15 @@ class StoredApplication:
             intent, requests = load_stored_requests(self.store)
             host = Host(self.fs, intent, stored=True)
             if self.follow and self.only:
-                new_interrupts.pin_to_housekeeping(host)
+                new_interrupts.pin_own_process_to_housekeeping(host)
             for name, label, options in sort_requests(requests):
                 if self.only is None or name in self.only or f"{name}/{label}" in self.only:
                     self._apply_request(f"{name}/{label}", options, host, ledger)
                 elif self.follow and name == "resctrl":
-                    self._apply_request(f"{name}/{label}", options, host, ledger, followers=True)
+                    self._apply_request(f"{name}/{label}", options, host, ledger, threads_only=True)
 
     def _apply_request(
-        self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, followers: bool = False
+        self, request: str, options: Mapping[str, Any], host: Host, ledger: Ledger, threads_only: bool = False
     ) -> None:
         name = request.partition("/")[0]
         try:
@@ -65,8 +65,8 @@ class StoredApplication:
                 raise TuningError(f"This version of the collection has no knob {name}.")
             row = KNOBS[name]
             knobs = (
-                row.import_knob_file().build_follower_knobs(host, options)
-                if followers
+                row.import_knob_file().build_thread_knobs(host, options)
+                if threads_only
                 else row.build_knobs(host, options)
             )
             self.changes += converge_knobs(knobs, ledger).changes
@@ -89,12 +89,12 @@ def end_trial_and_apply_stored(store: Store, fs: KernelFS) -> StoredApplication:
     """
     work = StoredApplication(fs, store)
 
-    def apply() -> bool:
+    def apply_stored() -> bool:
         work.apply_requests()
         return not work.failures
 
     try:
-        trial.end_trial(store, fs, apply)
+        trial.end_trial(store, fs, apply_stored)
     except TuningError as error:
         done = f"{len(work.changes)} stored settings were put back before that."
         raise TuningError(" ".join([str(error), done, *work.failures])) from None

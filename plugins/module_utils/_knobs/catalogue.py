@@ -89,7 +89,7 @@ class KnobRow:
         words: Words = describe(rest) if describe else (rest, "", None)
         return words
 
-    def takes_effect(self, rest: str) -> str:
+    def when_takes_effect(self, rest: str) -> str:
         """Return when a program notices that a setting has changed: LIVE, RESTART or REBOOT."""
         return next((when for begin, when in self._takes_effect if rest.startswith(begin)), LIVE)
 
@@ -106,19 +106,19 @@ class KnobRow:
         shown = getattr(self.import_knob_file(), "format_value", None)
         return str(shown(rest, text)) if shown else text
 
-    def find_variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+    def find_inventory_variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
         """Return the inventory variable that decides on a setting, an empty text if none does."""
         begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))
         if not begin and wanted is None and self._variable_of_removed:
             return self._variable_of_removed
         if "{role}" not in name:
             return name
-        cpu = _parse_cpu(rest)
+        cpu = _parse_cpu_of_address(rest)
         role = role_of(cpu) if role_of is not None and cpu is not None else None
         return name.format(role=role) if role in ("draft", "verify", "housekeeping") else ""
 
 
-def _parse_cpu(rest: str) -> int | None:
+def _parse_cpu_of_address(rest: str) -> int | None:
     """Return the CPU in an address; the number of a policy is that of its first CPU."""
     for word in rest.split("/"):
         for prefix in ("cpu", "policy"):
@@ -277,7 +277,7 @@ def cmdline() -> Any:
 ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role in row.roles.items()}
 
 
-def find_row(address: str) -> KnobRow | None:
+def find_knob_row(address: str) -> KnobRow | None:
     """Return the row of an address, None for an address that belongs to no knob."""
     return KNOBS.get(address.partition(":")[0])
 

@@ -37,23 +37,26 @@ def add_text_to_diff(result: dict[str, Any], knob_files: Mapping[str, Any]) -> d
 
 
 def format_changes(before: Settings, after: Settings, knob_files: Mapping[str, Any]) -> str:
-    """Return a line for all settings that change alike, and the changed lines of texts; empty for no changes."""
+    """Return the changes between the settings ``before`` and ``after`` as lines for people; empty without changes.
+
+    Settings of one kind with the same change share a line. The change of a text file is shown as a diff of its lines.
+    """
     groups: dict[tuple[str, str, str], list[Place]] = {}
     for address, value in after.items():
         if address == address_kinds.INTENT and value is not None and len(after) > 1:
             # In check mode no layer finds the intent stored, so each layer would print the intent again.
             continue
-        what, unit, place = _describe_address(address, knob_files)
-        members = groups.setdefault((what, unit, _format_change(address, before.get(address), value, knob_files)), [])
+        noun, unit, place = _describe_address(address, knob_files)
+        members = groups.setdefault((noun, unit, _format_change(address, before.get(address), value, knob_files)), [])
         members += [] if place is None else [place]
     return "".join(
-        f"{escape_unprintable(_format_title(what, unit, places))}:{change}\n"
-        for (what, unit, change), places in groups.items()
+        f"{escape_unprintable(_format_title(noun, unit, places))}:{change}\n"
+        for (noun, unit, change), places in groups.items()
     )
 
 
-def _format_title(what: str, unit: str, places: list[Place]) -> str:
-    return f"{what}, {address_kinds.format_places(unit, places)}" if places else what
+def _format_title(noun: str, unit: str, places: list[Place]) -> str:
+    return f"{noun}, {address_kinds.format_places(unit, places)}" if places else noun
 
 
 def _describe_address(address: str, knob_files: Mapping[str, Any]) -> Words:
@@ -64,7 +67,7 @@ def _describe_address(address: str, knob_files: Mapping[str, Any]) -> Words:
 
 
 def _format_change(address: str, before: str | None, after: str | None, knob_files: Mapping[str, Any]) -> str:
-    """Return the change of a value, after a space; or the changed lines of a text, each after a newline."""
+    """Return the text after the colon: ' old -> new', or for a multi-line value the lines of its diff."""
     if address_kinds.has_opaque_value(address):
         return " new" if before is None else " removed" if after is None else " changed"
     if "\n" in (before or "") or "\n" in (after or ""):

@@ -81,14 +81,14 @@ class CpuIdle(Knob):
         self._remarks: list[str] = []
 
     def wanted_settings(self) -> Settings:
-        """Forbid the states deeper than requested on each CPU, and allow the other ones."""
+        """Return a setting for each idle state of the requested CPUs: deeper ones than requested are forbidden."""
         wanted: Settings = {}
         limits: dict[int, str] = {}
         deepest: dict[int, IdleState] = {}
         for setting in self.settings:
-            limit = _format_requested_limit(setting)
+            limit = _format_requested_idle_limit(setting)
             cpus = self.host.parse_cpus(str(setting["cpus"]))
-            self._refuse_without_states(cpus)
+            self._refuse_cpus_without_idle_states(cpus)
             for cpu in cpus:
                 if limits.setdefault(cpu, limit) != limit:
                     raise BadRequest(
@@ -113,7 +113,7 @@ class CpuIdle(Knob):
                 self.fs.write(f"{state.path}/disable", change.after)
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that a CPU does not have the state, as after a change of the driver; None if it has."""
+        """Return the reason if a CPU lacks the idle state, as after a change of the driver; else None."""
         if self._read_disable_file(address) is not None:
             return None
         cpu, name = _split_address(address)
@@ -170,7 +170,7 @@ class CpuIdle(Knob):
             )
         return count
 
-    def _refuse_without_states(self, cpus: Sequence[int]) -> None:
+    def _refuse_cpus_without_idle_states(self, cpus: Sequence[int]) -> None:
         without = [cpu for cpu in cpus if not self._states_of_cpu(cpu)]
         if not without:
             return
@@ -194,7 +194,7 @@ class CpuIdle(Knob):
                 "power from the boost of other CPUs, and slows the other thread of each core."
             )
         remarks += self._stricter_limit_remarks(deepest)
-        return remarks + competing_programs.tuned_remarks(
+        return remarks + competing_programs.running_tuned_remarks(
             self.fs, "limits on idle states (force_latency, pm_qos_resume_latency_us)"
         )
 
@@ -228,7 +228,7 @@ def _split_address(address: str) -> tuple[int, str]:
     return int(cpu), name
 
 
-def _format_requested_limit(setting: Mapping[str, Any]) -> str:
+def _format_requested_idle_limit(setting: Mapping[str, Any]) -> str:
     """Return the limit of an entry as the user wrote it; BadRequest if the entry has none or two."""
     limits = [f"{key}={setting[key]}" for key in ("deepest", "max_latency") if setting.get(key) is not None]
     if len(limits) != 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .._errors import BadRequest, TuningError
 from .._host.host import Host
 from .address_kinds import KINDS
-from .catalogue import KNOBS, ROLES, find_row
+from .catalogue import KNOBS, ROLES, find_knob_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ NOT_UNDONE_ALONE = {
 }
 
 
-def require_layers(names: Sequence[str]) -> list[str]:
-    """Return the layers to undo without duplicates; BadRequest for an unknown name, and for an empty list."""
+def validate_layer_names(names: Sequence[str]) -> list[str]:
+    """Return the layers to undo without duplicates. Raises BadRequest for an unknown name, and for an empty list."""
     known = f"The layers that can be undone are {', '.join(LAYERS)}. Nothing was changed."
     if not names:
         raise BadRequest(f"No layer is named. {known} To undo everything, leave the list of layers out.")
@@ -34,12 +34,12 @@ def require_layers(names: Sequence[str]) -> list[str]:
         if name in NOT_UNDONE_ALONE:
             raise BadRequest(f"{name} cannot be undone alone. {NOT_UNDONE_ALONE[name]} {known}")
         if name not in LAYERS:
-            raise BadRequest(f"There is no layer '{name}'{_similar_layer(name)} {known}")
+            raise BadRequest(f"There is no layer '{name}'{_similar_layer_hint(name)} {known}")
     return list(dict.fromkeys(names))
 
 
-def _similar_layer(name: str) -> str:
-    """Return the end of a sentence that suggests the layer whose name, knob or module is similar to a name."""
+def _similar_layer_hint(name: str) -> str:
+    """Return '; did you mean LAYER?' for a layer whose name, knob or module is similar to a name, else a full stop."""
     # Imported here because only a wrong name needs difflib. The import of suggestions.py would enlarge every module.
     import difflib
 
@@ -58,11 +58,11 @@ def _layer_of_setting(address: str) -> str:
 
     If layers share a knob, the variable that decides on the setting begins with the name of the layer.
     """
-    row = find_row(address)
+    row = find_knob_row(address)
     layers = list(dict.fromkeys(row.roles.values())) if row else []
     if len(layers) == 1 or row is None:
         return "".join(layers)
-    variable = row.find_variable(address.partition(":")[2], "")
+    variable = row.find_inventory_variable(address.partition(":")[2], "")
     return next((layer for layer in layers if variable.startswith(f"epyc_{layer}_")), "")
 
 
@@ -84,12 +84,12 @@ class LayerSettings:
         planned = Host(host.fs, intent, stored=True)
         for request, options in requests.items():
             name = request.partition("/")[0]
-            if request not in ROLES and name in KNOBS and self._has_layer(name):
-                self._kept.setdefault(name, set()).update(_settings_of_request(planned, request, options))
+            if request not in ROLES and name in KNOBS and self._is_knob_of_layers(name):
+                self._kept.setdefault(name, set()).update(_addresses_of_request(planned, request, options))
 
     def addresses_to_restore(self, name: str, originals: Settings) -> set[str] | None:
         """Return the addresses of a knob to restore; None for all addresses of the knob."""
-        if not self._has_layer(name):
+        if not self._is_knob_of_layers(name):
             return set()
         kept = self._kept.get(name, set())
         if not kept and all(role in self.layers for role in KNOBS[name].roles.values()):
@@ -97,11 +97,11 @@ class LayerSettings:
         candidates = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
         return {address for address in candidates if _layer_of_setting(address) in self.layers}
 
-    def _has_layer(self, name: str) -> bool:
+    def _is_knob_of_layers(self, name: str) -> bool:
         return any(role in self.layers for role in KNOBS[name].roles.values())
 
 
-def _settings_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
+def _addresses_of_request(host: Host, request: str, options: Mapping[str, Any]) -> set[str]:
     """Return the addresses that a stored request sets, and those of their holders, such as groups."""
     addresses = set()
     try:

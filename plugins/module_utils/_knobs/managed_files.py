@@ -47,7 +47,7 @@ class ManagedFiles(Knob):
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            self._put_file(change.address[len(self.prefix) + 1 :], change.after)
+            self._write_or_remove_file(change.address[len(self.prefix) + 1 :], change.after)
 
     def _read_value(self, path: str) -> str | None:
         path, mode = textfile.path_in_tree(self.root, path), self._wanted_mode(path)
@@ -62,7 +62,7 @@ class ManagedFiles(Knob):
         as_wanted = (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, os.geteuid())
         return digest if as_wanted else f"{digest} {stat.S_IMODE(status.st_mode):04o} {status.st_uid}"
 
-    def _put_file(self, path: str, value: str | None) -> None:
+    def _write_or_remove_file(self, path: str, value: str | None) -> None:
         path, mode, owner = textfile.path_in_tree(self.root, path), self._wanted_mode(path), os.geteuid()
         # A link is never followed, because the link of a masked unit points to /dev/null.
         if value is None or os.path.islink(path) or value.startswith(LINK):

@@ -64,7 +64,7 @@ class ManagedUnits(Knob):
         return values
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two states. Inactive and failed both count as stopped; a passing state counts as equal."""
+        """Return whether two states are equal; inactive equals failed, and a passing state equals any."""
         if not _is_unit_address(address) or address.endswith("/enabled") or wanted == "active":
             return wanted == found
         return found in (None, "inactive") if wanted is None else wanted not in STOPPED or found in STOPPED
@@ -101,7 +101,7 @@ class ManagedUnits(Knob):
         run_systemctl("try-restart", again)
 
     def _enabled_state(self, unit: dict[str, str]) -> str | None:
-        """Return systemd's word for a unit, but "disabled" after its link was removed.
+        """Return systemd's word, such as "enabled", for a unit, but "disabled" after its link was removed.
 
         systemd notices a removed link only when it reads all files again.
         """

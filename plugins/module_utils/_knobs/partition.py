@@ -20,7 +20,7 @@ from .._io import command, textfile
 from .._io.blocks import suppress
 from .._io.paths import INSTANCE_HEAD, UNIT_FOLDER
 from .._kernel.cgroups import CGROUPS
-from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, list_groups_with_cpus
+from .._kernel.partitions import FOLDER, ISOLATED, ROOT, SLICE, list_cpuset_groups_outside_slice
 from .._notation.cpulist import format_cpulist, parse_cpulist, parse_cpumask
 from .protocol.knob import Knob
 
@@ -72,7 +72,7 @@ class Partition(Knob):
         cpus = set(self.host.parse_cpus(str(self.options["cpus"])))
         wanted: Settings = {CPUS: format_cpulist(cpus), TYPE: kind}
         self._require_supported_host(cpus)
-        self._check_other_units(cpus, self.read_settings(wanted) == wanted)
+        self._refuse_cpus_of_other_units(cpus, self.read_settings(wanted) == wanted)
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
@@ -85,13 +85,13 @@ class Partition(Knob):
         return None if text in ("", MEMBER) else text
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two values. Two invalid partitions are equal, whatever reason the kernel names for each."""
+        """Return whether two values are equal; invalid partitions are, whatever reasons the kernel names."""
         if wanted and found and " invalid" in wanted:
             return wanted.split()[0] == found.split()[0]
         return wanted == found
 
     def companion_settings(self, changes: Sequence[Change]) -> Settings:
-        """Return the CPUs of unbound kernel work, because the kernel removes isolated CPUs from this mask."""
+        """Return the CPU mask of unbound kernel work, from which the kernel removes isolated CPUs."""
         mask = self.fs.read_if_present(WORKQUEUE)
         if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):
             return {}
@@ -168,12 +168,12 @@ class Partition(Knob):
                 "balanced partition of them. Take isolcpus, or its flag domain, out of the boot parameters, and reboot."
             )
 
-    def _check_other_units(self, cpus: set[int], in_force: bool) -> None:
+    def _refuse_cpus_of_other_units(self, cpus: set[int], in_force: bool) -> None:
         """Refuse CPUs that were assigned to other units.
 
         If the partition is in force, the kernel has moved the other units already, which is only a remark.
         """
-        for other in list_groups_with_cpus(self.fs):
+        for other in list_cpuset_groups_outside_slice(self.fs):
             shared = f"{format_cpulist(other.cpus & cpus)} of these CPUs"
             if other.cpus.isdisjoint(cpus):
                 continue

@@ -124,7 +124,7 @@ class KernelFiles(Knob):
             self.fs.write(setting.path, value)
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two values; a missing file equals the value that switches the feature off."""
+        """Return whether two values are equal; a missing file equals the value that switches the feature off."""
         return wanted == found or (found is None and wanted == find_setting(address).off)
 
     def unreachable_reason(self, address: str) -> str | None:
@@ -145,7 +145,7 @@ class Smt(KernelFiles):
         return address == SMT
 
     def wanted_settings(self) -> Settings:
-        """Return the wanted state, refusing one that kernel or CPU do not support."""
+        """Return the wanted state of SMT. Raises BadRequest for one that kernel or CPU do not support."""
         word = self.options.get("smt")
         if word is None:
             return {}
@@ -178,13 +178,13 @@ class Smt(KernelFiles):
         return {SMT: "off" if word == "forceoff" else word}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two states; every state with one thread per core counts as off."""
+        """Return whether two states are equal; every state with one thread per core counts as off."""
         if wanted == "off" and found == "forceoff":
             return True
         return wanted == found or (wanted in ("off", "forceoff") and found in NO_SMT)
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that a forced SMT stays off until the next boot, if another state is wanted."""
+        """Return the reason if another state is wanted but SMT is forced off until the next boot; else None."""
         is_forced = self.fs.read_if_present(find_setting(SMT).path) == "forceoff"
         is_met = self.options.get("smt") in ("off", False, "forceoff")
         if is_forced and (self._switched or not is_met):  # After the switch only a rollback asks.
@@ -238,9 +238,9 @@ class PlainSettings(KernelFiles):
             value = self.options.get(setting.option)
             if value is not None and self.owns_address(f"sysfs:{name}"):
                 wanted[f"sysfs:{name}"] = self._to_kernel_word(setting, value)
-        self._remarks = competing_programs.tuned_remarks(self.fs, "some of these settings") if wanted else []
+        self._remarks = competing_programs.running_tuned_remarks(self.fs, "some of these settings") if wanted else []
         if UNBOUND in wanted or WRITEBACK in wanted:
-            self._check_work_queue_masks(wanted)
+            self._refuse_disjoint_work_queue_masks(wanted)
         return wanted
 
     def _to_kernel_word(self, setting: Setting, value: Any) -> str:
@@ -268,14 +268,14 @@ class PlainSettings(KernelFiles):
         if setting.option == "numa_balancing" and on and (present or "").isdecimal():
             # Bit 1 is memory tiering, which stays as it is.
             return str(int(present or "0") | 1)
-        if setting.option == "nmi_watchdog" and on and present == "0" and self._lacks_watchdog(setting.path):
+        if setting.option == "nmi_watchdog" and on and present == "0" and self._lacks_watchdog_counter(setting.path):
             raise BadRequest(
                 "nmi_watchdog: the kernel has found no performance counter for it, as in most guests, and keeps "
                 f"{setting.path} at 0. Leave the option out on this host."
             )
         return str(int(on))
 
-    def _lacks_watchdog(self, path: str) -> bool:
+    def _lacks_watchdog_counter(self, path: str) -> bool:
         """Return whether the kernel has no counter for the watchdog: its file is read-only, or refuses any write."""
         status = self.fs.read_status(path)
         read_only = status is not None and not status.st_mode & 0o222
@@ -283,7 +283,7 @@ class PlainSettings(KernelFiles):
         # invalid text has no effect. Check mode writes not even that, so it does not detect this case.
         return read_only or (not self.fs.read_only and self.fs.write_refusal_errno(path, "x") == 524)
 
-    def _check_work_queue_masks(self, wanted: Settings) -> None:
+    def _refuse_disjoint_work_queue_masks(self, wanted: Settings) -> None:
         """Refuse a mask of writeback that has no CPU of the mask of all unbound work: the kernel would ignore it."""
         after = {**self.read_settings([UNBOUND, WRITEBACK]), **wanted}
         unbound, writeback = after[UNBOUND], after[WRITEBACK]

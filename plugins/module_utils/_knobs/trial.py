@@ -47,25 +47,27 @@ def end_trial(store: Store, fs: KernelFS, restore_stored: Callable[[], bool]) ->
         return
     journal = store.load_cache(TRIAL, SHAPE)
     if journal and journal["boot_id"] == fs.read(BOOT_ID):
-        _end_process(fs, journal)
+        _end_measuring_process(fs, journal)
     restored = restore_stored()
     unit = journal.get("unit", "")
-    if override_unit(unit, None) or (unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code):
-        restart_unit(unit)
+    if set_temporary_drop_in(unit, None) or (
+        unit and command.try_command(["systemctl", "is-active", "--quiet", unit]).code
+    ):
+        restart_unit_and_wait(unit)
     if restored:
         with store.hold_lock():
             store.remove_file(TRIAL)
 
 
-def forget_earlier_trial(store: Store, fs: KernelFS) -> None:
+def remove_trial_of_earlier_boot(store: Store, fs: KernelFS) -> None:
     """Remove the journal of a trial of an earlier boot, whose settings ended with that boot."""
     if store.has_file(TRIAL) and store.load_cache(TRIAL, SHAPE).get("boot_id") != fs.read(BOOT_ID):
         with store.hold_lock():
             store.remove_file(TRIAL)
 
 
-def override_unit(unit: str, text: str | None) -> bool:
-    """Give a unit a drop-in with these lines until the next boot, or remove it for None; return whether that is new.
+def set_temporary_drop_in(unit: str, text: str | None) -> bool:
+    """Give a unit a drop-in with this text until the next boot, or remove it for None; return whether it changed.
 
     A restart of the unit makes the change effective.
     """
@@ -85,7 +87,7 @@ def override_unit(unit: str, text: str | None) -> bool:
     return True
 
 
-def restart_unit(unit: str) -> None:
+def restart_unit_and_wait(unit: str) -> None:
     """Restart a unit and wait until it serves; raise TuningError if it does not.
 
     The start limit of a unit is meant for crashes, so the count of its starts is reset before.
@@ -105,7 +107,7 @@ def read_start_time(fs: KernelFS, process: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _end_process(fs: KernelFS, journal: dict[str, Any]) -> None:
+def _end_measuring_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     process = journal["process"]
     if process == os.getpid():
         return

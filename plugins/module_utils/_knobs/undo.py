@@ -18,7 +18,7 @@ from .._io import textfile
 from .._io.paths import REBOOT_PENDING_FILE
 from .._io.store import REPAIRS, REQUESTS, TRIAL
 from . import trial
-from .catalogue import KNOBS, find_row
+from .catalogue import KNOBS, find_knob_row
 from .history import history_file
 from .layers import LayerSettings, requests_of_layers
 from .protocol.converge import LedgerNotUpdated, Outcome, converge_knobs
@@ -52,13 +52,13 @@ class UndoOutcome(Outcome):
         self.left = left
         self.pending = pending
 
-    def left_message(self) -> str:
-        """Return in sentences what could not be restored, and what to do about it."""
+    def unrestored_message(self) -> str:
+        """Return sentences on what could not be restored, and what to do about it."""
         return f"Not everything could be put back. {' '.join(self.left)} {AGAIN}"
 
     def summary_message(self, layers: Collection[str] = (), check: bool = False) -> str:
-        """Return in sentences what was restored, or would be in check mode, and the next steps."""
-        counts = Counter(row.title for row in map(find_row, self.to_diff()["after"]) if row)
+        """Return sentences on what was restored, or would be in check mode, and the next steps."""
+        counts = Counter(row.title for row in map(find_knob_row, self.to_diff()["after"]) if row)
         dropped = [c.address for c in self.changes if c.address.startswith("desired:") and c.address != INTENT]
         parts = [f"{number} setting{'s'[: number > 1]} of {title}" for title, number in counts.items()]
         parts += [f"{len(dropped)} stored request{'s'[: len(dropped) > 1]} dropped"] if dropped else []
@@ -98,7 +98,7 @@ def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collec
         done = UndoOutcome(work.changes, work.remarks, work.left, work.pending)
         if not check:
             outcome = f"{len(work.left)} not put back" if work.left else "done"
-            unwritten = history_file.note_finished_run(
+            unwritten = history_file.record_finished_run(
                 ledger.store, history_file.RESTORE, done.to_diff()["after"], outcome, list(layers)
             )
             done.remarks += [unwritten] if unwritten else []
@@ -144,10 +144,10 @@ class _Undo:
         if lost:
             self.remarks.append(_lost_originals_message(requests))
         for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
-            self._attempt_step(KNOBS[name].title, partial(self._restore_kind, name, lost))
+            self._attempt_step(KNOBS[name].title, partial(self._restore_settings_of_knob, name, lost))
         self._attempt_step("the stored requests, which the next boot applies", partial(self._forget_requests, requests))
         if not self.check:
-            self._remove_leftovers()
+            self._note_reboot_and_remove_files()
 
     def _attempt_step(self, subject: str, step: Callable[[], None]) -> None:
         """Do a step of the undo. A failure, even a bug, is noted, and the other steps are still done."""
@@ -159,30 +159,30 @@ class _Undo:
             fault = "This is a fault of the collection: please report it."
             self.left.append(f"{subject}: {type(error).__name__}: {error}. {fault}")
 
-    def _restore_kind(self, name: str, lost: bool) -> None:
+    def _restore_settings_of_knob(self, name: str, originals_lost: bool) -> None:
         """Restore the settings of one knob; without a ledger, those that bear a mark of this collection."""
         only = self.settings.addresses_to_restore(name, self.ledger.load_originals()) if self.settings else None
         if only is not None and not only:
             return
         originals = [
-            RestoringKnob(knob, self.ledger, lost, only=only)
+            RestoringKnob(knob, self.ledger, originals_lost, only=only)
             for knob in reversed(KNOBS[name].build_knobs(self.host, {}))
         ]
         try:
             outcome = converge_knobs(originals, self.ledger, self.check)
         except LedgerNotUpdated as error:
-            self._note_outcome(name, originals, error.outcome)
+            self._add_to_result(name, originals, error.outcome)
             raise
-        self._note_outcome(name, originals, outcome)
+        self._add_to_result(name, originals, outcome)
         self.left += _unreachable_messages(originals, self.check)
 
-    def _note_outcome(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
+    def _add_to_result(self, name: str, originals: Sequence[RestoringKnob], outcome: Outcome) -> None:
         self.changes += outcome.changes
         self.remarks += [remark for knob in originals for remark in (*knob.obsolete, *knob.write_remarks)]
         if outcome.changes and KNOBS[name].needs_reboot:
-            self.pending += self._names_awaiting_reboot(originals, outcome)
+            self.pending += self._parameters_awaiting_reboot(originals, outcome)
 
-    def _names_awaiting_reboot(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
+    def _parameters_awaiting_reboot(self, originals: Sequence[RestoringKnob], outcome: Outcome) -> list[str]:
         """Return the names of boot parameters that the running kernel still has."""
         if not self.check:
             return [str(name) for knob in originals for name in knob.module_facts().get("pending", ())]
@@ -198,8 +198,8 @@ class _Undo:
         forget = StoredRequests(self.ledger.store, dict.fromkeys([*requests, *([] if left else ["intent"])]))
         self.changes += converge_knobs([forget], self.ledger, self.check).changes
 
-    def _remove_leftovers(self) -> None:
-        """Leave a note of pending boot parameters for the role that reboots, and remove files without a use."""
+    def _note_reboot_and_remove_files(self) -> None:
+        """Write the file of pending boot parameters for reboot.yml, and remove files that have no use after an undo."""
         if self.pending:
             # The folder of the note ends with the boot that has these parameters.
             note, text = (

@@ -216,7 +216,7 @@ class QuantizedFile:
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o777)
             os.fsync(descriptor)
         new.rename_file(self.name, self.name, folder)
-        folder.flush_names()
+        folder.flush_folder_entries()
 
 
 def _tensor_shapes(model: Model) -> list[tuple[str, int]]:

@@ -184,7 +184,7 @@ def _compare_isolated_cpus_with_boot(fs: KernelFS, verdicts: Sequence[Verdict]) 
             wrong_sentences.append(f"{path} holds {isolated or 'nothing'}, and {parameter} asks for {wanted_cpus}.")
     kind, cpus = partitions.read_partition_in_force(fs)
     if kind:
-        groups = partitions.list_groups_with_cpus(fs, file="cpuset.cpus.effective")
+        groups = partitions.list_cpuset_groups_outside_slice(fs, file="cpuset.cpus.effective")
         leaks = [group.name for group in groups if group.cpus & cpus]
         ok_sentences.append(
             f"{partitions.SLICE} is a partition ({kind}) of CPUs {format_cpulist(cpus)}: only its tasks run there, and "

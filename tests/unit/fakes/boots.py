@@ -61,7 +61,7 @@ class Boot:
         if self.fails:
             self.tree.put(f"{grub.RESULT}.new", "half of it")
             raise TuningError("'update-grub' failed with exit code 1. It says: no space left on device")
-        in_both, ordinary = self.grub._run_config_files(with_drop_in=True)
+        in_both, ordinary = self.grub._evaluate_config_files(with_drop_in=True)
         rescue = f"{in_both} {ordinary}" if self.same_for_recovery else in_both
         words = cmdline.split_kernel_command_line(f"{in_both} {ordinary}")
         line = " ".join(word for word in words if not self.ignores or not word.startswith(self.ignores))
@@ -97,7 +97,7 @@ def undo(boot: Boot) -> Any:
 
 
 def line(boot: Boot) -> str:
-    return " ".join(boot.grub.list_entries()[0])
+    return " ".join(boot.grub.list_entry_words()[0])
 
 
 def rescue(boot: Boot) -> str:

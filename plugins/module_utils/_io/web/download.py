@@ -22,7 +22,14 @@ from ..._notation.numbers import parse_whole_number
 from ..._notation.sizes import format_bytes_short
 from .. import textfile
 from ..safe_open import open_folder
-from .http import ServedFile, error_reason, is_untrusted_certificate, open_url, parse_content_range, permanent_error
+from .http import (
+    ServedFile,
+    error_reason,
+    is_untrusted_certificate,
+    open_url,
+    parse_content_range,
+    permanent_request_error,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +97,7 @@ class Download:
 
     def fetch(self) -> str:
         """Fetch the missing bytes, flush the part to the disk, and return its digest."""
-        with self._locked_part():
+        with self._open_locked_part():
             self._read_earlier_part()
             tries = 0
             while not self._is_complete():
@@ -123,8 +130,8 @@ class Download:
         return self.total is not None and self.received == self.total
 
     @contextmanager
-    def _locked_part(self) -> Iterator[None]:
-        """Open and lock the part during the block, so that no other run writes into it.
+    def _open_locked_part(self) -> Iterator[None]:
+        """Open and lock the partial file during the block, so that no other run writes into it.
 
         The folder may belong to another user, so a link and a file with a second name (hard link) are refused.
         """
@@ -168,7 +175,7 @@ class Download:
         self.received = self.resumed_bytes = size
 
     def _discard_part(self, reason: str = "") -> None:
-        """Empty the part; TuningError where this happens too often."""
+        """Empty the partial file; TuningError where this happens too often."""
         if self.received and reason:
             self.remarks.append(f"{self.url} is fetched from the beginning again: {reason}.")
             self._restarts += 1
@@ -182,7 +189,7 @@ class Download:
 
     def fetch_from_start(self, reason: str) -> str:
         """Discard the part, fetch the whole file, and return its digest."""
-        with self._locked_part():
+        with self._open_locked_part():
             self.received = os.fstat(self._fd).st_size
             self._discard_part(reason)
         return self.fetch()
@@ -265,5 +272,5 @@ class Download:
         """Return the reason of an error after which to try again; raise the error where a new try is useless."""
         passes = not isinstance(error, urllib.error.HTTPError) or error.code in TRANSIENT_STATUS
         if not passes or is_untrusted_certificate(error):
-            raise permanent_error(self.url, error) from None
+            raise permanent_request_error(self.url, error) from None
         return error_reason(error)

@@ -122,7 +122,7 @@ def open_url(
     return opener.open(request, timeout=timeout)
 
 
-def permanent_error(url: str, error: Exception) -> TuningError:
+def permanent_request_error(url: str, error: Exception) -> TuningError:
     """Return the TuningError for a failed request that would fail again."""
     if reason := _access_denied_reason(url, error):
         return BadRequest(reason)

@@ -21,7 +21,7 @@ from .http import (
     open_url,
     parse_content_range,
     parse_sha256_header,
-    permanent_error,
+    permanent_request_error,
     validate_url,
 )
 
@@ -95,7 +95,7 @@ class RemoteFile:
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "code", 0) == 416 and not self._data:
                 raise BadRequest(f"{self.url} is empty: check the URL, and the file on the server.") from None
-            raise permanent_error(self.url, error) from None
+            raise permanent_request_error(self.url, error) from None
 
     def _request_part(self) -> None:
         have = len(self._data)

@@ -78,7 +78,7 @@ def render_drop_in_if_needed(owned: Mapping[str, str | None]) -> str | None:
 
 
 def list_foreign_lines(text: str) -> list[str]:
-    """Return the lines of a drop-in that this version does not write, without comments."""
+    """Return the lines of a drop-in, without comments, that this collection would not write."""
     known = render_drop_in(parse_owned_settings(text)).splitlines()
     return [row for row in text.splitlines() if row not in known and row.strip() and not row.startswith("#")]
 

@@ -60,26 +60,26 @@ class Grub:
         self.flush = flush
 
     def read_configured_settings(self) -> dict[str, str]:
-        """Return the settings of the present files, the drop-in included."""
-        return _parse_settings(*self._run_config_files(with_drop_in=True))
+        """Return the settings that the configuration files make together, the drop-in included."""
+        return _parse_settings(*self._evaluate_config_files(with_drop_in=True))
 
-    def list_entries(self) -> list[list[str]]:
+    def list_entry_words(self) -> list[list[str]]:
         """Return the words of each kernel entry of grub.cfg, without the entries for recovery."""
         return parse_linux_entries(self._read_grub_cfg())
 
     def stale_drop_in_reason(self) -> str:
-        """Return why the drop-in differs from the one that this version writes; an empty text if it does not."""
+        """Return why the drop-in must be written again, as after a change by hand; else an empty text."""
         text = textfile.read_text(self._drop_in_path)
         if text is None or text == render_drop_in_if_needed(parse_owned_settings(text)):
             return ""
         return f"{DROP_IN} was changed by hand, or is of another version; the next run writes it anew"
 
     def settings_to_restore(self, originals: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Return the settings that an undo restores, by name: those of the other files now, instead of the originals.
+        """Return the settings that an undo restores, by name: the present ones of the other files, not the originals.
 
         It includes settings that the drop-in owns and the ledger does not know.
         """
-        others = _parse_settings(*self._run_config_files(with_drop_in=False))
+        others = _parse_settings(*self._evaluate_config_files(with_drop_in=False))
         known = {cmdline.canonical_parameter_name(name) for name in originals}
         names = [
             name
@@ -89,7 +89,7 @@ class Grub:
         return {name: others.get(cmdline.canonical_parameter_name(name)) for name in [*originals, *names]}
 
     def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name, all or nothing; return remarks."""
+        """Make the wanted settings (None removes a parameter), all or none of them; return remarks for the user."""
         before = textfile.read_text(self._drop_in_path)
         owned = {
             cmdline.canonical_parameter_name(name): (name, text)
@@ -97,30 +97,30 @@ class Grub:
         }
         owned.update({cmdline.canonical_parameter_name(name): (name, text) for name, text in wanted.items()})
         # Settings that equal those of other files are left out, so that an undo leaves no drop-in.
-        in_both, ordinary = self._run_config_files(with_drop_in=False)
+        in_both, ordinary = self._evaluate_config_files(with_drop_in=False)
         others = _parse_settings(in_both, ordinary)
         added = {name: text for key, (name, text) in owned.items() if others.get(key) != text}
         new_names = [name for name in wanted if added.get(name) is not None]
         remarks = [
-            *self._overwrite_messages(before),
-            *self._override_messages(new_names, others, _parse_settings(in_both)),
+            *self._overwritten_drop_in_messages(before),
+            *self._overridden_setting_messages(new_names, others, _parse_settings(in_both)),
         ]
         unfinished = textfile.path_in_tree(self.root, f"{RESULT}.new")
         clean = textfile.read_text(unfinished) is None
         self._write_drop_in(render_drop_in_if_needed(added))
         try:
             self.run([UPDATE])
-            self._require_written(wanted)
+            self._require_settings_in_entries(wanted)
         except TuningError:
             # The rollback of the run repairs grub.cfg. Before that, no other update-grub may use these settings.
             self._write_drop_in(before)
             if clean:
                 textfile.remove_file(unfinished)  # grub-mkconfig leaves it behind when one of its scripts fails.
             raise
-        return [*remarks, *self._recovery_messages(added), *self._flush_messages()]
+        return [*remarks, *self._recovery_entry_messages(added), *self._unflushed_messages()]
 
-    def _overwrite_messages(self, before: str | None) -> list[str]:
-        """Return that foreign lines of the drop-in are replaced, and that a missing grub.cfg is made."""
+    def _overwritten_drop_in_messages(self, before: str | None) -> list[str]:
+        """Return a remark on foreign lines of the drop-in, which are lost, and one on a missing grub.cfg."""
         lines = list_foreign_lines(before) if before is not None else []
         messages = []
         if lines:
@@ -132,20 +132,20 @@ class Grub:
             messages.append(f"There was no {RESULT}, so update-grub made it from nothing.")
         return messages
 
-    def _override_messages(
+    def _overridden_setting_messages(
         self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]
     ) -> list[str]:
-        """Return which settings of other files the drop-in replaces, and whether the entry for recovery loses them."""
+        """Return a remark on each parameter that another file sets too; the recovery entry may lose that setting."""
         keys = {name: cmdline.canonical_parameter_name(name) for name in names}
         return [
-            f"{name} is also set by {self._find_files_with(name)}, to '{others[key]}'. {DROP_IN} takes that out "
+            f"{name} is also set by {self._files_mentioning(name)}, to '{others[key]}'. {DROP_IN} takes that out "
             f"for as long as it is there{', also of the entry for recovery' if key in in_both else ''}."
             for name, key in keys.items()
             if key in others
         ]
 
-    def _recovery_messages(self, added: Mapping[str, str | None]) -> list[str]:
-        """Return which parameters of the drop-in a script of another program gives to the entry for recovery."""
+    def _recovery_entry_messages(self, added: Mapping[str, str | None]) -> list[str]:
+        """Return a remark on each parameter that reached the recovery entry too, by a script of another program."""
         lines = [
             _parse_settings(" ".join(words)) for words in parse_linux_entries(self._read_grub_cfg(), recovery=True)
         ]
@@ -160,14 +160,14 @@ class Grub:
             for name in names
         ]
 
-    def _flush_messages(self) -> list[str]:
+    def _unflushed_messages(self) -> list[str]:
         reason = self.flush([textfile.path_in_tree(self.root, RESULT)])
         return [disk_flush.unflushed_message(RESULT, reason)] if reason else []
 
-    def _require_written(self, wanted: Mapping[str, str | None]) -> None:
+    def _require_settings_in_entries(self, wanted: Mapping[str, str | None]) -> None:
         """Raise NotApplied, with the file that prevents it, if the files or grub.cfg lack a wanted setting."""
         configured = self.read_configured_settings()
-        lines = [_parse_settings(" ".join(words)) for words in self.list_entries()]
+        lines = [_parse_settings(" ".join(words)) for words in self.list_entry_words()]
         if not lines:
             raise NotApplied(
                 f"update-grub succeeded, but {RESULT} has no entry of a Linux kernel. See that /boot is mounted and "
@@ -177,7 +177,7 @@ class Grub:
             key = cmdline.canonical_parameter_name(name)
             if configured.get(key) != text:
                 raise NotApplied(
-                    f"cmdline:{name}: wanted {_quote_value(text)}, and {self._find_files_with(name, after=DROP_IN)}, "
+                    f"cmdline:{name}: wanted {_quote_value(text)}, and {self._files_mentioning(name, after=DROP_IN)}, "
                     f"which is read after {DROP_IN}, makes it {_quote_value(configured.get(key))}. Take it out there."
                 )
             if any(line.get(key) != text for line in lines):
@@ -188,7 +188,7 @@ class Grub:
                     "GRUB_CMDLINE_LINUX_DEFAULT."
                 )
 
-    def _find_files_with(self, name: str, after: str = "") -> str:
+    def _files_mentioning(self, name: str, after: str = "") -> str:
         """Return the files that contain the name of a parameter, as text for a sentence."""
         import os
 
@@ -211,8 +211,8 @@ class Grub:
         ]
         return " and ".join(matching) or "another file"
 
-    def _run_config_files(self, with_drop_in: bool) -> tuple[str, str]:
-        """Return the parameters that the files set for all entries, and those for ordinary entries only."""
+    def _evaluate_config_files(self, with_drop_in: bool) -> tuple[str, str]:
+        """Run the configuration files; return the parameters for all entries, and those for ordinary entries only."""
         root = "" if self.root == "/" else self.root
         printed = self.run(["sh", "-c", COLLECT, "sh", root, "" if with_drop_in else root + DROP_IN])
         in_both, dummy, ordinary = printed.partition("\0")

@@ -41,7 +41,7 @@ class Grubby:
         entries = parse_grubby_info(self.run(["grubby", "--info=DEFAULT"]))
         return cmdline.parameters_to_settings(entries[0]) if entries else {}
 
-    def list_entries(self) -> list[list[str]]:
+    def list_entry_words(self) -> list[list[str]]:
         """Return the words of each entry, including those for rescue, because grubby changes all entries."""
         return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
@@ -54,10 +54,10 @@ class Grubby:
         return originals
 
     def apply_settings(self, wanted: Mapping[str, str | None]) -> list[str]:
-        """Make settings, by name, in all entries; return remarks."""
+        """Make the wanted settings in all entries (None removes a parameter); return remarks for the user."""
         for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
-        lines = [cmdline.parameters_to_settings(words) for words in self.list_entries()]
+        lines = [cmdline.parameters_to_settings(words) for words in self.list_entry_words()]
         for name, text in wanted.items():
             if not lines or any(line.get(cmdline.canonical_parameter_name(name)) != text for line in lines):
                 raise NotApplied(

@@ -81,7 +81,7 @@ class CommandLine(Knob):
         request = BootRequest(self.host, parameters, absent)
         self._remarks = request.remarks
         self._wanted = {PREFIX + name: text for name, text in request.settings.items()}
-        self._check_length(request.settings)
+        self._refuse_too_long_command_line(request.settings)
         return dict(self._wanted)
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
@@ -91,28 +91,28 @@ class CommandLine(Knob):
         if not addresses:
             return {}
         configured = self.loader.read_configured_settings()
-        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_entries()]
+        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_entry_words()]
         self._loader_stale_reason = self.loader.stale_drop_in_reason()
-        self._seen = {address: configured.get(_canonical_name(address)) for address in addresses}
+        self._seen = {address: configured.get(_canonical_parameter_name(address)) for address in addresses}
         return dict(self._seen)
 
     def read_live_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the values with which the running kernel was started."""
         running = cmdline.parameters_to_settings(cmdline.split_kernel_command_line(self.fs.read("/proc/cmdline")))
-        return {address: running.get(_canonical_name(address)) for address in addresses}
+        return {address: running.get(_canonical_parameter_name(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two values; a setting counts as equal only if every boot entry has it."""
-        return wanted == found and not self.stale_reason(address, wanted)
+        """Return whether two values are equal and every boot entry has the wanted one."""
+        return wanted == found and not self.rewrite_reason(address, wanted)
 
-    def stale_reason(self, address: str, wanted: str | None) -> str:
+    def rewrite_reason(self, address: str, wanted: str | None) -> str:
         """Return why the next boot may lack a configured setting; an empty text if it cannot."""
-        if self._entries and all(entry.get(_canonical_name(address)) == wanted for entry in self._entries):
+        if self._entries and all(entry.get(_canonical_parameter_name(address)) == wanted for entry in self._entries):
             return self._loader_stale_reason
         return f"not every boot entry has it; {self.loader.remake_hint}"
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that the boot loader is unsupported or the drop-in damaged, None if neither is the case."""
+        """Return the reason if the boot loader is unsupported or the drop-in is damaged, else None."""
         try:
             self.loader.stale_drop_in_reason()
         except TuningError as error:
@@ -120,7 +120,7 @@ class CommandLine(Knob):
         return None
 
     def settings_to_restore(self, originals: Settings) -> Settings:
-        """Return the values of other files now if they are known, else the originals."""
+        """Return what the other files of the boot loader set now, if they can be read, else the originals."""
         if not originals and self.fs.read_status(DROP_IN) is None:
             return {}
         names = {_parameter_name(address): text for address, text in originals.items()}
@@ -130,14 +130,14 @@ class CommandLine(Knob):
             return originals
 
     def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
-        """Compare only the running kernel; boot entries are about the next boot."""
+        """Return whether the running kernel has the wanted value; boot entries do not count."""
         return wanted == live
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         self._remarks += self.loader.apply_settings({change.address[len(PREFIX) :]: change.after for change in changes})
 
     def module_facts(self) -> dict[str, object]:
-        """Return the running and configured values, and the names that wait for a reboot."""
+        """Return running and configured parameters, and the names of those that wait for a reboot."""
         target = self._seen if self._wanted is None else self._wanted
         running = self.read_live_settings(target)
         pending = [_parameter_name(address) for address in target if running[address] != target[address]]
@@ -148,7 +148,7 @@ class CommandLine(Knob):
             "reboot_required": bool(pending),
         }
 
-    def _check_length(self, settings: Settings) -> None:
+    def _refuse_too_long_command_line(self, settings: Settings) -> None:
         """Refuse a command line that the kernel would truncate."""
         new = [
             word
@@ -157,7 +157,7 @@ class CommandLine(Knob):
             for word in cmdline.setting_to_parameters(name, text)
         ]
         keys = {cmdline.canonical_parameter_name(name) for name in settings}
-        for words in self.loader.list_entries():
+        for words in self.loader.list_entry_words():
             others = [
                 word
                 for word in words
@@ -175,5 +175,5 @@ def _parameter_name(address: str) -> str:
     return address[len(PREFIX) :]
 
 
-def _canonical_name(address: str) -> str:
+def _canonical_parameter_name(address: str) -> str:
     return cmdline.canonical_parameter_name(_parameter_name(address))

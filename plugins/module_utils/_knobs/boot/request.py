@@ -43,10 +43,10 @@ class BootRequest:
 
     def __init__(self, host: Host, parameters: Sequence[str], absent: Sequence[str]) -> None:
         self.host = host
-        words = [self._expand_braces(text) for text in parameters]
+        words = [self._expand_roles_in_braces(text) for text in parameters]
         pairs = [cmdline.split_kernel_parameter(word) for word in words]
         for word, (name, value) in zip(words, pairs):
-            _check_spelling(word, name, value)
+            _refuse_invalid_parameter_word(word, name, value)
         self.remarks: list[str] = []
         texts = cmdline.parameters_to_settings(words)
         self.settings: Settings = {}
@@ -54,12 +54,12 @@ class BootRequest:
             setting = cmdline.setting_name_of_parameter(name)
             self.settings[setting if setting in cmdline.FAMILIES else name] = texts[setting]
         for name in absent:
-            self._add_removal(name, texts)
-        self._check_cpus(pairs)
+            self._add_parameter_removal(name, texts)
+        self._validate_cpu_parameters(pairs)
         if cmdline.HUGEPAGES in texts:
-            self._check_hugepages(pairs)
+            self._refuse_impossible_hugepages(pairs)
 
-    def _expand_braces(self, text: str) -> str:
+    def _expand_roles_in_braces(self, text: str) -> str:
         """Replace roles and places in braces, such as {draft,verify}, by CPUs in the kernel's notation."""
         expanded = ""
         rest = text.strip()
@@ -75,8 +75,8 @@ class BootRequest:
             raise BadRequest(f"'{text}': a brace is not opened. {BRACES}")
         return expanded
 
-    def _add_removal(self, name: str, texts: dict[str, str]) -> None:
-        _check_spelling(name, *cmdline.split_kernel_parameter(name))
+    def _add_parameter_removal(self, name: str, texts: dict[str, str]) -> None:
+        _refuse_invalid_parameter_word(name, *cmdline.split_kernel_parameter(name))
         if "=" in name:
             raise BadRequest(f"absent: '{name}' must be a name without a value; all parameters of a name are removed.")
         setting = cmdline.setting_name_of_parameter(name)
@@ -84,7 +84,7 @@ class BootRequest:
             raise BadRequest(f"{name} is in parameters and in absent. Take it out of one of them.")
         self.settings[setting if setting in cmdline.FAMILIES else name] = None
 
-    def _check_cpus(self, pairs: Sequence[tuple[str, str | None]]) -> None:
+    def _validate_cpu_parameters(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         for name, value in pairs:
             spelled = cmdline.canonical_parameter_name(name)
             if spelled not in CPU_LISTS or (spelled == "rcu_nocbs" and value is None):
@@ -95,11 +95,11 @@ class BootRequest:
             flags: list[str] = []
             while spelled == "isolcpus" and items and items[0] in ISOLCPUS_FLAGS:
                 flags.append(items.pop(0))
-            self._check_cpu_list(name, ",".join(items), leave_first=CPU_LISTS[spelled])
+            self._validate_cpu_list(name, ",".join(items), leave_first=CPU_LISTS[spelled])
             if spelled == "isolcpus" and (not flags or "domain" in flags):
                 self.remarks.append(ISOLATED)
 
-    def _check_cpu_list(self, name: str, text: str, leave_first: bool) -> None:
+    def _validate_cpu_list(self, name: str, text: str, leave_first: bool) -> None:
         top = self.host.topology
         try:
             cpus = parse_boot_cpulist(text, max((*top.online, *top.offline)))
@@ -116,7 +116,7 @@ class BootRequest:
                 f"{name}={text} takes CPU 0 away from the system, which boots on it and keeps time there. Leave it out."
             )
 
-    def _check_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
+    def _refuse_impossible_hugepages(self, pairs: Sequence[tuple[str, str | None]]) -> None:
         """Refuse page sizes that the CPU lacks, and pages that leave too little memory for a boot."""
         fs = self.host.fs
         sizes = {int(name[len("hugepages-") : -len("kB")]) << 10 for name in fs.list_names("/sys/kernel/mm/hugepages")}
@@ -135,7 +135,7 @@ class BootRequest:
                     raise BadRequest(f"hugepagesz={value} is given twice; the kernel ignores the second.")
                 seen += [size] if spelled == "hugepagesz" else []
             elif spelled == "hugepages":
-                total += self._count_hugepage_bytes(value or "", size)
+                total += self._parse_hugepages_as_bytes(value or "", size)
         memory = _parse_total_memory(fs.read("/proc/meminfo"))
         keep = max(512 << 20, memory >> 5)
         if total > memory - keep:
@@ -144,7 +144,7 @@ class BootRequest:
                 f"{keep >> 20} MiB would be left to boot with. Ask for fewer."
             )
 
-    def _count_hugepage_bytes(self, value: str, size: int) -> int:
+    def _parse_hugepages_as_bytes(self, value: str, size: int) -> int:
         """Return the bytes of a hugepages=, which is a count, or counts by node such as 0:4,1:4."""
         total = 0
         for item in value.split(","):
@@ -165,8 +165,8 @@ class BootRequest:
         return total
 
 
-def _check_spelling(word: str, name: str, value: str | None) -> None:
-    """Refuse a word that would reach the kernel in another form than written here."""
+def _refuse_invalid_parameter_word(word: str, name: str, value: str | None) -> None:
+    """Raise BadRequest for a word that is no single parameter, or that the boot loader would alter."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-.") for c in name):
         raise BadRequest(f"{word!r} is no kernel parameter: say NAME or NAME=VALUE, one parameter in each text.")
     if cmdline.canonical_parameter_name(name) in NOT_OURS or name in NOT_OURS:

@@ -93,16 +93,16 @@ class CpuFreq(Knob):
         self._remarks = []
         if not self.settings:
             return {}
-        by_policy = self._values_by_policy(self._values_by_cpu())
+        by_policy = self._requested_values_by_policy(self._requested_values_by_cpu())
         policies = [cpufreq_policy.read_policy(self.fs, name) for name in by_policy]
         wanted: Settings = {}
         for policy in policies:
             files = rules.plan_policy_files(policy, by_policy[policy.name], self._remarks)
             wanted.update({f"cpufreq:{policy.name}/{file}": text for file, text in files.items()})
-        wanted.update(self._wanted_boosts(policies, by_policy))
+        wanted.update(self._wanted_boost_settings(policies, by_policy))
         self._remarks = list(dict.fromkeys(self._remarks))
-        self._remarks += competing_programs.tuned_remarks(self.fs, "governors and frequencies")
-        self._remarks += competing_programs.power_profiles_remarks(self.fs)
+        self._remarks += competing_programs.running_tuned_remarks(self.fs, "governors and frequencies")
+        self._remarks += competing_programs.running_power_profiles_remarks(self.fs)
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
@@ -138,7 +138,7 @@ class CpuFreq(Knob):
             self._wait_for_limits(written)
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two values; frequencies that differ by less than a thousandth are equal."""
+        """Return whether two values are equal; frequencies may differ by less than a thousandth."""
         if (
             split_address(address)[1] in (MIN, MAX, SPEED)
             and wanted
@@ -150,7 +150,7 @@ class CpuFreq(Knob):
         return wanted == found
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that a policy has no online CPU or does not exist, or that its boost cannot be read; else None."""
+        """Return the reason if a policy does not exist or has no online CPU, or if boost is unreadable; else None."""
         policy, file = split_address(address)
         if not policy:
             return None
@@ -159,7 +159,7 @@ class CpuFreq(Knob):
         cpus = cpufreq_policy.read_online_cpus(self.fs, policy)
         if not cpus:
             return f"the CPUs of {policy} are offline"
-        return (cpufreq_policy.hidden_boost_reason(self.fs, policy, cpus) if file == BOOST else "") or None
+        return (cpufreq_policy.unreadable_boost_reason(self.fs, policy, cpus) if file == BOOST else "") or None
 
     def module_facts(self) -> dict[str, object]:
         return {
@@ -167,7 +167,7 @@ class CpuFreq(Knob):
             "amd_pstate": self.fs.read_if_present(cpufreq_policy.PSTATE_STATUS),
         }
 
-    def _values_by_cpu(self) -> dict[int, dict[str, RequestedValue]]:
+    def _requested_values_by_cpu(self) -> dict[int, dict[str, RequestedValue]]:
         requested: dict[int, dict[str, RequestedValue]] = {}
         for setting in self.settings:
             values = {key: setting[key] for key in KEYS if setting.get(key) is not None}
@@ -187,7 +187,9 @@ class CpuFreq(Knob):
                         )
         return requested
 
-    def _values_by_policy(self, requested: Mapping[int, Mapping[str, RequestedValue]]) -> dict[str, dict[str, Any]]:
+    def _requested_values_by_policy(
+        self, requested: Mapping[int, Mapping[str, RequestedValue]]
+    ) -> dict[str, dict[str, Any]]:
         """Return the requested values of each policy, refusing a policy whose CPUs have different requests."""
         by_policy: dict[str, dict[str, Any]] = {}
         left = set(requested)
@@ -198,7 +200,7 @@ class CpuFreq(Knob):
             left.difference_update(cpus)
             values = requested[next(cpu for cpu in cpus if cpu in requested)]
             for cpu in cpus:
-                _refuse_split_policy(name, cpus, cpu, values, requested.get(cpu, {}))
+                _refuse_differing_values_in_policy(name, cpus, cpu, values, requested.get(cpu, {}))
             by_policy[name] = {key: item.value for key, item in values.items()}
         if left:
             raise BadRequest(self._missing_policy_message(left))
@@ -213,7 +215,9 @@ class CpuFreq(Knob):
             "BIOS; a virtual machine usually has none, because the frequency belongs to its host."
         )
 
-    def _wanted_boosts(self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]) -> Settings:
+    def _wanted_boost_settings(
+        self, policies: Sequence[Policy], by_policy: Mapping[str, Mapping[str, Any]]
+    ) -> Settings:
         boosts = {name: values["boost"] for name, values in by_policy.items() if "boost" in values}
         if not boosts:
             return {}
@@ -222,7 +226,7 @@ class CpuFreq(Knob):
         all_policies = [*policies, *(cpufreq_policy.read_policy(self.fs, name) for name in online)]
         machine = self.fs.read_if_present(cpufreq_policy.GLOBAL_BOOST)
         # Check mode loads no kernel module; in a run, the role epyc_prerequisites has loaded the module msr before.
-        reasons = (cpufreq_policy.hidden_boost_reason(self.fs, policy.name, policy.cpus) for policy in policies)
+        reasons = (cpufreq_policy.unreadable_boost_reason(self.fs, policy.name, policy.cpus) for policy in policies)
         hidden = next(filter(None, reasons), "") if self.fs.read_only else ""
         wanted = rules.plan_boost(all_policies, boosts, machine, bool(hidden))
         if hidden and wanted.keys() != {BOOST}:
@@ -276,7 +280,7 @@ class CpuFreq(Knob):
                 self.fs.write(f"{HOME}/{policy}/{file}", after)
 
 
-def _refuse_split_policy(
+def _refuse_differing_values_in_policy(
     name: str, cpus: Sequence[int], cpu: int, first: Mapping[str, RequestedValue], other: Mapping[str, RequestedValue]
 ) -> None:
     """Raise BadRequest if a CPU of a policy has other requested values than the first CPU."""

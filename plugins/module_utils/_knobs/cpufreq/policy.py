@@ -99,7 +99,7 @@ def read_boost(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str | None:
     return read_policy_file(fs, policy, BOOST)
 
 
-def hidden_boost_reason(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str:
+def unreadable_boost_reason(fs: KernelFS, policy: str, cpus: tuple[int, ...]) -> str:
     """Return why the boost of a policy cannot be read; an empty text if it can, or if the policy has none of its own.
 
     Kernels without the file ``boost`` have the file ``cpb``, which does not show the boost of a policy.
@@ -145,7 +145,7 @@ def read_policy_number(fs: KernelFS, policy: str, file: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def parse_frequency(raw: object, what: str) -> int | str:
+def parse_frequency(raw: object, option: str) -> int | str:
     """Return a frequency in kHz, or one of the names lowest, base and highest."""
     text = str(raw).strip().lower()
     if text in (LOWEST, BASE, HIGHEST):
@@ -160,8 +160,8 @@ def parse_frequency(raw: object, what: str) -> int | str:
         if SMALLEST_KHZ <= khz < 10**8:
             return khz
     raise BadRequest(
-        f"{what}: '{raw}' is no frequency; say it with a unit, as 2250MHz or 2.25GHz, as a whole number of kHz, or as "
-        f"{LOWEST}, {BASE} or {HIGHEST}."
+        f"{option}: '{raw}' is no frequency; say it with a unit, as 2250MHz or 2.25GHz, as a whole number of kHz, or "
+        f"as {LOWEST}, {BASE} or {HIGHEST}."
     )
 
 

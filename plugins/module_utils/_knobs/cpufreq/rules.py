@@ -28,24 +28,24 @@ ACPI, ACTIVE, PASSIVE = "acpi-cpufreq", "amd-pstate-epp", "amd-pstate"
 USERSPACE, PERFORMANCE, POWERSAVE = "userspace", "performance", "powersave"
 
 
-def plan_policy_files(policy: Policy, ask: Mapping[str, Any], remarks: list[str]) -> Files:
+def plan_policy_files(policy: Policy, requested: Mapping[str, Any], remarks: list[str]) -> Files:
     """Return the wanted files of one policy without boost. Raises BadRequest for values the driver cannot express."""
     files: Files = {}
-    governor = ask.get("governor") or (USERSPACE if ask.get("speed") else None)
+    governor = requested.get("governor") or (USERSPACE if requested.get("speed") else None)
     if governor:
-        _check_governor(policy, governor, ask.get("speed"))
+        _refuse_impossible_governor(policy, governor, requested.get("speed"))
         files[GOVERNOR] = governor
         if policy.speed is not None and governor != USERSPACE:
             # The speed ends with the governor; None is wanted, so that the ledger stores the original.
             files[SPEED] = None
-    _plan_limits(policy, ask, files, remarks)
-    if ask.get("speed"):
-        _plan_speed(policy, ask, files, remarks)
-    _plan_preference(policy, governor or policy.governor, ask, files)
+    _plan_limits(policy, requested, files, remarks)
+    if requested.get("speed"):
+        _plan_speed(policy, requested, files, remarks)
+    _plan_preference(policy, governor or policy.governor, requested, files)
     return files
 
 
-def _check_governor(policy: Policy, governor: str, speed: object) -> None:
+def _refuse_impossible_governor(policy: Policy, governor: str, speed: object) -> None:
     if speed and policy.driver == ACTIVE:
         raise BadRequest(
             f"{policy}: {ACTIVE}, which is amd-pstate in active mode, has no fixed speed. Set min and max to the same "
@@ -72,10 +72,10 @@ def _check_governor(policy: Policy, governor: str, speed: object) -> None:
     )
 
 
-def _plan_limits(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+def _plan_limits(policy: Policy, requested: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
     low, high = policy.min, policy.max
-    if ask.get("max"):
-        high = _resolve_frequency(policy, "max", ask["max"], ask.get("boost"))
+    if requested.get("max"):
+        high = _resolve_frequency(policy, "max", requested["max"], requested.get("boost"))
         if policy.firmware_limit and policy.driver == ACPI and high > policy.firmware_limit:
             raise BadRequest(
                 f"{policy}: max {format_frequency(high)} is above the {format_frequency(policy.firmware_limit)} to "
@@ -83,17 +83,17 @@ def _plan_limits(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: 
                 "BIOS or its management controller."
             )
         files[MAX] = str(high)
-        _remark_on_boost(policy, "max", ask, high, remarks)
-    elif ask.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
+        _add_boost_remark(policy, "max", requested, high, remarks)
+    elif requested.get("boost") is False and policy.driver in (ACTIVE, PASSIVE) and policy.base and high > policy.base:
         # The driver lowers the limit with the boost. The limit is wanted too, so that the ledger stores the original.
         high = policy.base
         files[MAX] = str(high)
-    if ask.get("min"):
-        low = _resolve_frequency(policy, "min", ask["min"], ask.get("boost"))
+    if requested.get("min"):
+        low = _resolve_frequency(policy, "min", requested["min"], requested.get("boost"))
         files[MIN] = str(low)
     if (MIN in files or MAX in files) and low > high:
         limits = [
-            f"{name} is {format_frequency(khz)} ({'asked for' if name in ask else 'as it is now'})"
+            f"{name} is {format_frequency(khz)} ({'asked for' if name in requested else 'as it is now'})"
             for name, khz in (("min", low), ("max", high))
         ]
         raise BadRequest(f"{policy}: {' and '.join(limits)}; the kernel keeps min at or below max. Give both.")
@@ -117,7 +117,7 @@ def _resolve_frequency(policy: Policy, option: str, requested: int | str, boost:
     name = f"{policy}: {option} {format_frequency(requested)}"
     if table and requested > table[0]:
         raise BadRequest(
-            f"{name} cannot be had. {policy.driver} has the P-states {_format_states(table)}, of which the highest is "
+            f"{name} cannot be had. {policy.driver} has the P-states {_format_pstates(table)}, of which the highest is "
             f"the base frequency; the kernel would take {format_frequency(requested)} and make it "
             f"{format_frequency(table[0])} silently. Above that the hardware boosts by itself: set boost to true here, "
             f"with governor performance, and to false where {format_frequency(table[0])} shall be the limit."
@@ -125,7 +125,7 @@ def _resolve_frequency(policy: Policy, option: str, requested: int | str, boost:
     if table and requested not in table:
         near = min(table, key=lambda state: abs(state - requested))
         raise BadRequest(
-            f"{name} is no P-state of {policy.driver}, which has {_format_states(table)}; the kernel would round it "
+            f"{name} is no P-state of {policy.driver}, which has {_format_pstates(table)}; the kernel would round it "
             f"silently. The nearest is {format_frequency(near)}."
         )
     if not policy.lowest <= requested <= highest:
@@ -137,22 +137,22 @@ def _resolve_frequency(policy: Policy, option: str, requested: int | str, boost:
     return requested
 
 
-def _format_states(table: Sequence[int]) -> str:
+def _format_pstates(table: Sequence[int]) -> str:
     return ", ".join(format_frequency(state) for state in table)
 
 
-def _remark_on_boost(policy: Policy, option: str, ask: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
+def _add_boost_remark(policy: Policy, option: str, requested: Mapping[str, Any], khz: int, remarks: list[str]) -> None:
     """Add a remark if the limit is the highest P-state of acpi-cpufreq, from which the hardware boosts."""
-    boosts = policy.boost != "0" if ask.get("boost") is None else ask["boost"]
-    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and ask[option] != HIGHEST:
+    boosts = policy.boost != "0" if requested.get("boost") is None else requested["boost"]
+    if policy.driver == ACPI and policy.own_boost and boosts and khz == policy.base and requested[option] != HIGHEST:
         remarks.append(
             f"{option} {format_frequency(khz)} is the highest P-state, from which the hardware boosts while boost is "
             "on. Set boost to false where that shall be the limit."
         )
 
 
-def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
-    speed = _resolve_frequency(policy, "speed", ask["speed"], ask.get("boost"))
+def _plan_speed(policy: Policy, requested: Mapping[str, Any], files: Files, remarks: list[str]) -> None:
+    speed = _resolve_frequency(policy, "speed", requested["speed"], requested.get("boost"))
     low, high = int(files.get(MIN) or policy.min), int(files.get(MAX) or policy.max)
     if not low <= speed <= high:
         raise BadRequest(
@@ -160,11 +160,11 @@ def _plan_speed(policy: Policy, ask: Mapping[str, Any], files: Files, remarks: l
             f"{format_frequency(high)}; the kernel would clamp it silently. Give min and max as well."
         )
     files[SPEED] = str(speed)
-    _remark_on_boost(policy, "speed", ask, speed, remarks)
+    _add_boost_remark(policy, "speed", requested, speed, remarks)
 
 
-def _plan_preference(policy: Policy, governor: str | None, ask: Mapping[str, Any], files: Files) -> None:
-    epp = ask.get("epp")
+def _plan_preference(policy: Policy, governor: str | None, requested: Mapping[str, Any], files: Files) -> None:
+    epp = requested.get("epp")
     if policy.driver != ACTIVE:
         if epp:
             raise BadRequest(
@@ -205,7 +205,7 @@ def plan_boost(
     whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
     driver = concerned[0].driver
     if machine is None and not any(policy.own_boost for policy in concerned):
-        _check_without_switch(concerned, requested)
+        _refuse_boost_without_switch(concerned, requested)
         return {}
     if not all(policy.own_boost for policy in concerned):
         if whole or {text[value] for value in values} == {machine}:
@@ -236,7 +236,7 @@ def _unprovable_boost_message(policy: Policy) -> str:
     )
 
 
-def _check_without_switch(policies: Sequence[Policy], requested: Mapping[str, bool]) -> None:
+def _refuse_boost_without_switch(policies: Sequence[Policy], requested: Mapping[str, bool]) -> None:
     """Refuse a boost that differs from the behaviour of a driver without a boost switch.
 
     amd-pstate of such a kernel always lets the hardware boost; its highest frequency shows whether the hardware can.

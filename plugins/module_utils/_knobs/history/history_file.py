@@ -86,7 +86,7 @@ class History:
         return [run for run in self.runs if run.changed or not run.ended]
 
     def newest_site_run(self) -> Run | None:
-        """Return the newest run of site.yml, None if everything was put back since."""
+        """Return the newest run of site.yml, None without one and if everything was undone since."""
         for run in reversed(self.runs):
             if run.kind in (SITE, RESTORE) and (run.kind == SITE or run.covers_all_layers()):
                 return run if run.kind == SITE else None
@@ -103,7 +103,7 @@ class History:
     def add_run(self, run: Run) -> None:
         self._lines.append(run)
 
-    def clear_done_layers(self, ended_run: Run) -> None:
+    def remove_from_unfinished_layers(self, ended_run: Run) -> None:
         """Remove the layers that an ended run has done from the unfinished layers of all runs.
 
         A run that did all requested layers clears all unfinished layers, even those that are not requested any more.
@@ -113,22 +113,22 @@ class History:
             if run is ended_run or not run.ended:
                 run.left = [] if whole or run is ended_run else [layer for layer in run.left if layer not in done]
 
-    def replace_runs(self, kept: Sequence[Run]) -> None:
+    def save_only_runs(self, kept: Sequence[Run]) -> None:
         """Write only these runs, or remove the file for no runs."""
         if kept:
             self.store.save_lines(HISTORY, [run.to_line() for run in kept])
         else:
             self.store.remove_file(HISTORY)
 
-    def save_needed_runs(self) -> None:
+    def save_notable_runs(self) -> None:
         """Write the file within its bounds, without runs that ended and changed nothing.
 
         The newest run of site.yml stays, because it has the requested layers, and so do runs that did not end and undos
         of everything.
         """
         pinned = [run for run in (self.newest_site_run(), self.newest_unfinished_run()) if run]
-        needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _has_effect(line)]
-        self.store.save_lines(HISTORY, _newest_within_bounds(needed, pinned))
+        needed = [line for line in self._lines if not isinstance(line, Run) or line in pinned or _is_notable_run(line)]
+        self.store.save_lines(HISTORY, _newest_lines_within_bounds(needed, pinned))
 
 
 def load_unfinished_run(store: Store) -> Run | None:
@@ -165,7 +165,7 @@ def begin_run(store: Store, layers: Sequence[str], requested: Sequence[str], now
     with store.hold_lock():
         history = History(store)
         history.add_run(run)
-        history.save_needed_runs()
+        history.save_notable_runs()
     return run
 
 
@@ -177,17 +177,17 @@ def end_run(store: Store, run_id: str, now: float | None = None) -> str:
         if run is None:
             return f"{store.file_path(HISTORY)} has no begin of this run any more, so its end is not noted."
         run.ended, run.outcome = format_moment(now), "done"
-        history.clear_done_layers(run)
-        history.save_needed_runs()
+        history.remove_from_unfinished_layers(run)
+        history.save_notable_runs()
     return ""
 
 
-def count_changes(store: Store, addresses: Iterable[str]) -> str:
-    """Count changed settings in the line of the run of site.yml to which this process belongs, if there is one.
+def add_change_counts_to_run(store: Store, addresses: Iterable[str]) -> str:
+    """Add the numbers of changed settings by layer to the stored line of the current run of site.yml, if any.
 
     Return a sentence if the line cannot be written, which does not undo the changes.
     """
-    run_id, counts = os.environ.get(RUN, ""), count_by_layer(addresses)
+    run_id, counts = os.environ.get(RUN, ""), count_addresses_by_layer(addresses)
     if not (run_id and counts):
         return ""
     try:
@@ -195,16 +195,16 @@ def count_changes(store: Store, addresses: Iterable[str]) -> str:
             history = History(store)
             run = history.find_open_run(run_id)
             if run is None:
-                return _unwritten_message(f"{store.file_path(HISTORY)} has no begin of this run any more.")
+                return _unwritten_history_message(f"{store.file_path(HISTORY)} has no begin of this run any more.")
             for layer, number in counts.items():
                 run.changed[layer] = run.changed.get(layer, 0) + number
-            history.save_needed_runs()
+            history.save_notable_runs()
     except TuningError as error:
-        return _unwritten_message(error)
+        return _unwritten_history_message(error)
     return ""
 
 
-def note_finished_run(
+def record_finished_run(
     store: Store,
     kind: str,
     addresses: Iterable[str],
@@ -212,14 +212,14 @@ def note_finished_run(
     layers: Sequence[str] = (),
     now: float | None = None,
 ) -> str:
-    """Write the line of an undo, a repair or a boot that changed these addresses; no line if it changed nothing.
+    """Append the line of an undo, a repair or a boot that changed these addresses; no line if it changed nothing.
 
     ``layers`` are those of an undo of some layers. An undo also ends the request of the last run of site.yml. Return a
     sentence if the line cannot be written, else an empty text.
     """
     run = new_run(kind, now)
     run.playbook, run.layers, run.outcome = run.playbook or COMMANDS[kind], list(layers), outcome
-    run.ended, run.changed = run.began, count_by_layer(addresses)
+    run.ended, run.changed = run.began, count_addresses_by_layer(addresses)
     try:
         if not run.changed and (kind != RESTORE or History(store).newest_site_run() is None):
             return ""
@@ -227,29 +227,28 @@ def note_finished_run(
             history = History(store)
             history.add_run(run)
             if kind == RESTORE:
-                history.clear_done_layers(run)
-            history.save_needed_runs()
+                history.remove_from_unfinished_layers(run)
+            history.save_notable_runs()
     except TuningError as error:
-        return _unwritten_message(error)
+        return _unwritten_history_message(error)
     return ""
 
 
-def forget_runs(store: Store, check: bool = False) -> int:
-    """Remove all lines that have no use any more; return their number, which check mode returns too.
+def remove_needless_runs(store: Store, check: bool = False) -> int:
+    """Remove all lines but those of the newest run of site.yml and an unfinished run; return their number.
 
-    The lines of the newest run of site.yml and of an unfinished run stay until everything is undone. Raises TuningError
-    if the file cannot be written.
+    Those two stay until everything is undone. Check mode only counts. Raises TuningError if the file cannot be written.
     """
     with nullcontext() if check else store.hold_lock():
         history = History(store)
         needed = (history.newest_unfinished_run(), history.newest_site_run())
         kept = [run for run in history.runs if run in needed]
         if not check:
-            history.replace_runs(kept)
+            history.save_only_runs(kept)
         return len(history.runs) + len(history.damage) - len(kept)
 
 
-def count_by_layer(addresses: Iterable[str]) -> dict[str, int]:
+def count_addresses_by_layer(addresses: Iterable[str]) -> dict[str, int]:
     """Return the number of these addresses by layer of site.yml."""
     counts: dict[str, int] = {}
     for address in addresses:
@@ -269,12 +268,12 @@ def layer_of_address(address: str) -> str:
     return LAYERS[begin] if begin else address.partition(":")[0]
 
 
-def _has_effect(run: Run) -> bool:
+def _is_notable_run(run: Run) -> bool:
     """Return whether a run changed something, did not end, or undid everything."""
     return bool(run.changed) or not run.ended or (run.kind == RESTORE and run.covers_all_layers())
 
 
-def _newest_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
+def _newest_lines_within_bounds(lines: Sequence[str | Run], pinned: Sequence[Run]) -> list[str]:
     """Return the texts of the pinned lines, and of the newest lines that fit into the bounds, in their order."""
     texts = [line.to_line() if isinstance(line, Run) else line for line in lines]
     room = MOST_BYTES - sum(_count_bytes(text) for line, text in zip(lines, texts) if line in pinned)
@@ -296,5 +295,5 @@ def _count_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape")) + 1
 
 
-def _unwritten_message(error: TuningError | str) -> str:
+def _unwritten_history_message(error: TuningError | str) -> str:
     return f"What was done now is not in the history of this host: {error}"

@@ -92,7 +92,7 @@ class Run:
         return took if took > 0 else None
 
     def unfinished_message(self, now: float | None = None) -> str:
-        """Return that the run did not end, and its layers, without a full stop."""
+        """Return a sentence, without a full stop, that the run did not end, with its layers."""
         moment = f"{self.began[:10]} at {self.began[11:16]} UTC"
         age = (time.time() if now is None else now) - _parse_moment(self.began)
         running = ", unless it still goes on" if 0 <= age < GOES_ON else ""
@@ -104,7 +104,7 @@ class Run:
 
 def new_run(kind: str, now: float | None) -> Run:
     """Return a new run, with the user and playbook that the environment of this process names."""
-    origin = _read_origin()
+    origin = _read_playbook_environment()
     moment = format_moment(now)
     values = {
         **{name: origin.get(name, "") for name in ("user", "controller", "playbook")},
@@ -118,7 +118,7 @@ def new_run(kind: str, now: float | None) -> Run:
     return Run(values)
 
 
-def _read_origin() -> dict[str, Any]:
+def _read_playbook_environment() -> dict[str, Any]:
     """Return the values that the playbook passes in the environment; empty without a playbook."""
     import json
 
@@ -140,7 +140,7 @@ def _user_name() -> str:
 
 
 def parse_line(line: str) -> Run | None:
-    """Return the run of a line, None for a damaged line."""
+    """Return the run of a stored line, None for a damaged line."""
     import json
 
     try:

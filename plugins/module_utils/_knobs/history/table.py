@@ -38,7 +38,7 @@ def _format_cells(run: Run) -> tuple[str, ...]:
         " ".join([run.playbook, *_format_option("--tags", run.tags), *_format_option("--skip-tags", run.skip_tags)]),
         run.version,
         ", ".join(f"{layer} {number}" for layer, number in run.changed.items()) or "none",
-        run.outcome or _missing_end_message(run),
+        run.outcome or _unfinished_cell(run),
     )
 
 
@@ -55,6 +55,6 @@ def _format_option(name: str, values: Sequence[str]) -> list[str]:
     return [name, ",".join(values)] if values else []
 
 
-def _missing_end_message(run: Run) -> str:
-    """Return that a run did not end, with the layers that are left, or that later runs have done its layers."""
+def _unfinished_cell(run: Run) -> str:
+    """Return the cell of an unfinished run: the layers that are left, or that later runs have done them."""
     return f"did not end, left {', '.join(run.left)}" if run.left else "did not end, done since"

@@ -73,10 +73,10 @@ class HugePages(Knob):
         self._remarks: list[str] = []
 
     def wanted_settings(self) -> Settings:
-        """Return the pages of each pool, refusing more than the memory allows, and removing pages in use."""
+        """Return the wanted pages of each pool, refusing more than fits in memory, and fewer than are in use."""
         table, self._remarks = request.expand_pools(self.fs, self.options)
         self._refuse_more_than_memory(table)
-        self._refuse_taking_used(table)
+        self._refuse_removing_pages_in_use(table)
         return {pool_address(node, kb): str(pages) for (node, kb), pages in table.items()}
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
@@ -85,7 +85,7 @@ class HugePages(Knob):
         return {name: None if pool is None else str(pool[0]) for name, pool in pools.items()}
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that a node or a page size does not exist any more, None if both do."""
+        """Return the reason if a node or a page size does not exist any more, else None."""
         node, kb = split_pool_address(address)
         if read_pool(self.fs, node, kb) is None:
             return f"node {node} has no memory now, or the kernel has lost pages of {kb} kB"
@@ -100,7 +100,7 @@ class HugePages(Knob):
                 continue
             pool = {split_pool_address(name): int(pages or 0)}
             try:
-                self._refuse_taking_used({**table, **pool})
+                self._refuse_removing_pages_in_use({**table, **pool})
             except BadRequest as error:
                 reasons[name] = str(error)
             else:
@@ -126,7 +126,7 @@ class HugePages(Knob):
                     f"{format_bytes_short(size)}. Ask for less on this node, or spread it over more nodes."
                 )
 
-    def _refuse_taking_used(self, table: Table) -> None:
+    def _refuse_removing_pages_in_use(self, table: Table) -> None:
         """Refuse to shrink a pool below its pages in use, which would leave pages that belong to no pool."""
         taken: dict[int, int] = {}
         for (node, kb), pages in table.items():
@@ -149,7 +149,7 @@ class HugePages(Knob):
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Shrink pools first, which frees memory; then grow pools, the largest pages first, in several attempts."""
         table = {split_pool_address(change.address): int(change.after or 0) for change in changes}
-        self._refuse_taking_used(table)
+        self._refuse_removing_pages_in_use(table)
         before = {key: (read_pool(self.fs, *key) or (0, 0))[0] for key in table}
         for key in sorted(table, key=lambda key: (table[key] > before[key], -key[1])):
             self._write_pool_size(key, table[key])

@@ -64,7 +64,7 @@ class Mounts(Knob):
         return {a: mount_folder(kb) if (mount_folder(kb), kb) in mounts else None for a, kb in sizes.items()}
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """Return the mounts whose pages are in use, which cannot be unmounted."""
+        """Return the mounts whose pages are in use, so that they cannot be unmounted, each with the reason."""
         reasons = super().unrestorable_reasons(originals)
         mounted = self.read_settings(originals)
         for address in originals.keys() - reasons.keys():
@@ -78,7 +78,7 @@ class Mounts(Knob):
         return reasons
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Mount, or unmount and remove the folder."""
+        """Mount hugetlbfs at a folder, or unmount it and remove the folder."""
         for change in changes:
             kb = page_size_of_address(change.address)
             if change.after is None:

@@ -41,7 +41,7 @@ def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[
         kb = _parse_page_size(fs, options.get("size") or "2MiB", "size")
         nodes = parse_nodes(fs, options.get("nodes") or "all", "nodes")
         headroom = require_whole_number(options.get("headroom") or 0, "headroom")
-        size = _read_file_bytes(fs, path)
+        size = _read_size_of_model_files(fs, path)
         need = size * (100 + headroom)
         pages = -(-need // (100 * kb * UNITS["KiB"]))
         each = -(-pages // len(nodes))
@@ -96,7 +96,7 @@ def _parse_pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str])
     return count
 
 
-def _read_file_bytes(fs: KernelFS, path: str) -> int:
+def _read_size_of_model_files(fs: KernelFS, path: str) -> int:
     total = 0
     for part in list_gguf_parts(path):
         status = fs.read_status(part)

@@ -37,7 +37,7 @@ class Irq:
         return {"irq": self.number, "actions": list(self.actions)}
 
 
-def read_requested_irqs(fs: KernelFS) -> list[Irq]:
+def read_irqs_with_driver(fs: KernelFS) -> list[Irq]:
     """Return the interrupts that a driver handles."""
     irqs = []
     for number in sorted(int(name) for name in fs.list_names(SYS) if name.isdecimal()):
@@ -69,7 +69,7 @@ def is_movable(fs: KernelFS, number: int, modes_show_it: bool | None = None) -> 
 
 
 def file_modes_show_movability(fs: KernelFS) -> bool:
-    """Return whether this kernel makes the files of interrupts read-only that a user cannot move.
+    """Return whether this kernel shows by a read-only file that a user cannot move an interrupt.
 
     Such interrupts are among the first 16, as that of the cascade.
     """
@@ -86,14 +86,14 @@ def select_irqs(fs: KernelFS, irqs: Sequence[Irq], words: Sequence[str]) -> tupl
     chosen: set[int] = set()
     unmet = []
     for word in words:
-        numbers = _match_numbers(fs, irqs, word)
+        numbers = _irqs_of_word(fs, irqs, word)
         if not numbers and word != "all":
             unmet.append(word)
         chosen |= numbers
     return [irq for irq in irqs if irq.number in chosen], unmet
 
 
-def _match_numbers(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
+def _irqs_of_word(fs: KernelFS, irqs: Sequence[Irq], word: str) -> set[int]:
     # Imported here because fnmatch imports re.
     from fnmatch import fnmatchcase
 
@@ -118,8 +118,8 @@ def _irqs_of_device(fs: KernelFS, address: str) -> set[int]:
     return messages or ({int(line)} if line.strip().isdecimal() else set())
 
 
-def spread_over_cpus(present: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
-    """Return one CPU for each interrupt, spread evenly; ``present`` has the present CPUs of each interrupt.
+def assign_irqs_to_cpus(present: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
+    """Return one CPU for each interrupt, spread evenly; ``present`` has each interrupt's present CPUs.
 
     An interrupt that has one of the CPUs for itself stays there as long as the spread is even, so that a new interrupt
     does not move all others.

@@ -77,10 +77,10 @@ class Irqbalance(Knob):
                     "irqbalance runs here and spreads interrupts over the CPUs that it may use by itself, so spread "
                     "cannot hold beside irqbalance=ban. Leave spread out, or set irqbalance to stop."
                 )
-            old = find_variable(self._read_environment_file(), OLD_VARIABLE)
+            old = find_shell_variable(self._read_environment_file(), OLD_VARIABLE)
             if old and strip_quotes(old):
                 raise BadRequest(
-                    f"{self._environment_file()} sets {OLD_VARIABLE}, and irqbalance then does not look at "
+                    f"{self._environment_file_path()} sets {OLD_VARIABLE}, and irqbalance then does not look at "
                     f"{VARIABLE}. Remove that old line, or set irqbalance to stop."
                 )
             top = self.host.topology
@@ -99,7 +99,7 @@ class Irqbalance(Knob):
             return dict.fromkeys(addresses)
         service = f"{self._read_unit_property('UnitFileState')} {'active' if self.is_running else 'inactive'}"
         return {
-            address: find_variable(self._read_environment_file(), VARIABLE) if address == BANNED else service
+            address: find_shell_variable(self._read_environment_file(), VARIABLE) if address == BANNED else service
             for address in addresses
         }
 
@@ -111,7 +111,7 @@ class Irqbalance(Knob):
         return live
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare CPUs instead of spellings, and the CPUs that the running daemon uses."""
+        """Return whether two values name the same CPUs, and the running daemon uses these."""
         if address == SERVICE and wanted == STOPPED and found is not None:
             return found.endswith(" inactive") and not found.startswith("enabled")
         if address == BANNED:
@@ -123,7 +123,7 @@ class Irqbalance(Knob):
         return wanted == found
 
     def is_in_force(self, address: str, wanted: str | None, live: str | None) -> bool:
-        """Compare CPUs instead of spellings; ``live`` is already the value of the daemon."""
+        """Return whether two values name the same CPUs; ``live`` is already the value of the daemon."""
         return (
             _parse_banned_cpus(wanted) == _parse_banned_cpus(live)
             if address == BANNED
@@ -131,18 +131,18 @@ class Irqbalance(Knob):
         )
 
     def write_changes(self, changes: Sequence[Change]) -> None:
-        """Change the variable and restart a running daemon; or change the service, in at most two calls."""
+        """Set the variable of banned CPUs and restart a running daemon; or enable, disable, start or stop it."""
         for change in changes:
             if change.address == BANNED:
-                text = set_variable(self._read_environment_file(), VARIABLE, change.after)
-                path = textfile.path_in_tree(self.fs.root, self._environment_file())
+                text = set_shell_variable(self._read_environment_file(), VARIABLE, change.after)
+                path = textfile.path_in_tree(self.fs.root, self._environment_file_path())
                 if text:
                     textfile.write_file(path, text)
                 else:
                     textfile.remove_file(path)  # Before this collection there was no file.
                 self.run(["systemctl", "try-restart", UNIT])
             elif change.after is not None:
-                self._set_service(change.after)
+                self._set_service_state(change.after)
         self._unit = None
 
     def module_facts(self) -> dict[str, object]:
@@ -171,7 +171,7 @@ class Irqbalance(Knob):
                 self._unit = {row.partition("=")[0]: row.partition("=")[2] for row in output.splitlines()}
         return self._unit.get(name, "")
 
-    def _environment_file(self) -> str:
+    def _environment_file_path(self) -> str:
         """Return the file with the variables of the unit, in /etc/default on Debian, in /etc/sysconfig on RHEL."""
         path = self._read_unit_property("EnvironmentFiles").partition(" ")[0]
         if not path.startswith("/"):
@@ -182,7 +182,7 @@ class Irqbalance(Knob):
         return path
 
     def _read_environment_file(self) -> str:
-        return textfile.read_text(textfile.path_in_tree(self.fs.root, self._environment_file())) or ""
+        return textfile.read_text(textfile.path_in_tree(self.fs.root, self._environment_file_path())) or ""
 
     def _banned_cpus_of_process(self, configured: str | None) -> str | None:
         """Return the banned CPUs of the running process; the configured ones if it has not started yet."""
@@ -194,20 +194,20 @@ class Irqbalance(Knob):
         values = [row.partition("=")[2] for row in environment if row.startswith(f"{VARIABLE}=")]
         return values[-1] if values else None
 
-    def _set_service(self, words: str) -> None:
-        enablement, dummy, activity = words.partition(" ")
+    def _set_service_state(self, enabled_and_active: str) -> None:
+        enablement, dummy, activity = enabled_and_active.partition(" ")
         verb = {"enabled": "enable", "masked": "mask"}.get(enablement, "disable")
         self.run(["systemctl", "--quiet", verb, UNIT])
         self.run(["systemctl", "start" if activity == "active" else "stop", UNIT])
 
 
-def find_variable(text: str, name: str) -> str | None:
-    """Return the raw value of a variable in a file of settings, the last one of several; None without one."""
+def find_shell_variable(text: str, name: str) -> str | None:
+    """Return the raw value of NAME=VALUE in a file, the last one of several; None without one."""
     values = [row.strip()[len(name) + 1 :] for row in text.split("\n") if row.strip().startswith(f"{name}=")]
     return values[-1] if values else None
 
 
-def set_variable(text: str, name: str, value: str | None) -> str:
+def set_shell_variable(text: str, name: str, value: str | None) -> str:
     """Return the text with a variable set in place, or in a new first line, or removed; all else byte for byte."""
     rows = text.split("\n")
     numbers = [number for number, row in enumerate(rows) if row.strip().startswith(f"{name}=")]

@@ -40,7 +40,7 @@ TITLES = {
 def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     """Return irqbalance and the interrupts as knobs; irqbalance is first, so that it does not undo the rest."""
 
-    def cpus() -> tuple[int, ...]:
+    def parse_allowed_cpus() -> tuple[int, ...]:
         if not options.get("cpus"):
             raise BadRequest("Say which CPUs may be interrupted: cpus, such as housekeeping or 0-3.")
         allowed = host.parse_cpus(options["cpus"])
@@ -48,7 +48,7 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
             raise BadRequest("cpus names no CPU, and the kernel leaves no interrupt without one.")
         return allowed
 
-    balance = Irqbalance(host, options.get("irqbalance", "ignore"), cpus, bool(options.get("spread")))
+    balance = Irqbalance(host, options.get("irqbalance", "ignore"), parse_allowed_cpus, bool(options.get("spread")))
     return [balance, IrqAffinity(host, options, balance)]
 
 
@@ -82,14 +82,14 @@ class IrqAffinity(Knob):
         """Return the wanted affinity of each movable interrupt of the request."""
         cpus = self.balance.cpus()
         which = self.options.get("which", ["all"])
-        matched, self._unmet = interrupts.select_irqs(self.fs, interrupts.read_requested_irqs(self.fs), which)
+        matched, self._unmet = interrupts.select_irqs(self.fs, interrupts.read_irqs_with_driver(self.fs), which)
         modes_show_it = interrupts.file_modes_show_movability(self.fs)
         may_move = {irq.number: interrupts.is_movable(self.fs, irq.number, modes_show_it) for irq in matched}
         self._managed = [irq for irq in matched if may_move[irq.number] is False]
         self._irqs = [irq for irq in matched if may_move[irq.number]]
         if self.options.get("spread"):
             present = {irq.number: self._read_cpus(irq.number, "smp_affinity_list") for irq in self._irqs}
-            places = {number: str(cpu) for number, cpu in interrupts.spread_over_cpus(present, cpus).items()}
+            places = {number: str(cpu) for number, cpu in interrupts.assign_irqs_to_cpus(present, cpus).items()}
         else:
             places = dict.fromkeys((irq.number for irq in self._irqs), format_cpulist(cpus))
         self._wanted = {f"irq:{number}/affinity": place for number, place in places.items()}
@@ -103,7 +103,7 @@ class IrqAffinity(Knob):
         return {address: self.fs.read_if_present(_file_of_address(address)) for address in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare CPUs. An irqbalance with banned CPUs may choose among the wanted ones."""
+        """Return whether two values name the same CPUs; with irqbalance, a part of the wanted CPUs is enough."""
         if address in self._left or wanted == found:
             return True
         if wanted is None or found is None:
@@ -117,7 +117,7 @@ class IrqAffinity(Knob):
         return present_cpus == wanted_cpus
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that an interrupt has vanished or cannot be moved, None if neither is the case."""
+        """Return the reason if an interrupt has vanished or cannot be moved, else None."""
         if address == DEFAULT:
             return None
         may_move = interrupts.is_movable(self.fs, _irq_of_address(address))
@@ -140,10 +140,10 @@ class IrqAffinity(Knob):
             except Absent:
                 self._left.add(change.address)
             except Refused as error:
-                self._handle_refusal(change, error)
+                self._explain_or_skip_refused_irq(change, error)
 
     def list_remarks(self) -> list[str]:
-        """Return the words and interrupts of the request without an effect, and interrupts still at their old place."""
+        """Return remarks on words and interrupts without an effect, and on interrupts that have not moved."""
         remarks = [
             f"'{word}' names no interrupt of this host now; a driver may request one later." for word in self._unmet
         ]
@@ -188,8 +188,8 @@ class IrqAffinity(Knob):
                 pending.append(irq)
         return pending
 
-    def _handle_refusal(self, change: Change, error: Refused) -> None:
-        """Explain a refusal of the kernel. An interrupt that turns out to be managed stays where it is."""
+    def _explain_or_skip_refused_irq(self, change: Change, error: Refused) -> None:
+        """Skip an interrupt that turns out to be managed; for any other refusal, raise Refused with the reason."""
         if change.address != DEFAULT and error.errno in interrupts.NOT_MOVABLE:
             self._left.add(change.address)
             number = _irq_of_address(change.address)

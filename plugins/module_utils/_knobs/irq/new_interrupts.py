@@ -38,7 +38,7 @@ RTM_NEWLINK = 16
 IFF_UP = 1
 
 
-def wait_for_new_interrupts(has_awaited_threads: Callable[[], bool]) -> Iterator[bool]:
+def yield_when_irqs_may_be_new(has_awaited_threads: Callable[[], bool]) -> Iterator[bool]:
     """Yield True at once, and whenever it is time to look for new interrupts; never return.
 
     While ``has_awaited_threads`` returns True, yield False every few seconds in between, to look for threads of units.
@@ -48,8 +48,8 @@ def wait_for_new_interrupts(has_awaited_threads: Callable[[], bool]) -> Iterator
     import time
 
     listeners: dict[socket.socket, Callable[[bytes], bool]] = {
-        _open_listener(NETLINK_KOBJECT_UEVENT, KERNEL_GROUP): is_driver_bind,
-        _open_listener(socket.NETLINK_ROUTE, RTMGRP_LINK): is_link_up,
+        _open_listener(NETLINK_KOBJECT_UEVENT, KERNEL_GROUP): announces_driver_bind,
+        _open_listener(socket.NETLINK_ROUTE, RTMGRP_LINK): announces_link_up,
     }
     due = time.monotonic()
     while True:
@@ -63,12 +63,12 @@ def wait_for_new_interrupts(has_awaited_threads: Callable[[], bool]) -> Iterator
         if not ready and time.monotonic() < due:
             yield False
         for listener in ready:
-            if announces_interrupts(listener, listeners[listener]):
+            if next_message_announces_interrupts(listener, listeners[listener]):
                 # Later events do not delay this look; they lead to another look.
                 due = min(due, time.monotonic() + SETTLED)
 
 
-def pin_to_housekeeping(host: Host) -> None:
+def pin_own_process_to_housekeeping(host: Host) -> None:
     """Run this process on the housekeeping CPUs, if there is a plan, so that it disturbs no computing thread.
 
     A look for new interrupts reads a few files for each interrupt, and hosts have thousands.
@@ -78,8 +78,8 @@ def pin_to_housekeeping(host: Host) -> None:
             os.sched_setaffinity(0, host.plan.housekeeping)
 
 
-def announces_interrupts(listener: socket.socket, is_announcement: Callable[[bytes], bool]) -> bool:
-    """Return whether the next message announces interrupts; True too if the kernel has dropped messages."""
+def next_message_announces_interrupts(listener: socket.socket, is_announcement: Callable[[bytes], bool]) -> bool:
+    """Receive a message, and return whether it announces interrupts; True too if the kernel has dropped messages."""
     try:
         return is_announcement(listener.recv(1 << 16))
     except OSError as error:
@@ -88,12 +88,12 @@ def announces_interrupts(listener: socket.socket, is_announcement: Callable[[byt
         raise
 
 
-def is_driver_bind(message: bytes) -> bool:
+def announces_driver_bind(message: bytes) -> bool:
     """Return whether a uevent says that a driver was bound to a device."""
     return message.startswith(b"bind@")
 
 
-def is_link_up(message: bytes) -> bool:
+def announces_link_up(message: bytes) -> bool:
     """Return whether an rtnetlink message says that a link was switched on just now.
 
     The message is a struct nlmsghdr of 16 bytes and a struct ifinfomsg, with flags and changed flags at 8 and 12.

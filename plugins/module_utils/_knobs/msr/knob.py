@@ -101,8 +101,8 @@ class Msr(Knob):
         items = [item for setting in self.settings for item in registers.parse_setting(setting)]
         for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
             registers.require_writable_bit(register, bit, self.host.topology, self.allow_undocumented)
-        requested = self._bits_by_cpu(items)
-        self._refuse_split_cores(requested)
+        requested = self._requested_bits_by_cpu(items)
+        self._refuse_differing_threads_of_core(requested)
         if registers.HWCR in {item.register for item in items} and self.host.topology.cpufreq_driver == "acpi-cpufreq":
             self._remarks.append(
                 "The driver acpi-cpufreq writes the boost bit too, and would undo this silently. Prefer the boost of "
@@ -117,8 +117,8 @@ class Msr(Knob):
             and self._can_read_registers(requested)
             and find_differences(self, wanted, self.read_settings(wanted))
         ):
-            self._refuse_locked()
-            if not self._was_tainted():
+            self._refuse_read_only_registers()
+            if not self._was_tainted_before_run():
                 self._remarks.append(
                     "Writing a register sets the kernel's taint flag 4 (CPU out of specification) until the next boot. "
                     "The flag only appears in the kernel's error reports."
@@ -128,7 +128,7 @@ class Msr(Knob):
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return bits, None for a CPU without the device; each CPU's device is opened once, each register read once."""
         addresses = list(addresses)
-        self._was_tainted()
+        self._was_tainted_before_run()
         found: Settings = dict.fromkeys(addresses)
         for cpu, by_register in _group_by_cpu(addresses).items():
             path = f"/dev/cpu/{cpu}/msr"
@@ -144,7 +144,7 @@ class Msr(Knob):
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Write bits, with one open per CPU and one read and write per register; other bits stay as they are."""
-        self._was_tainted()
+        self._was_tainted_before_run()
         after = {change.address: change.after for change in changes}
         for cpu, by_register in _group_by_cpu(after).items():
             path = f"/dev/cpu/{cpu}/msr"
@@ -164,7 +164,7 @@ class Msr(Knob):
                 raise Refused(self._refusal_message(error, cpu), error.errno, path) from None
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that a CPU is offline or the kernel module not loaded, None if neither is the case."""
+        """Return the reason if a CPU is offline or the kernel module msr is not loaded, else None."""
         cpu = split_address(address)[2]
         if has_device(self.fs, cpu, "msr"):
             return None
@@ -173,15 +173,17 @@ class Msr(Knob):
         return "the kernel module msr is not loaded (modprobe msr)"
 
     def list_remarks(self) -> list[str]:
-        """Return what a person should know of the consequences."""
+        """Return remarks for the user on the consequences of the written bits."""
         return self._remarks
 
     def module_facts(self) -> dict[str, object]:
         """Return whether register writes of any program had tainted the kernel before the run, and have now."""
-        before = self._was_tainted()
+        before = self._was_tainted_before_run()
         return {"tainted_before": before, "tainted": self._is_tainted()}
 
-    def _bits_by_cpu(self, items: Sequence[registers.BitRequest]) -> dict[tuple[int, int, int], registers.BitRequest]:
+    def _requested_bits_by_cpu(
+        self, items: Sequence[registers.BitRequest]
+    ) -> dict[tuple[int, int, int], registers.BitRequest]:
         requested: dict[tuple[int, int, int], registers.BitRequest] = {}
         for item in items:
             for cpu in self.host.parse_cpus(item.cpus):
@@ -193,7 +195,7 @@ class Msr(Knob):
                     )
         return requested
 
-    def _refuse_split_cores(self, requested: Mapping[tuple[int, int, int], registers.BitRequest]) -> None:
+    def _refuse_differing_threads_of_core(self, requested: Mapping[tuple[int, int, int], registers.BitRequest]) -> None:
         """Refuse different values for the threads of a core, which share the registers of the allow-list."""
         core_of = {cpu: core for core in self.host.topology.cores for cpu in core}
         siblings: dict[int, set[int]] = {}
@@ -229,7 +231,7 @@ class Msr(Knob):
                 f"{missing} not loaded, so {'it is unknown which' if has_msr else 'no'} registers can be reached. Set "
                 "load_module, or name them in a file in /etc/modules-load.d."
             )
-        self._refuse_locked(
+        self._refuse_read_only_registers(
             f" {missing} not loaded, so it cannot be seen whether they have the wanted bits already; 'modprobe -a "
             f"{' '.join(names)}' loads what shows it."
         )
@@ -238,11 +240,11 @@ class Msr(Knob):
         self._remarks.append(f"{missing} not loaded: what the registers hold is not known yet.")
         return False
 
-    def _refuse_locked(self, more: str = "") -> None:
-        """Raise Unsupported if the kernel would refuse a write with a bare EPERM."""
+    def _refuse_read_only_registers(self, more_text: str = "") -> None:
+        """Raise Unsupported, with the reason, if the kernel refuses writes to registers."""
         reason = lockdown.registers_read_only_reason(self.fs)
         if reason:
-            raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more}")
+            raise Unsupported(f"{lockdown.READ_ONLY}{reason}{more_text}")
 
     def _refusal_message(self, error: Refused, cpu: int) -> str:
         if error.errno == errno.EIO:
@@ -258,7 +260,7 @@ class Msr(Knob):
             return f"{error} {_capitalize_first(reason)}"
         return str(error)
 
-    def _was_tainted(self) -> bool:
+    def _was_tainted_before_run(self) -> bool:
         """Return whether the kernel was tainted when this run began."""
         if self._tainted_before is None:
             self._tainted_before = self._is_tainted()

@@ -92,15 +92,15 @@ def converge_knobs(knobs: Sequence[Knob], ledger: Ledger, check: bool = False) -
                 remarks += knob.list_remarks()
         except BaseException as error:
             # A bug or a signal leaves the host half changed, just as a refusal of the kernel does.
-            _restore_before(done, error)
+            _restore_values_before_run(done, error)
             raise
         outcome = Outcome(changes, remarks)
         if not check:
-            _finish_all(knobs, outcome)
+            _finish_runs(knobs, outcome)
     return outcome
 
 
-def _finish_all(knobs: Sequence[Knob], outcome: Outcome) -> None:
+def _finish_runs(knobs: Sequence[Knob], outcome: Outcome) -> None:
     """Finish the run of every knob; raise LedgerNotUpdated if a knob cannot record the end of its run."""
     reasons = []
     for knob in knobs:
@@ -131,7 +131,7 @@ def _quote_value(value: str | None) -> str:
     return "nothing" if value is None else f"'{value}'"
 
 
-def _restore_before(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:
+def _restore_values_before_run(done: Sequence[tuple[Knob, list[Change]]], error: BaseException) -> None:
     """Restore the settings from before this run, and add the result of that to the error.
 
     Every address is tried, even after another address could not be restored. Unrestored names all addresses that

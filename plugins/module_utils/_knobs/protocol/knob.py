@@ -80,7 +80,7 @@ class Knob:
         """
         return self.values_equal(address, wanted, live)
 
-    def stale_reason(self, address: str, wanted: str | None) -> str:
+    def rewrite_reason(self, address: str, wanted: str | None) -> str:
         """Return why a setting that reads as wanted still needs a write; an empty text if it needs none."""
         return ""
 

@@ -51,7 +51,7 @@ class Ledger:
 
     def load_originals(self) -> Settings:
         """Return the original of every address that was changed and not restored."""
-        data = self._load_current()
+        data = self._load_originals_of_this_boot()
         return {**data[RUNNING]["originals"], **data[HARDWARE]["originals"], **data[LASTING]}
 
     def remember_originals(self, knob: Knob, changes: Sequence[Change]) -> None:
@@ -71,19 +71,19 @@ class Ledger:
                 new[change.address] = change.before if holder is None else None
         companions = {a: value for a, value in knob.companion_settings(changes).items() if a not in known}
         if new or companions:
-            data = self._load_current()
+            data = self._load_originals_of_this_boot()
             section = data[HARDWARE if knob.outlives_kexec else RUNNING]["originals"]
             (data[LASTING] if knob.outlives_reboot else section).update(new)
             data[RUNNING]["originals"].update(companions)
-            self._save_data(data)
+            self._save_both_files(data)
 
     def forget_originals(self, addresses: Iterable[str]) -> None:
         """Remove the originals of addresses that were restored."""
-        data = self._load_current()
+        data = self._load_originals_of_this_boot()
         for address in addresses:
             for originals in (data[RUNNING]["originals"], data[HARDWARE]["originals"], data[LASTING]):
                 originals.pop(address, None)
-        self._save_data(data)
+        self._save_both_files(data)
 
     def ensure_files(self) -> None:
         """Write both files if they are not there, so that files that are missing later count as lost.
@@ -94,12 +94,12 @@ class Ledger:
             return
         whole, reasons = self._read_both_files()
         if reasons and not whole:
-            current = self._load_current()
+            current = self._load_originals_of_this_boot()
             for name in filter(self.store.has_file, FILES):
                 self.store.rename_file(name, f"{name}.damaged")
-            self._save_data(current)
+            self._save_both_files(current)
         elif len(whole) < len(FILES):
-            self._save_data(self._load_current())
+            self._save_both_files(self._load_originals_of_this_boot())
 
     def remove_files_if_empty(self) -> None:
         """Remove both files if no original is left."""
@@ -117,14 +117,14 @@ class Ledger:
             self.store.require_writable()
         else:
             self.ensure_files()
-            self._save_data(self._load_current())
+            self._save_both_files(self._load_originals_of_this_boot())
 
     def damaged_copy_reason(self) -> str:
         """Return what is wrong with one file while the other file is whole; an empty text if both are whole.
 
         Raises TuningError if both files are lost.
         """
-        self._load_data()
+        self._load_whole_copy()
         whole, reasons = self._read_both_files()
         if not reasons or not whole:
             return ""
@@ -151,7 +151,7 @@ class Ledger:
             reasons.append(f"{self.store.file_path(FILES[0])} is gone.")
         return whole, reasons
 
-    def _load_data(self) -> dict[str, dict]:  # type: ignore[type-arg]
+    def _load_whole_copy(self) -> dict[str, dict]:  # type: ignore[type-arg]
         whole, reasons = self._read_both_files()
         if reasons and not whole and not self.without_originals:
             raise TuningError(
@@ -162,14 +162,14 @@ class Ledger:
             )
         return whole[0] if whole else {}
 
-    def _save_data(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
+    def _save_both_files(self, data: dict[str, dict]) -> None:  # type: ignore[type-arg]
         for name in FILES:
             self.store.save_document(name, data)
         self._files_ensured = True
 
-    def _load_current(self) -> dict[str, dict]:  # type: ignore[type-arg]
+    def _load_originals_of_this_boot(self) -> dict[str, dict]:  # type: ignore[type-arg]
         """Return the stored originals, without those of an earlier boot."""
-        data = self._load_data()
+        data = self._load_whole_copy()
         boot_id = self.fs.read("/proc/sys/kernel/random/boot_id")
         current: dict[str, dict] = {LASTING: dict(data.get(LASTING, {}))}  # type: ignore[type-arg]
         for name in (RUNNING, HARDWARE):
@@ -221,7 +221,7 @@ class RestoringKnob(Knob):
 
     def wanted_settings(self) -> Settings:
         """Return the originals, except those that cannot be reached now, which stay in the ledger."""
-        originals = {a: value for a, value in self.ledger.load_originals().items() if self._is_mine(a)}
+        originals = {a: value for a, value in self.ledger.load_originals().items() if self._should_restore(a)}
         if self.originals_lost:
             originals = dict.fromkeys(self.restored_knob.list_marked_addresses())
         obsolete = self.restored_knob.obsolete_originals(originals)
@@ -231,12 +231,12 @@ class RestoringKnob(Knob):
         self._restored_addresses = [address for address in originals if address not in reasons]
         reached = {address: originals[address] for address in self._restored_addresses if address not in obsolete}
         wanted = self.restored_knob.settings_to_restore(reached)
-        return {address: value for address, value in wanted.items() if self._is_mine(address)}
+        return {address: value for address, value in wanted.items() if self._should_restore(address)}
 
     def require_writable_record(self) -> None:
         """Raise TuningError if there are originals to restore and the ledger could not be updated after it."""
         known = self.restored_knob.list_marked_addresses() if self.originals_lost else self.ledger.load_originals()
-        if any(map(self._is_mine, known)):
+        if any(map(self._should_restore, known)):
             self.ledger.require_writable()
 
     def write_changes(self, changes: Sequence[Change]) -> None:
@@ -244,7 +244,7 @@ class RestoringKnob(Knob):
         self.restored_knob.write_changes(changes)
         self.write_remarks = self.restored_knob.list_remarks()
 
-    def _is_mine(self, address: str) -> bool:
+    def _should_restore(self, address: str) -> bool:
         return self.restored_knob.owns_address(address) and (self.only is None or address in self.only)
 
     def list_remarks(self) -> list[str]:

@@ -50,8 +50,8 @@ class Expansion:
 
     def wanted_settings(self) -> Settings:
         """Return the wanted settings. Raises BadRequest for a request that this host cannot satisfy."""
-        self._check_cpus()
-        self._check_closids()
+        self._refuse_unavailable_cpus()
+        self._refuse_too_many_groups()
         wanted: Settings = {name: None for name in self.present if split_address(name)[0] in self.removed}
         for group in self.groups:
             wanted[format_address(group.name)] = PRESENT
@@ -67,12 +67,12 @@ class Expansion:
             wanted.update(self._compute_bandwidth_limits(group))
         for resource in self._l3_resources():
             wanted.update(self._compute_l3_masks(resource))
-        for name, value in self._shrink_monitors().items():
+        for name, value in self._remaining_monitor_cpus().items():
             wanted.setdefault(name, value)
-        self._remark_overlaps({**self.present, **wanted})
+        self._add_overlap_remarks({**self.present, **wanted})
         return wanted
 
-    def _check_cpus(self) -> None:
+    def _refuse_unavailable_cpus(self) -> None:
         holder: dict[int, str] = {}
         giving = {"default", *self.removed, *(group.name for group in self.groups if group.cpus is not None)}
         for name, value in self.present.items():
@@ -99,7 +99,7 @@ class Expansion:
 
     def _holder_hint(self, holder: str) -> str:
         """Return what to do about a group that has CPUs which another group is to get."""
-        if holder in self.request.present_names():
+        if holder in self.request.wanted_group_names():
             return f"Give the cpus of {holder} too."
         return (
             f"Have the program that made {holder} leave that CPU out, or stop it and remove the group with 'rmdir "
@@ -107,7 +107,7 @@ class Expansion:
             "every group that is not asked for is removed."
         )
 
-    def _shrink_monitors(self) -> Settings:
+    def _remaining_monitor_cpus(self) -> Settings:
         """Return the CPUs that monitor groups keep if their groups lose CPUs.
 
         A monitor group has only CPUs of its group. The kernel changes the CPUs of every such monitor group, so they are
@@ -127,8 +127,8 @@ class Expansion:
                 shrunk[name] = format_cpulist(left)
         return shrunk
 
-    def _check_closids(self) -> None:
-        after = (self.present_groups | {"default"}) - self.removed | self.request.present_names()
+    def _refuse_too_many_groups(self) -> None:
+        after = (self.present_groups | {"default"}) - self.removed | self.request.wanted_group_names()
         limit = self.able.closids
         if limit is not None and len(after) > limit:
             raise BadRequest(
@@ -162,7 +162,10 @@ class Expansion:
 
     def _compute_l3_masks(self, resource: str) -> Settings:
         """Return the masks of one L3 resource; a new group gets a mask in every domain."""
-        tables = {group.name: self._l3_table(group, resource) for group in [*self.groups, self.request.default]}
+        tables = {
+            group.name: self._requested_cache_by_domain(group, resource)
+            for group in [*self.groups, self.request.default]
+        }
         wanted: Settings = {}
         for domain in self.top.l3:
             number = domain.id or 0
@@ -190,7 +193,7 @@ class Expansion:
             wanted.update({format_address(name, resource, str(number)): f"{mask:x}" for name, mask in masks.items()})
         return wanted
 
-    def _l3_table(self, group: GroupRequest, resource: str) -> dict[int, CacheAmount]:
+    def _requested_cache_by_domain(self, group: GroupRequest, resource: str) -> dict[int, CacheAmount]:
         table: dict[int, CacheAmount] = {}
         cdp = resource != "L3"
         for option, request in group.l3.items():
@@ -271,12 +274,12 @@ class Expansion:
         if sentence and sentence not in self.remarks:
             self.remarks.append(sentence)
 
-    def _remark_overlaps(self, after: Settings) -> None:
+    def _add_overlap_remarks(self, after: Settings) -> None:
         """Add a remark for each group without a requested mask that may fill the ways of a requested group."""
         chosen = {group.name for group in self.groups if group.l3}
         others = [
             "default",
-            *sorted((self.present_groups | self.request.present_names()) - self.removed - chosen - {"default"}),
+            *sorted((self.present_groups | self.request.wanted_group_names()) - self.removed - chosen - {"default"}),
         ]
         for group in self.groups:
             for other in others if group.l3 and self.able.cbm_mask else ():

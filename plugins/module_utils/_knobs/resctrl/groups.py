@@ -77,7 +77,7 @@ class Groups(Knob):
             *(n for n in self.fs.list_names(home) if n not in resctrl.FIXED and self.fs.is_dir(f"{home}/{n}")),
         ]
 
-    def _read_all(self) -> Settings:
+    def _read_all_groups(self) -> Settings:
         """Return the settings of all groups, without threads; empty if resctrl is not mounted."""
         self.able = resctrl.read_features(self.fs, self.host.topology.flags)
         settings: Settings = {}
@@ -117,10 +117,10 @@ class Groups(Knob):
         try:
             self.fs.write(path, text)
         except (Absent, Refused) as error:
-            raise self._explain_error(error) from None
+            raise self._error_with_kernel_reason(error) from None
 
-    def _explain_error(self, error: TuningError) -> TuningError:
-        """Return an error with the reason that the kernel gives, or with a probable reason."""
+    def _error_with_kernel_reason(self, error: TuningError) -> TuningError:
+        """Return the error with the kernel's reason, or a probable one, in its message."""
         if resctrl.find_mount(self.fs) is None:
             return TuningError(UNMOUNTED, **error.details)
         if isinstance(error, Refused):

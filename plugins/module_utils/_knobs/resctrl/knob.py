@@ -53,8 +53,8 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [mount, Resctrl(*how), Threads(*how)]
 
 
-def build_follower_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
-    """Return the knob of threads if a request names units, whose threads may start at any time."""
+def build_thread_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
+    """Return the knob of threads alone, if the request names units, whose threads may start at any time."""
     groups = [*(options.get("groups") or ()), options.get("default") or {}]
     named = any(group.get("tasks_of") for group in groups)
     return [Threads(host, lambda: _build_request(host, options), ())] if named else []
@@ -98,34 +98,34 @@ class Resctrl(Groups):
         return super().owns_address(address) and address != MOUNT and split_address(address)[1] != "tasks_of"
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """Return the masks of L3 domains that are offline."""
-        present = self._read_all() if originals else {}
+        """Return the masks of L3 domains whose CPUs are all offline, each with the reason."""
+        present = self._read_all_groups() if originals else {}
         reasons = {name: obsolete.offline_domain_reason(name, present) for name in originals}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
-        """Return the originals that ended with an earlier mount or with their group."""
-        return obsolete.obsolete_originals(originals, self._read_all()) if originals else {}
+        """Return the originals that ended with an earlier mount or with their group, each with the reason."""
+        return obsolete.obsolete_originals(originals, self._read_all_groups()) if originals else {}
 
     def list_marked_addresses(self) -> list[str]:
         """Return the groups that this collection made."""
-        self._read_all()
+        self._read_all_groups()
         names = self._list_groups()[1:] if self.able.mount_point else []
         return [format_address(name) for name in names if self._is_marked(name)]
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the settings of groups; all None if resctrl is not mounted."""
         addresses = list(addresses)
-        present = self._read_all()
-        threads = [name for name in addresses if _are_tasks(name) and self.holder_address(name) in present]
+        present = self._read_all_groups()
+        threads = [name for name in addresses if _is_tasks_address(name) and self.holder_address(name) in present]
         present.update({name: self._format_tasks(name) for name in threads})
         return {name: present.get(name) for name in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two values. A group equals a group of another program; of saved threads, only living ones count."""
+        """Return whether two values are equal. Any two groups are; of saved threads, only living ones count."""
         if not split_address(address)[1] or wanted is None or found is None:
             return (wanted is None) == (found is None)
-        if _are_tasks(address):
+        if _is_tasks_address(address):
             return saved_threads.parse_living_threads(self.fs, wanted) <= saved_threads.parse_living_threads(
                 self.fs, found
             )
@@ -133,7 +133,7 @@ class Resctrl(Groups):
 
     def wanted_settings(self) -> Settings:
         """Return the wanted settings of the request, refusing one that this host cannot satisfy."""
-        present = self._read_all()
+        present = self._read_all_groups()
         if self.able.mount_point is None:
             self.able.assume_mount_options(tuple(self.mount_options))
         request = self.request()
@@ -145,7 +145,7 @@ class Resctrl(Groups):
         present.update({f"{name}/{TASKS}": self._format_tasks(f"{name}/{TASKS}") for name in holders})
         expansion = Expansion(request, self.host.topology, self.able, present, removed)
         wanted = expansion.wanted_settings()
-        for unit in (unit for group in request.present_groups() for unit in group.tasks_of):
+        for unit in (unit for group in request.wanted_groups_and_default() for unit in group.tasks_of):
             reason = missing_threads_reason(self.host, unit)
             if reason:
                 raise BadRequest(reason)  # before any group is made
@@ -194,7 +194,7 @@ class Resctrl(Groups):
     def _groups_to_remove(self, request: ResctrlRequest, present: Settings) -> set[str]:
         """Return the groups that the request or its purge removes."""
         removed = {group.name for group in request.groups if not group.present}
-        for name in {split_address(name)[0] for name in present} - {"default"} - request.present_names():
+        for name in {split_address(name)[0] for name in present} - {"default"} - request.wanted_group_names():
             is_own = present[format_address(name)] == PRESENT
             if request.purge == "all" or (request.purge == "own" and is_own):
                 removed.add(name)
@@ -222,7 +222,7 @@ class Resctrl(Groups):
         try:
             self.fs.mkdir(path)
         except (Absent, Refused) as error:
-            raise self._explain_error(error) from None
+            raise self._error_with_kernel_reason(error) from None
         if mark:
             self.fs.set_trusted_attribute(path, LABEL, "made by sovereign.epyc")
 
@@ -265,7 +265,7 @@ class Resctrl(Groups):
                 self._write_or_explain(f"{path}/cpus_list", f"{change.after}\n")
 
 
-def _are_tasks(address: str) -> bool:
+def _is_tasks_address(address: str) -> bool:
     """Return whether an address is that of the threads of a group or a monitor group."""
     dummy, kind, key = split_address(address)
     return kind == TASKS or (kind == "mon" and key.endswith(f"/{TASKS}"))

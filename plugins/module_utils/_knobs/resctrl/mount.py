@@ -74,7 +74,7 @@ class ResctrlMount(Knob):
         return {MOUNT: present}
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
-        """Return the original if that mount has ended, because then it needs no restoring."""
+        """Return the original, with the reason, if its mount has ended, so that it needs no restoring."""
         present = self.read_settings(originals)
         reasons = {name: obsolete_mount_reason(original, present[name]) for name, original in originals.items()}
         return {name: reason for name, reason in reasons.items() if reason}

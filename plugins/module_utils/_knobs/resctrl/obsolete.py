@@ -25,14 +25,14 @@ OTHER_MOUNT = (
 
 
 def obsolete_mount_reason(original: str | None, present: str | None) -> str | None:
-    """Return why the original of the mount needs no restoring, None if it needs that."""
+    """Return why the original of the mount needs no restoring, None if it must be restored."""
     if original is None or original == present:
         return None
     return UNMOUNTED if present is None else OTHER_MOUNT
 
 
 def obsolete_originals(originals: Settings, present: Settings) -> dict[str, str]:
-    """Return the originals that have ended, each with the reason; ``present`` are all present settings."""
+    """Return the originals whose mount or group has ended, with the reasons; ``present`` are all present settings."""
     sentences = {name: _obsolete_reason(name, originals, present) for name in originals}
     return {name: sentence for name, sentence in sentences.items() if sentence}
 
@@ -53,7 +53,7 @@ def _obsolete_reason(name: str, originals: Settings, present: Settings) -> str:
 
 
 def offline_domain_reason(name: str, present: Settings) -> str | None:
-    """Return that all CPUs of a mask's domain are offline, None if one is online."""
+    """Return why the mask at the address ``name`` does not exist: all CPUs of its L3 domain are offline; else None."""
     group, kind, domain = split_address(name)
     if kind not in resctrl.RESOURCES or format_address(group) not in present or name in present:
         return None

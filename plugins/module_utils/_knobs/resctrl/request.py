@@ -71,18 +71,18 @@ class ResctrlRequest:
         self.default = default
         self.purge = purge
 
-    def present_names(self) -> set[str]:
+    def wanted_group_names(self) -> set[str]:
         """Return the names of the groups that the request wants to exist."""
         return {group.name for group in self.groups if group.present}
 
-    def present_groups(self) -> list[GroupRequest]:
+    def wanted_groups_and_default(self) -> list[GroupRequest]:
         """Return the groups that the request wants to exist, and the default group."""
         return [*(group for group in self.groups if group.present), self.default]
 
 
 def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> ResctrlRequest:
     """Return the request of module options. Raises BadRequest for one that no host could satisfy."""
-    parsed = [_parse_group(raw, require_group_name(raw["name"])) for raw in groups]
+    parsed = [_parse_group(raw, validate_group_name(raw["name"])) for raw in groups]
     seen: set[str] = set()
     for group in parsed:
         if group.name in seen:
@@ -90,14 +90,16 @@ def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any
         seen.add(group.name)
     request = ResctrlRequest(parsed, _parse_group(default or {}, "default"), purge)
     present = [group for group in parsed if group.present]
-    _refuse_shared({group.name: group.cpus or () for group in present}, "CPU", "groups")
-    _refuse_shared({group.name: group.tasks_of for group in present}, "unit or process", "groups")
-    for group in request.present_groups():
-        _refuse_shared({name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups")
+    _refuse_member_of_two_groups({group.name: group.cpus or () for group in present}, "CPU", "groups")
+    _refuse_member_of_two_groups({group.name: group.tasks_of for group in present}, "unit or process", "groups")
+    for group in request.wanted_groups_and_default():
+        _refuse_member_of_two_groups(
+            {name: cpus or () for name, cpus in group.monitors.items()}, "CPU", "monitor groups"
+        )
     return request
 
 
-def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
+def _refuse_member_of_two_groups(members: Mapping[str, Sequence[object]], noun: str, holders: str) -> None:
     """Refuse an item in two groups, because the kernel would silently move it to the second."""
     owner: dict[object, str] = {}
     for name, items in members.items():
@@ -108,7 +110,7 @@ def _refuse_shared(members: Mapping[str, Sequence[object]], noun: str, holders: 
                 )
 
 
-def require_group_name(name: str) -> str:
+def validate_group_name(name: str) -> str:
     """Return the name of a group; raise BadRequest for a name that the kernel or an address cannot have."""
     reserved = (*FIXED, "default", "mount", ".", "..", "")
     if name in reserved or "/" in name or not name.isprintable() or name != name.strip() or len(name) > 200:
@@ -126,16 +128,18 @@ def _parse_group(raw: Mapping[str, Any], name: str) -> GroupRequest:
     group.cpus = _parse_cpus(raw.get("cpus"), f"group {name}: cpus")
     for option in L3_OPTIONS:
         if raw.get(option):
-            group.l3[option] = _parse_table(raw[option], f"group {name}: {option}", CacheAmount.from_text)
+            group.l3[option] = _parse_domain_table(raw[option], f"group {name}: {option}", CacheAmount.from_text)
     for option, resource in THROTTLE_OPTIONS.items():
         if raw.get(option):
-            group.throttle[resource] = _parse_table(raw[option], f"group {name}: {option}", _parse_bandwidth)
+            group.throttle[resource] = _parse_domain_table(
+                raw[option], f"group {name}: {option}", _parse_bandwidth_limit
+            )
     group.tasks_of = tuple(str(item) for item in raw.get("tasks_of") or ())
     for monitor in raw.get("monitors") or ():
         if monitor["name"] in group.monitors:
             raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
         what = f"group {name}: monitor {monitor['name']}: cpus"
-        group.monitors[require_group_name(monitor["name"])] = _parse_cpus(monitor.get("cpus"), what)
+        group.monitors[validate_group_name(monitor["name"])] = _parse_cpus(monitor.get("cpus"), what)
     return group
 
 
@@ -148,7 +152,7 @@ def _parse_cpus(text: str | None, what: str) -> tuple[int, ...] | None:
         raise BadRequest(f"{what}: {error}.") from None
 
 
-def _parse_table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
+def _parse_domain_table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
     by_id: dict[int, Any] = {}
     key_of: dict[int, str] = {}
     rest = None
@@ -173,7 +177,7 @@ def _parse_table(raw: Mapping[object, object], what: str, parse_value: Any) -> D
     return DomainTable(by_id, rest)
 
 
-def _parse_bandwidth(value: object) -> int | None:
+def _parse_bandwidth_limit(value: object) -> int | None:
     """Return a limit in the kernel's steps of an eighth of a GB/s, rounded up; -1 for "max"."""
     if value == "max":
         return -1

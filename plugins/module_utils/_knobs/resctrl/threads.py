@@ -56,51 +56,51 @@ class Threads(Groups):
         """Return the units and processes of the request; the knob of groups has refused missing processes."""
         wanted: Settings = {
             format_address(group.name, "tasks_of", unit): ALL_THREADS
-            for group in self.request().present_groups()
+            for group in self.request().wanted_groups_and_default()
             for unit in group.tasks_of
         }
         self._remarks = [
             f"{unit} does not run now. {WATCH} moves its threads into the group {group} when it does."
             for group, dummy, unit in map(split_address, wanted)
-            if self._threads_of(unit) is None
+            if self._threads_of_unit(unit) is None
         ]
         return wanted
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
-        """Return for each whether all threads are in the group; None without such a group, unit or process."""
+        """Return how many threads of each unit or process are in the group; None if it or the group is missing."""
         addresses = list(addresses)
-        present = self._read_all() if addresses else {}
+        present = self._read_all_groups() if addresses else {}
         return {
-            name: self._threads_text(name) if format_address(split_address(name)[0]) in present else None
+            name: self._read_threads_state(name) if format_address(split_address(name)[0]) in present else None
             for name in addresses
         }
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
-        """Compare two values: either all present threads are in the group, or not."""
+        """Return whether two values agree on whether all present threads are in the group."""
         return (wanted == ALL_THREADS) == (found in (ALL_THREADS, WAITING))
 
     def unreachable_reason(self, address: str) -> str | None:
-        """Return that a unit or process does not run, None if it runs or may start later."""
+        """Return the reason if a unit or process does not run, None if it runs or may start later."""
         return missing_threads_reason(self.host, split_address(address)[2])
 
     def obsolete_originals(self, originals: Settings) -> dict[str, str]:
-        """Return units and processes that have ended, whose threads need not be moved back."""
-        ended = [name for name in originals if self._threads_of(split_address(name)[2]) is None]
+        """Return the units and processes that have ended, so that no thread is moved back, with the reasons."""
+        ended = [name for name in originals if self._threads_of_unit(split_address(name)[2]) is None]
         return {name: f"{split_address(name)[2]} does not run, so none of its threads is moved back." for name in ended}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:
             self._move_threads(change)
 
-    def _threads_of(self, unit: str) -> set[int] | None:
+    def _threads_of_unit(self, unit: str) -> set[int] | None:
         try:
             return list_threads(self.fs, unit)
         except BadRequest:
             return None
 
-    def _threads_text(self, name: str) -> str | None:
+    def _read_threads_state(self, name: str) -> str | None:
         group, dummy, unit = split_address(name)
-        threads = self._threads_of(unit)
+        threads = self._threads_of_unit(unit)
         if threads is None:
             return None if self.unreachable_reason(name) else WAITING
         inside = len(threads & self._read_tasks(group))
@@ -112,7 +112,7 @@ class Threads(Groups):
         if change.after != ALL_THREADS:
             # A rollback knows the groups from which this run moved threads; an undo moves them to the default group.
             homes = {**dict.fromkeys(self._read_tasks(group), "default"), **self._group_of_task}
-            for task in (self._threads_of(unit) or set()) & homes.keys():
+            for task in (self._threads_of_unit(unit) or set()) & homes.keys():
                 self._move_tasks(self._group_path(homes[task]), [task])
             return
         for name in self._list_groups():

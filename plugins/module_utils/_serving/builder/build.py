@@ -22,7 +22,7 @@ from ..._io.checksum import ALGORITHM, parse_checksum
 from ..._io.command import try_command
 from ..._io.kernelfs import KernelFS, hold_file_lock
 from ..._io.paths import UNIT_FOLDER
-from ..._io.safe_open import find_shared_folder
+from ..._io.safe_open import find_folder_others_can_write
 from ..._io.web.download import require_disk_space
 from ..._kernel import partitions
 from ..._notation.cpulist import parse_cpulist
@@ -139,7 +139,7 @@ class Build:
 
     def require_root_only_folder(self) -> None:
         """Raise BadRequest where another user than root could replace a program in the folder of all builds."""
-        shared = find_shared_folder(self.root_folder)
+        shared = find_folder_others_can_write(self.root_folder)
         if shared:
             raise BadRequest(
                 f"folder: others than root may write into {shared}, and services would run what they put there. Choose "

@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 
 from ..._kernel.hugepages import SMALL
-from ..._kernel.page_cache import GOLDEN, open_for_reading, read_nodes_of_cached_pages
+from ..._kernel.page_cache import GOLDEN, open_with_size, read_nodes_of_cached_pages
 from ..._notation.cpulist import format_cpulist
 
 TYPE_CHECKING = False
@@ -77,7 +77,7 @@ def evict_misplaced_file(path: str, policy: str, nodes: Sequence[int]) -> str:
 
 def sample_page_cache(path: str) -> CacheSample:
     """Return on which nodes a sample of a file's pages is cached."""
-    with open_for_reading(path) as (dummy, size):
+    with open_with_size(path) as (dummy, size):
         pages = choose_sample_pages(-(-size // SMALL))
     nodes: dict[int, int] = {}
     for node in read_nodes_of_cached_pages(path, pages).values():
@@ -94,7 +94,7 @@ def choose_sample_pages(count: int) -> list[int]:
 
 def evict_file_from_page_cache(path: str) -> None:
     """Evict a file from the page cache; pages that a process maps stay."""
-    with open_for_reading(path) as (fd, dummy):
+    with open_with_size(path) as (fd, dummy):
         with suppress(OSError):  # A read-only file system may not support fsync.
             os.fsync(fd)  # Pages that are not yet written to the disk would stay.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

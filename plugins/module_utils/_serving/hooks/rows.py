@@ -107,7 +107,7 @@ def _node_memory_shortage_message(fs: KernelFS, plans: Sequence[Sequence[Sequenc
 def _read_pages_onto_nodes(
     path: str, runs_by_node: Sequence[Sequence[tuple[int, int]]], report: Callable[[str], None]
 ) -> None:
-    with page_cache.open_for_reading(path) as (fd, size), ThreadPoolExecutor(len(runs_by_node)) as pool:
+    with page_cache.open_with_size(path) as (fd, size), ThreadPoolExecutor(len(runs_by_node)) as pool:
         # Without this advice the kernel reads ahead, and puts the following pages on the same node.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         total_bytes = sum(min(end * SMALL, size) - first * SMALL for runs in runs_by_node for first, end in runs)
@@ -124,7 +124,7 @@ def _read_pages_onto_node(
     path: str, fd: int, size: int, node: int, runs: Sequence[tuple[int, int]], progress: ReadProgress
 ) -> None:
     view = memoryview(bytearray(CHUNK))
-    with memory_calls.memory_policy("bind", (node,)):
+    with memory_calls.memory_policy_in_block("bind", (node,)):
         for first, end in runs:
             at, stop = first * SMALL, min(end * SMALL, size)
             while at < stop:

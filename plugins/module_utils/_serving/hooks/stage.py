@@ -186,7 +186,7 @@ def _make_checked_copy(fs: KernelFS, copy: FileCopy, policy: Policy) -> dict[int
     with _create_temporary_file(copy) as fd:
         os.ftruncate(fd, copy.size)
         try:
-            with page_memory.memory_policy(*policy):
+            with page_memory.memory_policy_in_block(*policy):
                 os.posix_fallocate(fd, 0, copy.size)
         except OSError as error:
             raise TuningError(

@@ -54,7 +54,7 @@ class ServiceWatch:
 
     def prove_placement_now(self) -> dict[str, object]:
         """Return the proof of this moment, without a statement on which threads are busy."""
-        return self._build_proof(kernel_threads.without_measurement(self._threads_before.values()), None)
+        return self._build_proof(kernel_threads.without_measured_values(self._threads_before.values()), None)
 
     def prove_placement_since_start(self, relative_to_busiest: bool = False) -> dict[str, object]:
         """Return the proof of the time since the observation began.
@@ -65,7 +65,7 @@ class ServiceWatch:
         service = self._options["service"]
         after = kernel_threads.sample_threads(self._host.fs, list_processes(self._host.fs, service))
         seconds = self._clock.monotonic() - self._begin
-        threads = kernel_threads.measure_between(self._threads_before, after, seconds)
+        threads = kernel_threads.measure_threads_between(self._threads_before, after, seconds)
         if relative_to_busiest:
             kernel_threads.scale_busy_to_busiest(threads)
         return self._build_proof(threads, seconds)

@@ -214,7 +214,7 @@ def test_watch_makes_the_requests_for_interrupts_only_and_says_a_failure_once(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinned: list[tuple[int, ...]] = []
-    monkeypatch.setattr(_cli.new_interrupts, "wait_for_new_interrupts", lambda follows: iter([True, True]))
+    monkeypatch.setattr(_cli.new_interrupts, "yield_when_irqs_may_be_new", lambda follows: iter([True, True]))
     monkeypatch.setattr(
         _cli.new_interrupts.os, "sched_setaffinity", lambda process, cpus: pinned.append((process, *cpus))
     )
@@ -298,7 +298,7 @@ def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypat
 
     class Engine:
         @staticmethod
-        def build_follower_knobs(host: Host, options: dict[str, Any]) -> list[Knob]:
+        def build_thread_knobs(host: Host, options: dict[str, Any]) -> list[Knob]:
             asked.append(options)
             return []
 
@@ -310,7 +310,7 @@ def test_between_two_looks_only_threads_are_followed(machine: Machine, monkeypat
 
     group = {"groups": [{"name": "draft", "tasks_of": ["llama.service"]}]}
     monkeypatch.setattr(KNOBS["resctrl"], "_load", lambda: Engine)
-    monkeypatch.setattr(_cli.new_interrupts, "wait_for_new_interrupts", moments)
+    monkeypatch.setattr(_cli.new_interrupts, "yield_when_irqs_may_be_new", moments)
     for requests in ({**REQUESTS, "irq/irq": {"cpus": "nowhere"}}, {**REQUESTS, "resctrl/resctrl": group}):
         machine.ask(requests)
         assert machine.run("watch") == (0, "", "")

@@ -52,9 +52,9 @@ class Machine:
         patch.setattr(self.fs, "write", self.write)
         StoredApplication(self.fs, self.store).apply_requests()
         self.told: list[str] = []
-        patch.setattr(switches.trial, "restart_unit", lambda unit: self.told.append(f"restart {unit}"))
+        patch.setattr(switches.trial, "restart_unit_and_wait", lambda unit: self.told.append(f"restart {unit}"))
         patch.setattr(switches.command, "run_command", lambda words: self.told.append(" ".join(words[1:])))
-        patch.setattr(switches.trial, "override_unit", self.change)
+        patch.setattr(switches.trial, "set_temporary_drop_in", self.change)
         patch.setattr(switches.cache, "evict_file_from_page_cache", lambda path: self.told.append("drop"))
         #: What the process of the server is after the next start.
         self.words = find_llama_instance(self.host(), "chat").arguments

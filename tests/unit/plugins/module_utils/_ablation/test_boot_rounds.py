@@ -105,7 +105,7 @@ class Booting:
         self.running["irq:42/affinity"] = self.running.pop("irq:41/affinity", "1")
         gone = [address.partition(":")[2] for address in (NOHZ, ISOLATION) if self.running[address] is None]
         self.booted.append(" ".join(gone) or "tuned")
-        trial.forget_earlier_trial(self.store, self.here.service.tree.fs)
+        trial.remove_trial_of_earlier_boot(self.store, self.here.service.tree.fs)
 
     # The meter
 

@@ -96,8 +96,8 @@ def test_without_a_way_back_there_is_no_trial(machine: Machine, tmp_path: Path) 
 
 def test_it_is_put_back_by_the_process_itself(machine: Machine) -> None:
     machine.begin()
-    assert trial.override_unit(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
-    assert not trial.override_unit(UNIT, "[Service]\n")
+    assert trial.set_temporary_drop_in(UNIT, "[Service]\n") and machine.drop_in.read_text() == "[Service]\n"
+    assert not trial.set_temporary_drop_in(UNIT, "[Service]\n")
     assert apply_stored.end_trial_and_apply_stored(machine.store, machine.fs).failures == []
     assert not machine.drop_in.parent.exists() and not machine.store.has_file(TRIAL)
     assert machine.told[-3:] == [
@@ -166,10 +166,10 @@ def test_what_cannot_be_applied_leaves_it_under_way(machine: Machine) -> None:
 
 def test_the_next_boot_forgets_it(machine: Machine) -> None:
     machine.journal()
-    trial.forget_earlier_trial(machine.store, machine.fs)
+    trial.remove_trial_of_earlier_boot(machine.store, machine.fs)
     assert machine.store.has_file(TRIAL)
     machine.boot("next")
-    trial.forget_earlier_trial(machine.store, machine.fs)
+    trial.remove_trial_of_earlier_boot(machine.store, machine.fs)
     assert not machine.store.has_file(TRIAL)
 
 

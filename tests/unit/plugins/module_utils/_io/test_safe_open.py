@@ -85,10 +85,10 @@ def test_a_masked_unit_is_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_folders_that_others_may_write(tmp_path: Path, shared: Path) -> None:
-    assert safe_open.find_shared_folder(str(tmp_path / "new/builds")) is None
-    assert safe_open.find_shared_folder(str(shared / "new/builds")) == str(shared)
+    assert safe_open.find_folder_others_can_write(str(tmp_path / "new/builds")) is None
+    assert safe_open.find_folder_others_can_write(str(shared / "new/builds")) == str(shared)
     os.chown(shared, 0, 0)
     shared.chmod(0o775)
-    assert safe_open.find_shared_folder(str(shared)) == str(shared)
+    assert safe_open.find_folder_others_can_write(str(shared)) == str(shared)
     shared.chmod(0o1777)
-    assert safe_open.find_shared_folder(str(shared / "builds")) is None
+    assert safe_open.find_folder_others_can_write(str(shared / "builds")) is None

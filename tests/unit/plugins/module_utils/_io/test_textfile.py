@@ -138,7 +138,7 @@ def test_a_file_that_was_taken_for_a_left_over_before_it_was_locked_is_made_anew
         if flags & os.O_CREAT:
             made.append(name)
             if len(made) == 1:
-                textfile.remove_leftovers(str(folder))
+                textfile.remove_temporary_files(str(folder))
         return descriptor
 
     monkeypatch.setattr(os, "open", opened)

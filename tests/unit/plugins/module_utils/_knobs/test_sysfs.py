@@ -299,7 +299,7 @@ def test_tuned_is_named_while_it_runs(machine: Machine) -> None:
     machine.tree.put("/etc/tuned/active_profile", "throughput-performance")
     plain.wanted_settings()
     assert "TuneD runs here too (process 812, profile throughput-performance)" in plain.list_remarks()[0]
-    assert competing_programs.tuned_remarks(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
+    assert competing_programs.running_tuned_remarks(KernelFS(str(machine.tree.root / "elsewhere")), "anything") == []
 
 
 def test_what_interrupts_lose_with_smt_is_remembered_before(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_one_layer_that_cannot_be_put_back_holds_up_no_other(
         done = machine.restore()
     (left,) = done.left
     assert "Device or resource busy" in left
-    assert AGAIN in done.left_message() and left in done.left_message()
+    assert AGAIN in done.unrestored_message() and left in done.unrestored_message()
     (stays,) = (at for at, path in enumerate((hosts.BALANCING, DEFAULT)) if path == refused)
     assert machine.values()[1 - stays] == before[1 - stays]
     assert machine.values()[stays] != before[stays]

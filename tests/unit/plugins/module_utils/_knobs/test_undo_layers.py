@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import REPAIRS, TRIAL, Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import LAYERS, require_layers
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import LAYERS, validate_layer_names
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.converge import converge_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change, Knob
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import FILES, Ledger
@@ -237,9 +237,17 @@ def test_boot_parameters_say_that_they_wait_in_a_check_too(machine: Machine, mon
 )
 def test_names_that_are_no_layers_of_settings_are_refused(names: list[str], sentence: str) -> None:
     with pytest.raises(BadRequest, match=r"Nothing was changed\.") as caught:
-        require_layers(names)
+        validate_layer_names(names)
     assert str(caught.value).startswith(sentence)
 
 
 def test_every_layer_of_settings_can_be_undone() -> None:
-    assert require_layers([*LAYERS, "cat"]) == ["numa", "irq", "cat", "cpufreq", "cpuidle", "prefetch", "grub_params"]
+    assert validate_layer_names([*LAYERS, "cat"]) == [
+        "numa",
+        "irq",
+        "cat",
+        "cpufreq",
+        "cpuidle",
+        "prefetch",
+        "grub_params",
+    ]

@@ -145,7 +145,7 @@ def test_an_edit_by_hand_is_drift_and_its_lines_are_named_when_they_go(boot: Boo
     found = one.read_settings(wanted)
     assert found == wanted
     assert [one.values_equal(address, text, found[address]) for address, text in wanted.items()] == [False]
-    assert "changed by hand" in one.stale_reason("cmdline:nohz_full", "9")
+    assert "changed by hand" in one.rewrite_reason("cmdline:nohz_full", "9")
     (remark,) = run(boot, one).remarks
     assert remark == (
         f"{drop_in.DROP_IN} held lines that are not ours, and are gone now: ['GRUB_TIMEOUT=30']. Put yours into "
@@ -200,7 +200,7 @@ def test_ours_are_there_once_and_all_others_in_their_order(
         f"GRUB_CMDLINE_LINUX='{gap.join(foreign)}'\nGRUB_CMDLINE_LINUX_DEFAULT='{gap.join(default)}'",
     )
     tree.put(drop_in.DROP_IN, drop_in.render_drop_in(owned))
-    in_both, ordinary = grub.Grub(str(tree.root))._run_config_files(with_drop_in=True)
+    in_both, ordinary = grub.Grub(str(tree.root))._evaluate_config_files(with_drop_in=True)
 
     def others(some: list[str]) -> list[str]:
         return [

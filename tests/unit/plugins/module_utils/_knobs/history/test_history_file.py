@@ -56,14 +56,14 @@ class Host:
     def site(self, *addresses: str, layers: Sequence[str] = ALL, requested: Sequence[str] = ALL) -> None:
         """Run site.yml to its end."""
         run_id = self.begin(layers, requested)
-        assert history_file.count_changes(self.store, addresses) == ""
+        assert history_file.add_change_counts_to_run(self.store, addresses) == ""
         assert history_file.end_run(self.store, run_id, self.now + 90) == ""
         self.patch.delenv(run.RUN)
 
     def restore(self, *addresses: str, layers: Sequence[str] = ()) -> None:
         self.now += 3600
         assert (
-            history_file.note_finished_run(self.store, history_file.RESTORE, addresses, layers=layers, now=self.now)
+            history_file.record_finished_run(self.store, history_file.RESTORE, addresses, layers=layers, now=self.now)
             == ""
         )
 
@@ -96,7 +96,7 @@ def test_ten_runs_of_three_controllers_are_listed_after_an_upgrade_and_a_restore
     host.restore(BALANCING)
     host.patch.delenv(run.ORIGIN)
     host.patch.setenv("SUDO_USER", "anna")
-    assert history_file.note_finished_run(host.store, history_file.REPAIR, [MASK], now=host.now + 60) == ""
+    assert history_file.record_finished_run(host.store, history_file.REPAIR, [MASK], now=host.now + 60) == ""
     root = host.runs()[0].host_user
     expected = [
         f"began (UTC)          took  who                  what                    version  settings changed{'':6}end",
@@ -119,7 +119,7 @@ def test_ten_runs_of_three_controllers_are_listed_after_an_upgrade_and_a_restore
 def test_a_run_that_was_killed_is_the_one_without_an_end(host: Host) -> None:
     host.site(BALANCING)
     host.begin()
-    history_file.count_changes(host.store, [BALANCING])
+    history_file.add_change_counts_to_run(host.store, [BALANCING])
     assert host.unfinished() == (
         "the run of site.yml that ops@ctl began on 2026-11-29 at 10:10 UTC did not end: it was to do base, numa, cat"
     )
@@ -162,7 +162,7 @@ def test_an_undo_ends_what_was_asked_for(host: Host) -> None:
 
 def test_what_changed_nothing_leaves_no_line(host: Host) -> None:
     host.restore()
-    assert history_file.note_finished_run(host.store, history_file.BOOT, []) == ""
+    assert history_file.record_finished_run(host.store, history_file.BOOT, []) == ""
     assert not host.file.exists()
     host.site(BALANCING)
     for dummy in range(3):
@@ -174,15 +174,21 @@ def test_what_changed_nothing_leaves_no_line(host: Host) -> None:
 def test_a_module_counts_in_the_run_that_it_belongs_to_only(host: Host) -> None:
     run_id = host.begin()
     host.patch.delenv(run.RUN)
-    assert history_file.count_changes(host.store, [MASK]) == "", "a playbook of somebody's own"
+    assert history_file.add_change_counts_to_run(host.store, [MASK]) == "", "a playbook of somebody's own"
     host.patch.setenv(run.RUN, run_id)
-    assert history_file.count_changes(host.store, [BALANCING, "sysfs:workqueue/cpumask", "desired:sysfs/irq"]) == ""
     assert (
-        history_file.count_changes(host.store, ["sysfs:thp/enabled", "llama:/etc/systemd/system/llama-a.service"]) == ""
+        history_file.add_change_counts_to_run(host.store, [BALANCING, "sysfs:workqueue/cpumask", "desired:sysfs/irq"])
+        == ""
+    )
+    assert (
+        history_file.add_change_counts_to_run(
+            host.store, ["sysfs:thp/enabled", "llama:/etc/systemd/system/llama-a.service"]
+        )
+        == ""
     )
     assert host.runs()[-1].changed == {"numa": 2, "irq": 2, "llama": 1}
     history_file.end_run(host.store, run_id)
-    assert "has no begin of this run any more" in history_file.count_changes(host.store, [MASK])
+    assert "has no begin of this run any more" in history_file.add_change_counts_to_run(host.store, [MASK])
     assert "has no begin of this run any more" in history_file.end_run(host.store, run_id)
 
 
@@ -190,7 +196,7 @@ def test_two_runs_at_a_time_are_told_apart(host: Host) -> None:
     one, other = host.begin(), host.begin()
     for run_id, address in ((one, MASK), (other, BALANCING)):
         host.patch.setenv(run.RUN, run_id)
-        history_file.count_changes(host.store, [address])
+        history_file.add_change_counts_to_run(host.store, [address])
         history_file.end_run(host.store, run_id)
     assert [one.changed for one in host.runs()] == [{"cat": 1}, {"numa": 1}]
 
@@ -216,7 +222,7 @@ def test_a_damaged_line_is_said_and_hides_no_other(host: Host, bad: str) -> None
     assert [one.changed for one in found.runs] == [{"numa": 1}, {"cat": 1}]
     assert found.damage == [f"{host.file}: line 2 is damaged, and is left out."]
     assert bad.encode(errors="surrogateescape") in host.file.read_bytes(), "it stays for whoever wants to look at it"
-    history_file.forget_runs(host.store)
+    history_file.remove_needless_runs(host.store)
     assert history_file.History(host.store).damage == []
 
 
@@ -229,7 +235,7 @@ def test_a_file_that_cannot_be_read_hinders_no_look_and_no_undo(host: Host) -> N
         history_file.History(host.store)
     assert str(host.file) in str(caught.value)
     for kind in (history_file.RESTORE, history_file.REPAIR, history_file.BOOT):
-        assert str(host.file) in history_file.note_finished_run(host.store, kind, [MASK])
+        assert str(host.file) in history_file.record_finished_run(host.store, kind, [MASK])
     with pytest.raises(TuningError, match="no ordinary file"):
         host.begin()
 
@@ -250,7 +256,7 @@ def test_a_full_disk_loses_no_line(host: Host, monkeypatch: pytest.MonkeyPatch) 
     begun = host.file.read_text()
     with monkeypatch.context() as full:
         disks.refuse_changes(full, host.file.parent, errno.ENOSPC)
-        assert "No space left on device" in history_file.count_changes(host.store, [MASK])
+        assert "No space left on device" in history_file.add_change_counts_to_run(host.store, [MASK])
         with pytest.raises(TuningError, match="No space left"):
             history_file.end_run(host.store, run_id)
     assert host.file.read_text() == begun != before
@@ -259,7 +265,9 @@ def test_a_full_disk_loses_no_line(host: Host, monkeypatch: pytest.MonkeyPatch) 
 def test_it_is_bounded_and_what_was_asked_for_stays(host: Host) -> None:
     host.site(BALANCING)
     for turn in range(history_file.MOST_OF_KIND[history_file.BOOT] + 5):
-        history_file.note_finished_run(host.store, history_file.BOOT, [MASK] * turn or [BALANCING], now=host.now + turn)
+        history_file.record_finished_run(
+            host.store, history_file.BOOT, [MASK] * turn or [BALANCING], now=host.now + turn
+        )
     boots = [one for one in host.runs() if one.kind == history_file.BOOT]
     assert len(boots) == history_file.MOST_OF_KIND[history_file.BOOT]
     assert boots[-1].changed == {"cat": history_file.MOST_OF_KIND[history_file.BOOT] + 4}, "the oldest go"
@@ -298,14 +306,14 @@ def test_forgetting_keeps_what_was_asked_for_until_all_is_put_back(host: Host) -
     host.site(BALANCING)
     host.begin()
     host.site(MASK, layers=["cat"])
-    assert history_file.forget_runs(host.store, check=True) == 1
+    assert history_file.remove_needless_runs(host.store, check=True) == 1
     assert len(host.runs()) == 3
-    assert history_file.forget_runs(host.store) == 1
+    assert history_file.remove_needless_runs(host.store) == 1
     assert host.unfinished() and history_file.load_requested_layers(host.store) == ALL
     host.restore(BALANCING)
-    assert history_file.forget_runs(host.store) == 3
+    assert history_file.remove_needless_runs(host.store) == 3
     assert not host.file.parent.exists()
-    assert history_file.forget_runs(host.store) == 0
+    assert history_file.remove_needless_runs(host.store) == 0
 
 
 def test_the_layers_are_those_of_the_catalogue() -> None:

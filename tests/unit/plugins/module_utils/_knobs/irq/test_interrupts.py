@@ -29,14 +29,14 @@ FOUND = st.dictionaries(st.integers(0, 99), st.lists(st.integers(0, 9), max_size
 
 @given(FOUND, st.lists(st.integers(0, 9), min_size=1, max_size=10, unique=True))
 def test_spreading_is_even_and_stays_as_it_is(found: dict[int, list[int]], cpus: list[int]) -> None:
-    placed = interrupts.spread_over_cpus(found, cpus)
+    placed = interrupts.assign_irqs_to_cpus(found, cpus)
     assert list(placed) == sorted(found)
     loads = [list(placed.values()).count(cpu) for cpu in cpus]
     assert sum(loads) == len(found)
     assert max(loads) <= -(-len(found) // len(cpus))
-    assert interrupts.spread_over_cpus({number: [cpu] for number, cpu in placed.items()}, cpus) == placed
+    assert interrupts.assign_irqs_to_cpus({number: [cpu] for number, cpu in placed.items()}, cpus) == placed
     # A new one moves nobody, as long as there is room for it.
-    more = interrupts.spread_over_cpus({**{number: [cpu] for number, cpu in placed.items()}, 100: []}, cpus)
+    more = interrupts.assign_irqs_to_cpus({**{number: [cpu] for number, cpu in placed.items()}, 100: []}, cpus)
     assert {number: more[number] for number in placed} == placed
 
 

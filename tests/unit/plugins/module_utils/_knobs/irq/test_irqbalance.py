@@ -136,8 +136,8 @@ ROWS = st.lists(st.sampled_from(["", "# A=1", "B=2", " A=3", 'A="4"', "AA=5"]), 
 @given(ROWS, st.sampled_from(["\n", ""]))
 def test_a_variable_is_set_and_taken_out_without_a_trace(rows: list[str], end: str) -> None:
     text = "\n".join(rows) + end
-    before = irqbalance.find_variable(text, "A")
-    changed = irqbalance.set_variable(text, "A", "9")
-    assert irqbalance.find_variable(changed, "A") == "9"
-    back = irqbalance.set_variable(changed, "A", before)
+    before = irqbalance.find_shell_variable(text, "A")
+    changed = irqbalance.set_shell_variable(text, "A", "9")
+    assert irqbalance.find_shell_variable(changed, "A") == "9"
+    back = irqbalance.set_shell_variable(changed, "A", before)
     assert back.replace(" A=", "A=") == text.replace(" A=", "A=")

@@ -37,7 +37,7 @@ def link(kind: int, flags: int, changed: int) -> bytes:
     ids=["up", "carrier", "down", "deleted", "empty"],
 )
 def test_link(message: bytes, expected: bool) -> None:
-    assert new_interrupts.is_link_up(message) is expected
+    assert new_interrupts.announces_link_up(message) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_link(message: bytes, expected: bool) -> None:
     ],
 )
 def test_bind(message: bytes, expected: bool) -> None:
-    assert new_interrupts.is_driver_bind(message) is expected
+    assert new_interrupts.announces_driver_bind(message) is expected
 
 
 @pytest.mark.parametrize("why", ["no such plan", "no such CPU"])
@@ -64,7 +64,7 @@ def test_a_look_that_cannot_keep_to_the_housekeeping_is_made_anywhere(
 
     monkeypatch.setattr(new_interrupts.os, "sched_setaffinity", refuse)
     intent = {"housekeeping": {"cores": 9}} if why == "no such plan" else {}
-    new_interrupts.pin_to_housekeeping(Host(hosts.small(tmp_path).fs, intent))
+    new_interrupts.pin_own_process_to_housekeeping(Host(hosts.small(tmp_path).fs, intent))
     assert asked == ([] if intent else [(0, 4, 8, 12)])
 
 
@@ -77,6 +77,9 @@ class Listener:
 
 
 def test_messages_that_were_lost_may_have_been_of_interrupts() -> None:
-    assert new_interrupts.announces_interrupts(Listener(errno.ENOBUFS), new_interrupts.is_driver_bind) is True  # type: ignore[arg-type]
+    assert (
+        new_interrupts.next_message_announces_interrupts(Listener(errno.ENOBUFS), new_interrupts.announces_driver_bind)
+        is True
+    )  # type: ignore[arg-type]
     with pytest.raises(OSError, match="no message"):
-        new_interrupts.announces_interrupts(Listener(errno.ENETDOWN), new_interrupts.is_driver_bind)  # type: ignore[arg-type]
+        new_interrupts.next_message_announces_interrupts(Listener(errno.ENETDOWN), new_interrupts.announces_driver_bind)  # type: ignore[arg-type]

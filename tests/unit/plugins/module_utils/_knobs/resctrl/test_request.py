@@ -15,7 +15,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.requ
     GroupRequest,
     ResctrlRequest,
     parse_request,
-    require_group_name,
+    validate_group_name,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
 
@@ -68,7 +68,7 @@ def test_every_option_is_read() -> None:
 
 def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
     request: ResctrlRequest = parse_request([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
-    assert request.present_names() == {"new"}
+    assert request.wanted_group_names() == {"new"}
     assert [one.present for one in request.groups] == [False, True]
     assert (request.purge, request.default.name) == ("own", "default")
 
@@ -150,7 +150,7 @@ def test_what_is_no_bandwidth_is_refused(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["draft", "odd:name", "draft-2", "ä", ".hidden", "x" * 200])
 def test_names_the_kernel_takes(name: str) -> None:
-    assert require_group_name(name) == name
+    assert validate_group_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_names_the_kernel_takes(name: str) -> None:
 )
 def test_names_that_would_mean_something_else(name: str) -> None:
     with pytest.raises(BadRequest, match="is no name for a resctrl group"):
-        require_group_name(name)
+        validate_group_name(name)
 
 
 # What is wrong in itself

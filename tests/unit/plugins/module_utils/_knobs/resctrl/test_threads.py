@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.knob import Change
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import build_follower_knobs
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.knob import build_thread_knobs
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.threads import ALL_THREADS, WAITING
 from ansible_collections.sovereign.epyc.tests.unit.fakes.resctrl_mounts import HOME, UNIT, Machine
 
@@ -82,6 +82,6 @@ def test_an_undo_forgets_threads_that_are_gone(machine: Machine) -> None:
 
 
 def test_only_a_request_that_names_units_is_followed(machine: Machine) -> None:
-    assert build_follower_knobs(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
-    (knob,) = build_follower_knobs(machine.host, {"default": {"tasks_of": ["42"]}})
+    assert build_thread_knobs(machine.host, {"groups": [{"name": "draft"}], "from_plan": False}) == []
+    (knob,) = build_thread_knobs(machine.host, {"default": {"tasks_of": ["42"]}})
     assert knob.owns_address("resctrl:default/tasks_of/42") and not knob.owns_address("resctrl:default/cpus")

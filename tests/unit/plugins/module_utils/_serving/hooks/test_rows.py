@@ -51,7 +51,7 @@ def test_it_is_read_once_and_told(model: str) -> None:
 
 
 def test_what_a_killed_run_has_read_is_not_dropped(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with page_cache.open_for_reading(model) as (fd, size):
+    with page_cache.open_with_size(model) as (fd, size):
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         os.pread(fd, size // 2, 0)
     monkeypatch.setattr(cache, "evict_file_from_page_cache", lambda path: pytest.fail(f"{path} was dropped"))

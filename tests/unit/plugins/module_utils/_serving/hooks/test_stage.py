@@ -280,7 +280,7 @@ def test_a_file_of_root_in_the_place_of_the_model_gives_nothing_away(
         model.symlink_to(secret)
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(staging.page_memory, "memory_policy", put_a_link)
+    monkeypatch.setattr(staging.page_memory, "memory_policy_in_block", put_a_link)
     stage(model, folder)
     assert (folder / "model.gguf").read_bytes() == content + bytes(PAGE - 12345)
     # The one who puts it there before gets a copy that root alone can read.

@@ -10,7 +10,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._preflight import Preflight, Variables, join_refusals
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._preflight import (
+    Preflight,
+    Variables,
+    format_refusals_message,
+)
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no annotations
@@ -28,4 +32,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
             answer = self._execute_module(module_args=options, task_vars=task_vars)
         if answer.get("failed") or answer.get("unreachable") or not answer.get("refusals"):
             return {**result, **answer}
-        return {**result, **answer, "failed": True, "msg": join_refusals(answer["refusals"])}
+        return {**result, **answer, "failed": True, "msg": format_refusals_message(answer["refusals"])}

@@ -15,7 +15,7 @@ FOLDER = "/opt/llama"
 
 
 class ActionModule(BackgroundAction):
-    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments, and the command that prints the last line of the newest log in the folder.
 
         The newest log is the log of this build, because builds in a folder run one after another.

@@ -42,7 +42,7 @@ class ActionModule(BackgroundAction):
                 if not self._task.async_val:
                     self._low_level_execute_command(f"rm -f {path}")
 
-    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments with a file for the progress, and the command that prints this file."""
         progress = arguments.get("progress") or f"/run/sovereign-epyc-{uuid.uuid4().hex}.progress"
         return {**arguments, "progress": progress}, f"cat {shlex.quote(str(progress))} 2>/dev/null"

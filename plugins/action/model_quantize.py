@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import 
 
 
 class ActionModule(BackgroundAction):
-    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments, and the command that prints the size of the new file so far."""
         path = PurePosixPath(str(arguments.get("path")))
         part = shlex.quote(str(path.with_name(f".{path.name}.part") / "new" / path.name))

@@ -105,13 +105,16 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report impor
     task_results,
     terminal_page,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, make_report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import (
+    Malformed,
+    make_report_despite_unreadable_hosts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMATS: dict[str, Callable[[fleet_report.Document], str]] = {
-    "html": drift_html.render_drift_page,
+    "html": drift_html.render_drift_html_page,
     "markdown": markdown_page.render_markdown,
     "junit": junit_file.render_junit,
     "metrics": fleet_metrics.render_fleet_metrics,
@@ -129,7 +132,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
         self.collector = fleet_report.ResultCollector()
-        #: Hosts whose settings a module has all checked, and hosts among them with findings.
+        #: Hosts on which a module has checked all settings, and those of them that have findings.
         self.fully_checked: set[str] = set()
         self.hosts_with_findings: set[str] = set()
         self.in_check_mode = bool(context.CLIARGS.get("check"))
@@ -149,42 +152,46 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self.is_active = self.is_active or _short_module_name(task) == task_results.DRIFT_MODULE
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        self._add_check_result(result)
+        self._add_check_mode_findings(result)
 
     def v2_runner_on_skipped(self, result: Any) -> None:
-        self._add_check_result(result, skipped=True)
+        self._add_check_mode_findings(result, skipped=True)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         # The assertion of drift.yml fails for a host with findings, and the report has these findings already.
         is_verdict = _short_module_name(result.task) == "assert" and result.host.get_name() in self.hosts_with_findings
-        if not self._add_host_result(result) and self.is_active and not is_verdict:
+        if not self._add_findings_of_host_check(result) and self.is_active and not is_verdict:
             message = str(result.result.get("msg") or result.result.get("censored") or "It failed without a message.")
-            self.collector.note_failure(
-                result.host.get_name(), fleet_report.FAILED, _split_task_name(result.task)[1], message
+            self.collector.record_host_failure(
+                result.host.get_name(), fleet_report.FAILED, _split_role_and_task_name(result.task)[1], message
             )
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         if self.is_active:
             message = str(result.result.get("msg") or "It did not answer.")
-            self.collector.note_failure(
-                result.host.get_name(), fleet_report.UNREACHABLE, _split_task_name(result.task)[1], message
+            self.collector.record_host_failure(
+                result.host.get_name(), fleet_report.UNREACHABLE, _split_role_and_task_name(result.task)[1], message
             )
 
-    def _add_check_result(self, result: Any, skipped: bool = False) -> None:
+    def _add_check_mode_findings(self, result: Any, skipped: bool = False) -> None:
+        """Add what a result in check mode says about the host, unless a module has checked the whole host."""
         # Changes of handlers are not reported, because they follow from the changes of other tasks.
-        if self._add_host_result(result) or not self.in_check_mode or isinstance(result.task, Handler):
+        if self._add_findings_of_host_check(result) or not self.in_check_mode or isinstance(result.task, Handler):
             return
         if result.host.get_name() in self.fully_checked:
             return
-        role, task = _split_task_name(result.task)
+        role, task = _split_role_and_task_name(result.task)
         self._add_findings(
             result,
-            lambda: task_results.check_result_to_findings(task, role, str(result.task.action), result.result, skipped),
+            lambda: task_results.check_mode_result_to_findings(
+                task, role, str(result.task.action), result.result, skipped
+            ),
         )
 
-    def _add_host_result(self, result: Any) -> bool:
+    def _add_findings_of_host_check(self, result: Any) -> bool:
+        """Add the findings of a module that checks the whole host. Return False for the result of another module."""
         if _short_module_name(result.task) == task_results.BIOS_MODULE and self.is_active and not self.in_check_mode:
-            task = _split_task_name(result.task)[1]
+            task = _split_role_and_task_name(result.task)[1]
             return self._add_findings(result, lambda: task_results.bios_result_to_findings(task, result.result))
         converters = {task_results.DRIFT_MODULE: task_results.drift_result_to_findings}
         if self.in_check_mode:
@@ -192,12 +199,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         convert = converters.get(_short_module_name(result.task))
         if convert is not None and self.in_check_mode:
             # Earlier tasks of this playbook set nothing, so counts of the layer OTHER would mislead.
-            self.collector.forget_layer_counts(result.host.get_name(), OTHER)
+            self.collector.remove_layer_counts(result.host.get_name(), OTHER)
         if convert is None or not self._add_findings(result, lambda: convert(result.result)):
             return False
         name = result.host.get_name()
         self.fully_checked.add(name)
-        if self.collector.host_row(name).findings:
+        if self.collector.get_or_add_host_row(name).findings:
             self.hosts_with_findings.add(name)
         return True
 
@@ -209,21 +216,21 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         try:
             seen = convert()
             if seen is not None:
-                self.collector.add_answer(name, *seen)
+                self.collector.add_findings_counts_and_map(name, *seen)
         except Exception as error:
             # Ansible would only warn and go on without the result, and the host would look clean.
-            role, task = _split_task_name(result.task)
+            role, task = _split_role_and_task_name(result.task)
             seen = task_results.unreadable_result_finding(task, role, str(result.task.action), error)
-            self.collector.add_answer(name, *seen)
+            self.collector.add_findings_counts_and_map(name, *seen)
         return seen is not None
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """Show and write the report, and end the run with the exit code of the report."""
         if not self.is_active:
             return
-        self._drop_handled_errors(stats)
+        self._match_host_rows_with_stats(stats)
         try:
-            document, page, files = self._render_reports()
+            document, page, files = self._build_and_render_report()
             if self.get_option("terminal"):
                 self._display.display(page)
             if document["summary"]["hosts"]:
@@ -231,7 +238,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
                     textfile.write_file(os.path.abspath(path), text)
             elif files:
                 self._display.display(f"Nothing was written to {', '.join(files)}.")
-            code = fleet_report.exit_code(document)
+            code = fleet_report.report_exit_code(document)
         except TuningError as error:
             self._display.error(str(error), wrap_text=False)
             code = 1
@@ -246,15 +253,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         if code and self.get_option("exit_code"):
             raise SystemExit(code)
 
-    def _drop_handled_errors(self, stats: Any) -> None:
-        """Remove errors of tasks that the play handled, and add a row for each host without a result."""
+    def _match_host_rows_with_stats(self, stats: Any) -> None:
+        """Remove the errors of hosts that did not fail in the end; note an error for failed hosts without results."""
         for name in stats.processed:
-            row = self.collector.host_row(name)
+            row = self.collector.get_or_add_host_row(name)
             counts = stats.summarize(name)
             if not counts["failures"] and not counts["unreachable"]:
                 row.error = None
             elif not row.error and not row.findings:
-                self.collector.note_failure(name, fleet_report.FAILED, "play", "It failed, and no task reported why.")
+                self.collector.record_host_failure(
+                    name, fleet_report.FAILED, "play", "It failed, and no task reported why."
+                )
 
     def _load_previous_report(self) -> fleet_report.Document | None:
         path = self.get_option("previous") or self.get_option("json")
@@ -282,25 +291,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             ) from None
         return document
 
-    def _render_reports(self) -> tuple[fleet_report.Document, str, dict[str, str]]:
-        """Return the report, its page for the terminal, and the texts of files by their paths."""
+    def _build_and_render_report(self) -> tuple[fleet_report.Document, str, dict[str, str]]:
+        """Return the report, its page for the terminal, and path -> text of each file with the report."""
         generated = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        previous, inventory = self._load_previous_report(), _inventory_arguments()
-        # Where a module has checked all settings, the report is about drift in check mode too.
-        check = _run_without_check(inventory) if self.in_check_mode and not self.fully_checked else None
+        previous, inventory = self._load_previous_report(), _command_line_inventories()
+        # In check mode the report is about the changes of tasks, unless a module has compared all settings.
+        check = _command_line_without_check(inventory) if self.in_check_mode and not self.fully_checked else None
         paths = {self.get_option(name): render for name, render in FORMATS.items() if self.get_option(name)}
 
-        def render_all(collector: fleet_report.ResultCollector) -> tuple[fleet_report.Document, str, dict[str, str]]:
+        def build_and_render(
+            collector: fleet_report.ResultCollector,
+        ) -> tuple[fleet_report.Document, str, dict[str, str]]:
             document = collector.build_document(
                 generated=generated, previous=previous, inventory=inventory, check=check
             )
             page = terminal_page.render_terminal_page(document, colour=bool(color.ANSIBLE_COLOR))
             return document, page, {path: render(document) for path, render in paths.items()}
 
-        return make_report(render_all, self.collector)
+        return make_report_despite_unreadable_hosts(build_and_render, self.collector)
 
 
-def _inventory_arguments() -> list[str]:
+def _command_line_inventories() -> list[str]:
     """Return the inventories of the command line, as paths relative to the working directory where possible."""
     names = list(context.CLIARGS.get("inventory") or [])
     if names == list(constants.DEFAULT_HOST_LIST):
@@ -309,8 +320,8 @@ def _inventory_arguments() -> list[str]:
     return [name[len(folder) :] if name.startswith(folder) else name for name in names]
 
 
-def _run_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:
-    """Return the command line of this run without --check and without a limit of hosts.
+def _command_line_without_check(inventory: list[str]) -> fleet_report.RunWithoutCheck:
+    """Return the command line of this run without --check and without --limit.
 
     The command line repeats only variables in files, because variables on a command line may be secrets.
     """
@@ -331,7 +342,7 @@ def _short_module_name(task: Any) -> str:
     return str(getattr(task, "action", "")).rpartition(".")[2]
 
 
-def _split_task_name(task: Any) -> tuple[str, str]:
+def _split_role_and_task_name(task: Any) -> tuple[str, str]:
     """Return the role of a task without its prefix, "" for a task of no role, and the name of the task."""
     role, colon, name = task.get_name().partition(" : ")
     return (role.rpartition(".")[2].removeprefix("epyc_"), name) if colon else ("", role)

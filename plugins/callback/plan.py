@@ -41,7 +41,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import textfile
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report_despite_unreadable_hosts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 
 COLLECTION = "sovereign.epyc."
@@ -58,15 +58,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self, display: Any = None, options: Any = None) -> None:
         super().__init__(display=display, options=options)
-        self._reset()
+        self._forget_collected_plans()
 
-    def _reset(self) -> None:
+    def _forget_collected_plans(self) -> None:
         self.collector = fleet_plans.PlanCollector()
         #: True once a task of epyc_plan has started; and once a task of another module of the collection has started.
         self.has_planned = self.runs_other_modules = False
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self._reset()
+        self._forget_collected_plans()
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         action = str(task.action)
@@ -81,14 +81,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if str(result.task.action) == MODULE:
-            self._note_failure(result, fleet_plans.FAILED, "It failed without a message.")
+            self._record_failure_of_result(result, fleet_plans.FAILED, "It failed without a message.")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._note_failure(result, fleet_plans.UNREACHABLE, "It did not answer.")
+        self._record_failure_of_result(result, fleet_plans.UNREACHABLE, "It did not answer.")
 
-    def _note_failure(self, result: Any, state: str, message: str) -> None:
+    def _record_failure_of_result(self, result: Any, state: str, message: str) -> None:
         task = result.task.get_name().rpartition(" : ")[2]
-        self.collector.note_failure(result.host.get_name(), state, task, str(result.result.get("msg") or message))
+        self.collector.record_host_failure(
+            result.host.get_name(), state, task, str(result.result.get("msg") or message)
+        )
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """Write the page of plans, and show its path."""
@@ -99,7 +101,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
             self._display.display(f"No host has a plan, so nothing was written to {path}.")
             return
         try:
-            summary, page = make_report(_render_plans, self.collector)
+            summary, page = make_report_despite_unreadable_hosts(_render_counts_and_page, self.collector)
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
             textfile.write_file(os.path.abspath(path), page)
         except Exception as error:
@@ -109,7 +111,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
         self._display.display(f"{summary} They are drawn in {path}.")
 
 
-def _render_plans(collector: fleet_plans.PlanCollector) -> tuple[str, str]:
+def _render_counts_and_page(collector: fleet_plans.PlanCollector) -> tuple[str, str]:
     """Return the summary of the fleet and the HTML page."""
     document = collector.build_document(datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    return plan_html.format_summary(document), plan_html.render_plan_page(document)
+    return plan_html.format_plan_counts(document), plan_html.render_plan_page(document)

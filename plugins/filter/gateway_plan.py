@@ -91,7 +91,7 @@ def gateway_plan(
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
     with refusals_as_filter_errors():
-        return routing.plan_gateway(hosts, gateway, settings, gateways)
+        return routing.build_haproxy_template_values(hosts, gateway, settings, gateways)
 
 
 class FilterModule:

@@ -86,7 +86,7 @@ def gateway_vrrp(
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 
     with refusals_as_filter_errors():
-        return shared_address.plan_vrrp(interfaces, gateway, settings, gateways)
+        return shared_address.build_keepalived_template_values(interfaces, gateway, settings, gateways)
 
 
 class FilterModule:

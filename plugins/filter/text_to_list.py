@@ -39,7 +39,7 @@ def text_to_list(value: Any) -> Any:
     """Return the list that a text has; a value that is no text is returned unchanged."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
-    return _run_request.parse_list(value)
+    return _run_request.parse_json_or_comma_list(value)
 
 
 class FilterModule:

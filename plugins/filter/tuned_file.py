@@ -60,11 +60,14 @@ if TYPE_CHECKING:
 def tuned_file(
     hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], together: bool = False
 ) -> dict[str, Any]:
-    """Return the text of the file. Raises AnsibleFilterError for a result that must not be in the file."""
+    """Return ``text``, the text of the file, and ``differences`` of its hosts, as RETURN documents them.
+
+    Raises AnsibleFilterError for a result that must not be in the file.
+    """
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 
     with refusals_as_filter_errors():
-        return _tuned_options.render_tuned_file(hosts, kept, together)
+        return _tuned_options.render_tuned_file_and_differences(hosts, kept, together)
 
 
 class FilterModule:

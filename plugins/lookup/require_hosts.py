@@ -128,7 +128,7 @@ def read_task_names(root: str) -> Iterator[str]:
 def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
     """Return why no host of the inventory matches the pattern and the limit; "" if a host does."""
     groups, limit = variables["groups"], variables.get("ansible_limit")
-    inventory = copy_inventory(groups)
+    inventory = build_inventory_of_groups(groups)
     if limit:
         inventory.subset(limit)
     if inventory.get_hosts(pattern):
@@ -143,7 +143,7 @@ def missing_hosts_reason(pattern: str, variables: Mapping[str, Any]) -> str:
     return f"{reason}. Put a host there, or say with -i which inventory to read."
 
 
-def copy_inventory(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
+def build_inventory_of_groups(groups: Mapping[str, Sequence[str]]) -> InventoryManager:
     """Return an inventory with the hosts of some groups, in which Ansible can match patterns and limits."""
     inventory = InventoryManager(loader=DataLoader(), parse=False)
     for group, hosts in groups.items():

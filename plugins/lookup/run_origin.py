@@ -60,7 +60,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
         known = variables or {}
         tags = [str(tag) for tag in known.get("ansible_run_tags", ())]
         origin = {
-            "user": next((str(known[name]) for name in AWX_USERS if known.get(name)), "") or _current_user(),
+            "user": next((str(known[name]) for name in AWX_USERS if known.get(name)), "") or _current_user_name(),
             "controller": socket.gethostname(),
             "playbook": ", ".join(os.path.basename(str(name)) for name in context.CLIARGS.get("args", ())),
             "tags": [] if tags == ["all"] else tags,
@@ -69,7 +69,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
         return [json.dumps(origin)]
 
 
-def _current_user() -> str:
+def _current_user_name() -> str:
     """Return the name of the user of this process, or the user id where the user has no name, as in some containers."""
     try:
         return getpass.getuser()

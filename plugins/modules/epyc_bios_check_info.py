@@ -208,8 +208,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def check_bios(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the module's result."""
+def check_bios_without_bmc(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Compare BIOS settings with what the kernel shows of them, and return the verdicts as the module's result."""
     view = KernelView(fs, topology.read_topology(fs), Ledger(Store(read_only=True), fs))
     later_values = {} if params["kernel_smt"] is None else {"smt": params["kernel_smt"]}
     claims = bmc_claims.parse_bmc_claims(params["claims"])
@@ -242,7 +242,7 @@ def main() -> None:
     )
     # All other settings of the table are switches.
     switches = {name: dict(type="bool") for name in SETTINGS if name not in spec}
-    run_reader({**spec, **switches}, check_bios)
+    run_reader({**spec, **switches}, check_bios_without_bmc)
 
 
 if __name__ == "__main__":

@@ -260,8 +260,8 @@ CHOICES = dict(
 SWITCHES = [name for name in BIOS_OPTIONS if name not in CHOICES]
 
 
-def set_bios(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
-    """Send the requested settings, and return the module's result."""
+def send_bios_settings(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
+    """Send the requested BIOS settings to the BMC, and return the module's result."""
     options = {name: "on" if params[name] else "off" for name in SWITCHES if params[name] is not None}
     options.update({name: str(params[name]) for name in CHOICES if params[name] is not None})
     undo = params["state"] == "original"
@@ -279,7 +279,7 @@ def main() -> None:
         **CHOICES,
         **{name: dict(type="bool") for name in SWITCHES},
     )
-    run_bmc_module(spec, set_bios)
+    run_bmc_module(spec, send_bios_settings)
 
 
 if __name__ == "__main__":

@@ -97,13 +97,13 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
 
-def read_bios(params: Mapping[str, Any], client: RedfishClient, dummy_check: bool) -> dict[str, Any]:
-    """Return the module's result."""
+def read_bios_from_bmc(params: Mapping[str, Any], client: RedfishClient, dummy_check: bool) -> dict[str, Any]:
+    """Return the BIOS settings that the BMC reports as the module's result."""
     return {"changed": False, **read_bios_info(client, params["system"], params["describe"])}
 
 
 def main() -> None:
-    run_bmc_module(dict(describe=dict(type="list", elements="str", default=["catalogue"])), read_bios)
+    run_bmc_module(dict(describe=dict(type="list", elements="str", default=["catalogue"])), read_bios_from_bmc)
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import RedfishClient
 
 
-def reset_by_bmc(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
-    """Reset the server, and return the module's result."""
+def reset_server_by_bmc(params: Mapping[str, Any], client: RedfishClient, check: bool) -> dict[str, Any]:
+    """Reset or restart the server through its BMC, and return the module's result."""
     return reset_server(client, params["system"], params["reset"], params["shutdown_timeout"], check)
 
 
@@ -106,7 +106,7 @@ def main() -> None:
         reset=dict(type="str", choices=[GRACEFUL, FORCE, COLD], required=True),
         shutdown_timeout=dict(type="int", default=0),
     )
-    run_bmc_module(spec, reset_by_bmc)
+    run_bmc_module(spec, reset_server_by_bmc)
 
 
 if __name__ == "__main__":

@@ -191,8 +191,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Check the host, and return the result of the module."""
+def check_drift(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Compare the settings of the host with what is requested, and return the findings as the module's result."""
     survey = drift.check_settings_and_units(
         fs, params["requests"], params["intent"], **requested.parse_asked_option(params)
     )
@@ -223,7 +223,7 @@ def _build_map(host: Host) -> dict[str, Any] | None:
 def main() -> None:
     detail = dict(type="str", choices=["settings", "findings"], default="settings")
     asked = requested.REQUESTED_OPTION
-    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), check_host)
+    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), check_drift)
 
 
 if __name__ == "__main__":

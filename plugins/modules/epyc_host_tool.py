@@ -138,7 +138,7 @@ if TYPE_CHECKING:
 AGENT = "agent_"
 
 
-def build(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
+def build_host_tool_knobs(params: Mapping[str, Any], host: Host, ledger: Ledger) -> list[Knob]:
     """Return the host tool and the agent as knobs; the agent is installed after the host tool and removed before it."""
     present, textfile, interval = params["state"] == "present", params["textfile"], params["interval"]
     host_tool = HostTool(present, textfile, interval, host.fs.root, params["instances_leave"])
@@ -162,7 +162,7 @@ def main() -> None:
         agent_unknown=dict(type="str", default=DEFAULTS["unknown"]),
         intent=dict(type="dict"),
     )
-    run_converging_module(spec, build)
+    run_converging_module(spec, build_host_tool_knobs)
 
 
 if __name__ == "__main__":

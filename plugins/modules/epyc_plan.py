@@ -262,8 +262,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def placement() -> dict[str, Any]:
-    """Return a new spec of a placement, because Ansible fills the default of a spec in place."""
+def build_placement_spec() -> dict[str, Any]:
+    """Return a new spec of the options draft and verify, because Ansible fills the default of a spec in place."""
     return dict(
         type="dict",
         default={},
@@ -280,8 +280,8 @@ SPEC = dict(
             cores=dict(type="int", default=1), per=dict(type="str", choices=["node", "socket", "host"], default="node")
         ),
     ),
-    draft=placement(),
-    verify=placement(),
+    draft=build_placement_spec(),
+    verify=build_placement_spec(),
     default=dict(type="dict", default={}, options=dict(l3=dict(type="str"))),
     sku=dict(type="str", default=""),
     refuse=dict(type="bool", default=True),
@@ -290,7 +290,7 @@ SPEC = dict(
 OTHER_OPTIONS = ("sku", "refuse")
 
 
-def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the plan of this host as the module's result, or why the intent does not fit."""
     store = Store(fs.root, read_only=True)
     unfinished = load_unfinished_run(store)
@@ -298,7 +298,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     intent = {key: value for key, value in params.items() if key not in OTHER_OPTIONS}
     try:
         top = topology.read_topology(fs)
-        refuse_other_sku(top, params["sku"])
+        require_sku(top, params["sku"])
         plan = planner.build_plan(Intent.from_options(intent), top)
     except BadRequest as error:
         if params["refuse"]:
@@ -314,7 +314,7 @@ def read(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     }
 
 
-def refuse_other_sku(top: topology.Topology, sku: str) -> None:
+def require_sku(top: topology.Topology, sku: str) -> None:
     """Raise BadRequest if the CPU has another number than the SKU."""
     if sku and top.sku != sku:
         raise BadRequest(
@@ -325,7 +325,7 @@ def refuse_other_sku(top: topology.Topology, sku: str) -> None:
 
 
 def main() -> None:
-    run_reader(SPEC, read)
+    run_reader(SPEC, build_plan_or_refusals)
 
 
 if __name__ == "__main__":

@@ -214,15 +214,15 @@ SPEC = dict(
 )
 
 
-def find_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return all refusals. The controller's half of the module fails with them."""
+def list_controller_and_host_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Return the refusals that the controller found, and those of the host; the action plugin fails with them."""
     host = Host(fs, params["intent"])
     ledger = Ledger(Store(fs.root, read_only=True), fs)
     return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).find_refusals()]}
 
 
 def main() -> None:
-    run_reader(SPEC, find_refusals)
+    run_reader(SPEC, list_controller_and_host_refusals)
 
 
 if __name__ == "__main__":

@@ -223,8 +223,8 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def check_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
-    """Return the module's result."""
+def verify_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+    """Check settings, instances and reboots of the host, and return the checklist as the module's result."""
     boot_run = boot_service.read_boot_service_state(fs)
     survey = _survey_host(params, fs)
     expected = checklist.Checklist(
@@ -283,7 +283,7 @@ def main() -> None:
         asked=requested.REQUESTED_OPTION,
         before=dict(type="dict"),
     )
-    run_reader(spec, check_host)
+    run_reader(spec, verify_host)
 
 
 if __name__ == "__main__":

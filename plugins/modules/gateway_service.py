@@ -85,8 +85,8 @@ if TYPE_CHECKING:
 CONFIGURATION = ("configuration", "key", "script", "models", "url")
 
 
-def write(params: Mapping[str, Any], dummy_store: Store, check: bool) -> dict[str, Any]:
-    """Configure or restore the service."""
+def configure_or_restore_service(params: Mapping[str, Any], dummy_store: Store, check: bool) -> dict[str, Any]:
+    """Configure HAProxy or keepalived, or restore the original configuration; return the module's result."""
     service = GatewayService(params["service"], check)
     if params["state"] == "absent":
         service.restore_original()
@@ -108,7 +108,7 @@ def main() -> None:
         models=dict(type="list", elements="dict", default=[]),
         url=dict(type="str", default=""),
     )
-    run_writer(spec, write)
+    run_writer(spec, configure_or_restore_service)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def measure_or_describe_ablation(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure and return the result of the module; in check mode return what would be measured."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     # The option rounds limits the rounds of a class here, and does not say how many have to count.
@@ -154,7 +154,7 @@ def main() -> None:
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )
-    run_writer(spec, write)
+    run_writer(spec, measure_or_describe_ablation)
 
 
 if __name__ == "__main__":

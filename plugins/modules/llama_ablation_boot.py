@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def continue_ablation_after_boot(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Continue the run and return the result of the module; in check mode return that it would continue."""
     host = Host(KernelFS(read_only=check), load_stored_requests(store)[0], stored=True)
     boots = BootRounds(host, store, params["document"], MeasuringRequest(params), params["boots"])
@@ -134,7 +134,7 @@ def main() -> None:
         streams=LONG_RUN_SPEC["streams"],
         **ARGUMENT_SPEC,
     )
-    run_writer(spec, write)
+    run_writer(spec, continue_ablation_after_boot)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 
 
-def ask_and_prove(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
+def ask_instance_and_prove_placement(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Return the answer of an instance, and the proof of its placement, as the module's result."""
     host = Host(fs, load_stored_requests(Store(read_only=True))[0], stored=True)
     answer = send_prompt_to_instance(
@@ -148,7 +148,7 @@ def main() -> None:
         guesses=dict(type="bool", default=False),
         all_tokens=dict(type="bool", default=False),
     )
-    run_reader(spec, ask_and_prove)
+    run_reader(spec, ask_instance_and_prove_placement)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure and return the result of the module; in check mode return what would be measured."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     asked = MeasuringRequest(params)
@@ -155,7 +155,7 @@ def main() -> None:
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )
-    run_writer(spec, write)
+    run_writer(spec, measure_or_describe_benchmark)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
+def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure and return the result of the module; in check mode return what would be tried."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
     asked, wanted = MeasuringRequest({**params, "instance": None, "rounds": None}), tuning.TuningRequest(params)
@@ -148,7 +148,7 @@ def main() -> None:
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )
-    run_writer(spec, write)
+    run_writer(spec, measure_or_describe_tuning)
 
 
 if __name__ == "__main__":

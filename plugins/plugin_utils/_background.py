@@ -46,19 +46,19 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
     #: Seconds between two polls at most.
     longest_pause = 5.0
 
-    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the arguments of the module, and the command that prints the progress of the module on its host."""
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the arguments for the module, and the shell command that prints its progress on the host."""
         raise NotImplementedError
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module; in the foreground if the task has its own async, or in check mode."""
+        """Run the module in the background and show its progress; in check mode, or with async, only run it."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         options = dict(self._task.args)
         if self._task.async_val or self._task.check_mode:
             is_async = self._task.async_val
             return {**result, **self._execute_module(module_args=options, task_vars=variables, wrap_async=is_async)}
-        arguments, command = self.prepare_job(options)
+        arguments, command = self.job_arguments_and_progress_command(options)
         self._task.async_val = MODULE_TIMEOUT
         try:
             job = self._execute_module(module_args=arguments, task_vars=variables, wrap_async=True)
@@ -66,12 +66,14 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
             self._task.async_val = 0
         if job.get("failed") or not job.get("results_file"):
             return {**result, **job}
-        self._wait_for_module(job["results_file"], command, str(variables.get("inventory_hostname", "")))
-        return {**result, **self._collect_result(job, variables)}
+        self._show_progress_until_module_ends(
+            job["results_file"], command, str(variables.get("inventory_hostname", ""))
+        )
+        return {**result, **self._fetch_and_remove_result_file(job, variables)}
 
-    def _wait_for_module(self, file: str, command: str, host: str) -> None:
-        """Wait until the module has ended, and show its progress meanwhile."""
-        ended = f"grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(file)} || exit 9"
+    def _show_progress_until_module_ends(self, result_file: str, progress_command: str, host: str) -> None:
+        """Wait until the module has ended, and show a line of its progress now and then."""
+        ended = f"grep -qs {shlex.quote(RUNNING_PATTERN)} {shlex.quote(result_file)} || exit 9"
         begun = reached = shown = time.monotonic()
         pause, last_line = FIRST_PAUSE, ""
         while True:
@@ -80,7 +82,7 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
             now = time.monotonic()
             # The progress command can cost the host more than the poll, so it runs only when its line can be shown.
             is_due = now - shown >= PROGRESS_INTERVAL and not self._task.no_log
-            question = f"{ended}; {command}; true" if is_due else ended
+            question = f"{ended}; {progress_command}; true" if is_due else ended
             try:
                 answer: Mapping[str, Any] = self._low_level_execute_command(question)
             except AnsibleConnectionFailure:
@@ -91,12 +93,12 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
             reached = now
             if answer["rc"]:
                 return
-            line = _last_printable_line(answer["stdout"])
+            line = _last_line_without_unprintable(answer["stdout"])
             if is_due and line and line != last_line:
                 shown, last_line = now, line
                 self._display.display(f"{host}: {line} ({now - begun:.0f} s)")
 
-    def _collect_result(self, job: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _fetch_and_remove_result_file(self, job: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a module that has ended, and remove the file that holds it."""
         question = {"jid": job["ansible_job_id"], "_async_dir": os.path.dirname(job["results_file"])}
         status = "ansible.legacy.async_status"
@@ -105,8 +107,8 @@ class BackgroundAction(ActionBase):  # type: ignore[misc]  # ansible-core has no
         return {key: value for key, value in answer.items() if key not in JOB_KEYS}
 
 
-def _last_printable_line(text: str) -> str:
-    """Return the last line of a text without characters that a terminal would interpret."""
+def _last_line_without_unprintable(text: str) -> str:
+    """Return the last line that is not blank, shortened, and without characters that a terminal would interpret."""
     lines = [line for line in text.splitlines() if line.strip()]
     return "".join(char for char in lines[-1] if char.isprintable()).strip()[:MAX_LINE] if lines else ""
 
@@ -118,7 +120,7 @@ class MeasuringAction(BackgroundAction):
     #: discarded.
     longest_pause = 30.0
 
-    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         return arguments, f"cat {FILE} 2>/dev/null"
 
 
@@ -128,7 +130,7 @@ class StartingInstances(BackgroundAction):
     #: A pattern of the names of the units that are started.
     units = ""
 
-    def prepare_job(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def job_arguments_and_progress_command(self, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Return the arguments, and the command that prints each starting unit with the last line of its journal."""
         return arguments, (
             f"systemctl list-units --plain --no-legend --state=activating '{self.units}' | cut -d ' ' -f 1 | while "

@@ -66,7 +66,7 @@ def plan_groups(
     must have these programs, and the same ``__epyc_group_build``. Raises BadRequest for an invalid group.
     """
     variables = {str(host["inventory_hostname"]): host for host in hosts}
-    groups = _find_groups(variables)
+    groups = _list_valid_groups(variables)
     grouped = {name for group in groups for name in group.members}
     if without_group := [name for name in variables if name not in grouped and name in played]:
         raise BadRequest(
@@ -93,7 +93,7 @@ def plan_groups(
                 "rank": rank,
                 "members": group.members,
                 "addresses": addresses,
-                "instance": _instance_of_member(group, variables[name]),
+                "instance": _adapt_instance_to_member(group, variables[name]),
                 "unit": unit,
                 "address": group.address,
                 "clients": [group.address],
@@ -103,16 +103,16 @@ def plan_groups(
     return plans
 
 
-def _instance_of_member(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the instance as a host has it. A worker answers no clients and needs no key; its CPUs may differ."""
+def _adapt_instance_to_member(group: Group, host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a group's instance for one member: a worker has no key file, and may have its own CPUs."""
     if host["inventory_hostname"] == group.head:
         return dict(group.instance)
     options = {key: value for key, value in group.instance.items() if key != "api_key_file"}
     return {**options, "cpus": host["epyc_group_cpus"]} if host.get("epyc_group_cpus") else options
 
 
-def _find_groups(variables: Hosts) -> list[Group]:
-    owners = {_require_address(name, host): name for name, host in variables.items()}
+def _list_valid_groups(variables: Hosts) -> list[Group]:
+    owners = {_require_group_address(name, host): name for name, host in variables.items()}
     if len(owners) < len(variables):
         names = [name for name in variables if name not in owners.values()]
         raise BadRequest(f"{names[0]} has the epyc_group_address of another host: give each host its own.")
@@ -129,8 +129,8 @@ def _find_groups(variables: Hosts) -> list[Group]:
             )
         for engine, instance in candidates:
             place = f"{name}/{instance.get('name', '?')}"
-            workers = _locate_workers(place, _workers_of_instance(engine, place, instance), owners)
-            groups.append(Group(engine, name, _require_address(name, host), instance, workers))
+            workers = _resolve_worker_endpoints(place, _worker_endpoints_of_instance(engine, place, instance), owners)
+            groups.append(Group(engine, name, _require_group_address(name, host), instance, workers))
     if not groups:
         raise BadRequest(
             "No host of epyc_llama_group has an instance with workers: name them in rpc_workers of its "
@@ -151,7 +151,7 @@ def _refuse_hosts_in_two_groups(groups: Sequence[Group]) -> None:
             heads[worker] = group.head
 
 
-def _workers_of_instance(engine: str, place: str, instance: Mapping[str, Any]) -> Sequence[str]:
+def _worker_endpoints_of_instance(engine: str, place: str, instance: Mapping[str, Any]) -> Sequence[str]:
     """Return the workers that an instance names; raises BadRequest for an instance that cannot have workers."""
     try:
         if engine == VLLM:
@@ -165,12 +165,14 @@ def _workers_of_instance(engine: str, place: str, instance: Mapping[str, Any]) -
         raise BadRequest(f"{place}: {error}") from None
 
 
-def _locate_workers(place: str, words: Sequence[str], owners: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Return the name of each worker with its address and port. ``owners`` maps addresses to names of hosts."""
+def _resolve_worker_endpoints(
+    place: str, endpoints: Sequence[str], host_by_address: Mapping[str, str]
+) -> dict[str, tuple[str, int]]:
+    """Return the name of each worker with its address and port."""
     workers: dict[str, tuple[str, int]] = {}
-    for word in words:
-        address, port = parse_endpoint(word, f"{place}: workers")
-        worker = owners.get(address)
+    for endpoint in endpoints:
+        address, port = parse_endpoint(endpoint, f"{place}: workers")
+        worker = host_by_address.get(address)
         if worker is None:
             raise BadRequest(
                 f"{place} names the worker {address}, which no host of epyc_llama_group has as its "
@@ -180,7 +182,7 @@ def _locate_workers(place: str, words: Sequence[str], owners: Mapping[str, str])
     return workers
 
 
-def _require_address(name: str, host: Mapping[str, Any]) -> str:
+def _require_group_address(name: str, host: Mapping[str, Any]) -> str:
     address = host.get("epyc_group_address")
     if not address:
         raise BadRequest(

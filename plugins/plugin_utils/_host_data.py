@@ -25,10 +25,10 @@ if TYPE_CHECKING:
         def names(self) -> Collection[str]:
             """The names of the hosts that answered."""
 
-        def select_host(self: Self, name: str) -> Self:
+        def single_host_collector(self: Self, name: str) -> Self:
             """Return a collector with the answers of one host."""
 
-        def mark_unreadable(self, name: str, error: Exception) -> None:
+        def replace_results_by_read_error(self, name: str, error: Exception) -> None:
             """Replace the answers of a host by the statement that the report cannot read them."""
 
 
@@ -49,12 +49,12 @@ def require_shape(data: object, shape: Any, place: str) -> None:
         raise Malformed(message)
 
 
-def describe_error(error: Exception) -> str:
+def format_error_class_and_message(error: Exception) -> str:
     """Return the class and the message of an error, shortened, as a sentence shows it."""
     return f"{type(error).__name__}: {str(error)[:SHOWN_OF_ERROR]}"
 
 
-def make_report(make: Callable[[Answers], Report], answers: Answers) -> Report:
+def make_report_despite_unreadable_hosts(make: Callable[[Answers], Report], answers: Answers) -> Report:
     """Return the report that ``make`` makes of the answers of a fleet.
 
     Where ``make`` fails, each host is tried by itself. Hosts with which ``make`` fails are marked as unreadable before
@@ -65,7 +65,7 @@ def make_report(make: Callable[[Answers], Report], answers: Answers) -> Report:
     except Exception:
         for name in list(answers.names):
             try:
-                make(answers.select_host(name))
+                make(answers.single_host_collector(name))
             except Exception as error:
-                answers.mark_unreadable(name, error)
+                answers.replace_results_by_read_error(name, error)
     return make(answers)

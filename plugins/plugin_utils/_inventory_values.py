@@ -44,7 +44,7 @@ def require_tables(value: Any, place: str, item_word: str) -> list[Mapping[str, 
     return [require_table(row, f"{place}: entry {number}") for number, row in rows]
 
 
-def require_text(value: Any, place: str) -> str:
+def require_printable_text(value: Any, place: str) -> str:
     """Return a text or a number as a printable text of one line; raises BadRequest otherwise."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise BadRequest(f"{place} is {describe_yaml_kind(value)}; it is one text.")

@@ -23,12 +23,12 @@ PLAYBOOKS = ROLES.with_name("playbooks")
 PREFIX = "epyc_"
 
 
-def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each name that begins as variables of the collection do, but is none of them.
+def unknown_variable_messages(names: Iterable[str], foreign: Iterable[str] = ()) -> list[str]:
+    """Return a sentence for each name that begins with ``epyc_`` and is no variable of the collection.
 
     Names in ``foreign`` are never refused.
     """
-    known = list_variables()
+    known = list_collection_variables()
     sentences = []
     for name in sorted({str(name) for name in names} - known - {*foreign}):
         if not name.startswith(PREFIX):
@@ -44,7 +44,7 @@ def find_unknown_variables(names: Iterable[str], foreign: Iterable[str] = ()) ->
 
 
 @cache
-def list_variables() -> frozenset[str]:
+def list_collection_variables() -> frozenset[str]:
     """Return the names of the variables that the playbooks and roles read or set."""
     texts = (path.read_text(encoding="utf-8") for folder in (PLAYBOOKS, ROLES) for path in folder.rglob("*.yml"))
     return frozenset(name for text in texts for name in re.findall(rf"\b{PREFIX}\w+", text))

@@ -43,14 +43,14 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*\
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
-def load_catalogue(user_entries: Any) -> dict[str, dict[str, Any]]:
+def merge_user_entries_into_catalogue(user_entries: Any) -> dict[str, dict[str, Any]]:
     """Return the entries of the collection by name, replaced and completed by the entries of the user.
 
     Raises BadRequest for an invalid entry.
     """
     entries = dict(yaml_load(FILE.read_text(encoding="utf-8")))
     for name, entry in require_table(user_entries or {}, "epyc_llama_catalogue").items():
-        entries[name] = _validate_entry(f"epyc_llama_catalogue: {name}", entry)
+        entries[name] = _validate_user_entry(f"epyc_llama_catalogue: {name}", entry)
     return entries
 
 
@@ -60,7 +60,7 @@ def resolve_models(requested: Any, user_entries: Any, endpoint: str, folder: str
     ``endpoint`` is the URL of the hub, and ``folder`` is the place of files whose entry has no path. Raises BadRequest
     for a model that cannot be found, or whose file no checksum identifies.
     """
-    entries = load_catalogue(user_entries)
+    entries = merge_user_entries_into_catalogue(user_entries)
     models: list[dict[str, Any]] = []
     for request in require_tables(requested, "epyc_llama_models", "models"):
         model = _resolve_model(request, entries, endpoint.rstrip("/"), folder.rstrip("/"))
@@ -92,7 +92,7 @@ def _insert_paths_of_instance(instance: Entry, by_name: Mapping[str, Entry], use
             models[key] = _require_model(f"{place}: {key}", str(name), by_name, user_entries)
             placed[key] = models[key]["path"]
     if instance.get("models"):
-        placed["models"] = _paths_of_router(place, instance["models"], by_name, user_entries)
+        placed["models"] = _model_paths_of_router(place, instance["models"], by_name, user_entries)
     if len(models) == 2:
         _require_same_vocabulary(place, models["model"], models["draft_model"])
     template = models.get("model", {}).get("template", TEMPLATE_IN_FILE)
@@ -102,7 +102,7 @@ def _insert_paths_of_instance(instance: Entry, by_name: Mapping[str, Entry], use
     return placed
 
 
-def _paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry], user_entries: Any) -> dict[str, str]:
+def _model_paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry], user_entries: Any) -> dict[str, str]:
     """Return alias -> path for the models of a router. Its models can only have the chat template in their files."""
     paths = {}
     for alias, name in require_table(models, f"{place}: models").items():
@@ -120,7 +120,7 @@ def _paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry], user
 def _require_model(place: str, name: str, by_name: Mapping[str, Entry], user_entries: Any) -> Entry:
     if name in by_name:
         return by_name[name]
-    entries = load_catalogue(user_entries)
+    entries = merge_user_entries_into_catalogue(user_entries)
     if name in entries:
         raise BadRequest(
             f"{place}: {name} is not in epyc_llama_models, so it is not fetched: add {{name: {name}}} there."
@@ -146,11 +146,11 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
     label = name or request.get("file") or request.get("path") or request.get("url") or request
     place = f"epyc_llama_models: {label}"
     if request.get("repository"):
-        model = _file_of_repository(place, request, endpoint)
+        model = _hub_file_url_and_checksums(place, request, endpoint)
     elif request.get("url"):
         model = {
             "url": str(request["url"]),
-            "checksum": _validate_checksums(place, request.get("checksum")),
+            "checksum": _checksum_or_list_to_list(place, request.get("checksum")),
             "hub": False,
         }
     elif name and name in entries and request.get("checksum"):
@@ -158,9 +158,9 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
             f"{place}: the catalogue has its checksums; leave checksum out, or add it to epyc_llama_catalogue."
         )
     elif name and name in entries:
-        model = _file_of_catalogue(place, entries[name], endpoint)
+        model = _catalogue_file_url_and_checksums(place, entries[name], endpoint)
     elif request.get("path"):
-        model = {"url": None, "checksum": _validate_checksums(place, request.get("checksum")), "hub": False}
+        model = {"url": None, "checksum": _checksum_or_list_to_list(place, request.get("checksum")), "hub": False}
     elif name:
         raise BadRequest(
             f"epyc_llama_models: {_unknown_model_message(name, entries)} Give url or repository for a model of your "
@@ -174,9 +174,9 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
     return {"size": None, "template": TEMPLATE_IN_FILE, **model, "name": name, "path": path}
 
 
-def _file_of_repository(place: str, request: Entry, endpoint: str) -> dict[str, Any]:
+def _hub_file_url_and_checksums(place: str, request: Entry, endpoint: str) -> dict[str, Any]:
     """Return URL and checksums of a file of a hub. Either checksums or the answer of the hub identify the file."""
-    checksums = _validate_checksums(place, request.get("checksum"))
+    checksums = _checksum_or_list_to_list(place, request.get("checksum"))
     trusted = bool(request.get("trust_hub"))
     if bool(checksums) == trusted:
         raise BadRequest(
@@ -191,7 +191,7 @@ def _file_of_repository(place: str, request: Entry, endpoint: str) -> dict[str, 
     return {"url": _build_hub_url(place, request, endpoint), "checksum": checksums or [CHECKSUM_OF_SERVER], "hub": True}
 
 
-def _file_of_catalogue(place: str, entry: Entry, endpoint: str) -> dict[str, Any]:
+def _catalogue_file_url_and_checksums(place: str, entry: Entry, endpoint: str) -> dict[str, Any]:
     parts = entry["parts"]
     sizes = [part.get("size") for part in parts]
     return {
@@ -214,7 +214,7 @@ def _build_hub_url(place: str, entry: Entry, endpoint: str) -> str:
     return f"{endpoint}/{repository}/resolve/{quote(str(entry.get('revision') or 'main'), safe='')}/{quote(file)}"
 
 
-def _validate_entry(place: str, entry: Any) -> dict[str, Any]:
+def _validate_user_entry(place: str, entry: Any) -> dict[str, Any]:
     """Return an entry of the user in the form of the entries of the collection; raises BadRequest otherwise."""
     if not isinstance(entry, Mapping):
         raise BadRequest(f"{place} is no dictionary; docs/models.md shows one.")
@@ -233,13 +233,13 @@ def _validate_entry(place: str, entry: Any) -> dict[str, Any]:
     for part in parts:
         if set(part) - {"sha256", "size"}:
             raise BadRequest(f"{place}: a part has sha256 and size, and nothing else.")
-        _validate_checksums(place, f"{ALGORITHM}{part.get('sha256')}")
+        _checksum_or_list_to_list(place, f"{ALGORITHM}{part.get('sha256')}")
         if part.get("size") is not None:
             part["size"] = require_whole_number(part["size"], f"{place}: size")
     return {**entry, "parts": parts}
 
 
-def _validate_checksums(place: str, option: Any) -> list[str]:
+def _checksum_or_list_to_list(place: str, option: Any) -> list[str]:
     """Return the checksums of an option that is one checksum or a list; raises BadRequest for an invalid one."""
     checksums = [str(checksum) for checksum in (option if isinstance(option, (list, tuple)) else [option]) if checksum]
     for checksum in checksums:

@@ -37,7 +37,7 @@ class Variables:
         self._values = values
         self._template = template
 
-    def has(self, name: str) -> bool:
+    def can_be_read(self, name: str) -> bool:
         """Return True if a variable is defined and can be templated before the layers run."""
         return self.get(name, self) is not self
 
@@ -56,19 +56,21 @@ class Preflight:
 
     def __init__(self, layers: Sequence[str], variables: Variables) -> None:
         self.layers = [
-            layer for layer in layers if layer not in REQUIRED_VARIABLES or variables.has(REQUIRED_VARIABLES[layer])
+            layer
+            for layer in layers
+            if layer not in REQUIRED_VARIABLES or variables.can_be_read(REQUIRED_VARIABLES[layer])
         ]
         self.variables = variables
         self.refusals: list[str] = []
         self.options: dict[str, Any] = {"layers": self.layers}
         for layer in self.layers:
-            self._refuse_invalid_arguments(layer)
+            self._refuse_invalid_role_variables(layer)
         for layer, add_options in (
-            ("prerequisites", self._add_system_requirements),
-            ("grub_params", self._add_boot_parameters),
-            ("prefetch", self._add_prefetch),
-            ("numa", self._add_numa),
-            ("llama", self._add_llama),
+            ("prerequisites", self._add_system_requirement_options),
+            ("grub_params", self._add_boot_parameter_options),
+            ("prefetch", self._add_prefetch_options),
+            ("numa", self._add_numa_options),
+            ("llama", self._add_llama_options),
         ):
             if layer in self.layers:
                 try:
@@ -76,13 +78,13 @@ class Preflight:
                 except BadRequest as error:
                     self.refusals.append(str(error))
 
-    def _refuse_invalid_arguments(self, layer: str) -> None:
+    def _refuse_invalid_role_variables(self, layer: str) -> None:
         """Refuse values that Ansible would refuse when the role starts. Secrets are not checked."""
         options = read_argument_specs(layer).get("main", {}).get("options", {})
         values = {
             name: self.variables.get(name)
             for name, option in options.items()
-            if not option.get("no_log") and self.variables.has(name)
+            if not option.get("no_log") and self.variables.can_be_read(name)
         }
         known = {name: option for name, option in options.items() if name in values}
         validation = ArgumentSpecValidator(known).validate(values)
@@ -90,36 +92,36 @@ class Preflight:
             f"Variables of the layer {layer}: {message.rstrip('.')}." for message in validation.error_messages
         ]
 
-    def _add_system_requirements(self) -> None:
+    def _add_system_requirement_options(self) -> None:
         self.options["system"] = {
             "distributions": self.variables.get("__epyc_prerequisites_distributions", {}),
             "kernel": self.variables.get("__epyc_prerequisites_kernel", ""),
-            "allow_unsupported": self._is_true("epyc_prerequisites_allow_unsupported"),
+            "allow_unsupported": self._is_variable_true("epyc_prerequisites_allow_unsupported"),
         }
 
-    def _add_boot_parameters(self) -> None:
+    def _add_boot_parameter_options(self) -> None:
         parameters, absent = (self.variables.get(f"__epyc_grub_params_{name}") for name in ("wanted", "unwanted"))
         # Without a plan, no CPUs are known for these parameters.
         if parameters is not None and absent is not None:
             self.options["boot_parameters"] = {"parameters": parameters, "absent": absent}
 
-    def _add_prefetch(self) -> None:
+    def _add_prefetch_options(self) -> None:
         self.options["prefetch"] = self.variables.get("__epyc_prefetch_settings", [])
 
-    def _add_numa(self) -> None:
+    def _add_numa_options(self) -> None:
         self.options["pools"] = bool(self.variables.get("epyc_numa_hugepages"))
-        if self.variables.has("epyc_numa_smt"):
+        if self.variables.can_be_read("epyc_numa_smt"):
             self.options["smt"] = str(self.variables.get("epyc_numa_smt"))
 
-    def _add_llama(self) -> None:
+    def _add_llama_options(self) -> None:
         get = self.variables.get
         install = get("epyc_llama_install", "binary")
         self.options.update(
-            instances=self._place_instances(self._add_models()),
+            instances=self._build_llama_server_instances(self._add_model_file_options()),
             binary=None if install == "source" else get("epyc_llama_binary"),
             binary_checksum=get("epyc_llama_checksum"),
             installs=install != "binary",
-            purge=self._is_true("epyc_llama_purge"),
+            purge=self._is_variable_true("epyc_llama_purge"),
         )
         self.options["made"] = [
             REFUSED_MODEL,
@@ -130,7 +132,7 @@ class Preflight:
             ),
         ]
 
-    def _add_models(self) -> list[dict[str, Any]] | None:
+    def _add_model_file_options(self) -> list[dict[str, Any]] | None:
         """Add the model files to fetch and the files that must be present; return all, or None after a refusal."""
         get = self.variables.get
         try:
@@ -147,10 +149,10 @@ class Preflight:
             {"path": file["path"], "checksum": file["checksum"]} for file in files if file["url"]
         ]
         self.options["present"] = [file["path"] for file in files if not file["url"]]
-        self._add_sources(files)
+        self._add_download_source_options(files)
         return files
 
-    def _add_sources(self, files: Sequence[Mapping[str, Any]]) -> None:
+    def _add_download_source_options(self, files: Sequence[Mapping[str, Any]]) -> None:
         """Add the sources of the server and the models. The host learns whether there is a token, but not the token."""
         get = self.variables.get
         install = get("epyc_llama_install", "binary")
@@ -164,7 +166,7 @@ class Preflight:
             "hub_needs_token": bool(get("epyc_llama_hub_token")),
         }
 
-    def _place_instances(self, files: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    def _build_llama_server_instances(self, files: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
         """Return the instances as the role passes them to the module llama_server."""
         user_entries = self.variables.get("epyc_llama_catalogue", {})
         placed = []
@@ -178,10 +180,10 @@ class Preflight:
                 named = {key: REFUSED_MODEL for key in ("model", "draft_model") if options.get(key)}
                 router = {"models": {"refused": REFUSED_MODEL}} if options.get("models") else {}
                 instance = {**options, **named, **router}
-            placed.append(self._convert_types(instance))
+            placed.append(self._convert_option_types(instance))
         return placed
 
-    def _convert_types(self, instance: dict[str, Any]) -> dict[str, Any]:
+    def _convert_option_types(self, instance: dict[str, Any]) -> dict[str, Any]:
         """Return an instance with its values converted to the types of the options, where that is possible."""
         known = {key: value for key, value in instance.items() if key in FIELDS}
         validation = ArgumentSpecValidator(Options.argument_spec()).validate(known)
@@ -197,11 +199,11 @@ class Preflight:
         ]
         return instance
 
-    def _is_true(self, name: str) -> bool:
+    def _is_variable_true(self, name: str) -> bool:
         return bool(boolean(self.variables.get(name, False), strict=False))
 
 
-def join_refusals(refusals: Sequence[str]) -> str:
+def format_refusals_message(refusals: Sequence[str]) -> str:
     """Return the message of a task that fails with refusals: a line for each, and the line that nothing was changed."""
     sentences = [sentence.replace(f" {NOTHING_CHANGED}", "").strip() for sentence in dict.fromkeys(refusals)]
     return " ".join([*sentences, NOTHING_CHANGED]) if len(sentences) == 1 else "\n".join([*sentences, NOTHING_CHANGED])

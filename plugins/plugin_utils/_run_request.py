@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.suggestions import similar_or_known_words_message
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import describe_yaml_kind
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import unknown_variable_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def parse_list(value: Any) -> Any:
+def parse_json_or_comma_list(value: Any) -> Any:
     """Return the list that a text has as JSON or between commas; a value that is no text is returned unchanged.
 
     Surveys and ``-e NAME=VALUE`` pass lists as texts.
@@ -42,12 +42,12 @@ def find_request_refusals(
     """
     foreign_names = foreign if isinstance(foreign, (list, tuple)) else []
     return [
-        *_layer_refusals(requested, layers, host),
-        *find_unknown_variables(names, [str(name) for name in foreign_names]),
+        *_unknown_layer_messages(requested, layers, host),
+        *unknown_variable_messages(names, [str(name) for name in foreign_names]),
     ]
 
 
-def _layer_refusals(requested: Any, layers: Sequence[str], host: str) -> list[str]:
+def _unknown_layer_messages(requested: Any, layers: Sequence[str], host: str) -> list[str]:
     # A dictionary is refused, because a layer with the value false would count as requested.
     if isinstance(requested, (str, Mapping)) or not isinstance(requested, Sequence):
         kind = describe_yaml_kind(requested)

@@ -20,9 +20,9 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._serving.vllm.optio
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _tuned_options
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
     require_list,
+    require_printable_text,
     require_table,
     require_tables,
-    require_text,
 )
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         alias = instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).name
         served.append({"slots": VLLM_FIELDS["slots"].default, **options, "alias": alias, "vllm": True})
     for instance in served:
-        _require_reachable(host, instance)
+        _require_usable_name_and_port(host, instance)
     return served
 
 
-def _require_reachable(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
+def _require_usable_name_and_port(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
     variable = VLLM if instance.get("vllm") else LLAMA
     where = f"{host['inventory_hostname']}: {variable}: {instance.get('name') or '?'}"
     for key in TEXT_OPTIONS:
         if instance.get(key) is not None:
-            require_text(instance[key], f"{where}: {key}")
+            require_printable_text(instance[key], f"{where}: {key}")
     if not NAME.match(str(instance.get("name") or "")):
         raise BadRequest(
             f"{where}: name is '{instance.get('name') or ''}': say a name of small letters, digits, - and _, of 40 "
@@ -72,7 +72,7 @@ def _require_reachable(host: Mapping[str, Any], instance: Mapping[str, Any]) -> 
         )
     if instance.get("models"):
         for alias, model in require_table(instance["models"], f"{where}: models").items():
-            require_text(model, f"{where}: models: {alias}")
+            require_printable_text(model, f"{where}: models: {alias}")
         if instance.get("alias"):
             raise BadRequest(f"{where}: an instance with models has no alias beside them: leave one of them out.")
     elif not (instance.get("alias") or instance.get("model")):

@@ -39,12 +39,16 @@ def apply_tuned_options(instances: Any, tuned: Any, prefix: str = "") -> list[di
     Raises BadRequest for an entry without options, and for instances that are no list.
     """
     entries = require_table(tuned or {}, f"{prefix}epyc_llama_tuned")
-    options = {name: _require_options(f"{prefix}epyc_llama_tuned: {name}", entry) for name, entry in entries.items()}
+    options = {
+        name: _require_tuned_options(f"{prefix}epyc_llama_tuned: {name}", entry) for name, entry in entries.items()
+    }
     rows = require_tables(instances, f"{prefix}epyc_llama_instances", "instances")
     return [{**instance, **options.get(str(instance.get("name", "")), {})} for instance in rows]
 
 
-def render_tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], shared: bool) -> dict[str, Any]:
+def render_tuned_file_and_differences(
+    hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], shared: bool
+) -> dict[str, Any]:
     """Return the ``text`` of the file with epyc_llama_tuned after tuning runs; "" where the runs change nothing in it.
 
     ``hosts`` has for each host its epyc_llama_tuned as ``tuned``, the ``results`` of llama_tune, and the results of
@@ -53,10 +57,10 @@ def render_tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str,
 
     Raises BadRequest for a result that must not be in a file of variables.
     """
-    entries_by_host = {host: _entries_of_host(results) for host, results in hosts.items()}
+    entries_by_host = {host: _tuned_entries_of_host(results) for host, results in hosts.items()}
     differences: list[str] = []
     if shared:
-        entries, differences = _merge_entries(entries_by_host)
+        entries, differences = _merge_entries_of_hosts(entries_by_host)
     else:
         (entries,) = entries_by_host.values()
     before = _strip_ansible_tags(require_table(kept or {}, "epyc_llama_tuned of the file"))
@@ -65,14 +69,14 @@ def render_tuned_file(hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str,
     return {"text": text, "differences": differences}
 
 
-def _require_options(place: str, entry: Any) -> Mapping[str, Any]:
+def _require_tuned_options(place: str, entry: Any) -> Mapping[str, Any]:
     options = entry.get("options") if isinstance(entry, Mapping) else None
     if not isinstance(options, Mapping):
         raise BadRequest(f"{place} has no options. Restore it as tune.yml wrote it, or delete it.")
     return options
 
 
-def _entries_of_host(host: Mapping[str, Any]) -> dict[str, Entry]:
+def _tuned_entries_of_host(host: Mapping[str, Any]) -> dict[str, Entry]:
     """Return the entries that the runs on a host decide, an empty entry for an instance that stays as in the inventory.
 
     Runs in check mode and discarded runs decide nothing. The options before a run were its default, so the options that
@@ -80,7 +84,7 @@ def _entries_of_host(host: Mapping[str, Any]) -> dict[str, Entry]:
     """
     before = _strip_ansible_tags(require_table(host["tuned"] or {}, "epyc_llama_tuned"))
     for name, entry in before.items():
-        _require_options(f"epyc_llama_tuned: {name}", entry)
+        _require_tuned_options(f"epyc_llama_tuned: {name}", entry)
     fingerprints = {result["item"]: _require_no_templates(result["item"], result["found"]) for result in host["now"]}
     entries: dict[str, Entry] = {}
     for run in host["results"]:
@@ -88,35 +92,35 @@ def _entries_of_host(host: Mapping[str, Any]) -> dict[str, Entry]:
             name = str(run["item"]["name"])
             old, new = before.get(name, {}), _require_no_templates(name, run["tuned"])
             if new:
-                chosen = _require_options(f"epyc_llama_tuned: {name}", new)
+                chosen = _require_tuned_options(f"epyc_llama_tuned: {name}", new)
                 entries[name] = {**new, "options": {**old.get("options", {}), **chosen}}
             else:
                 entries[name] = {**old, **({"measured_on": fingerprints[name]} if name in fingerprints else {})}
     return entries
 
 
-def _merge_entries(entries_by_host: Mapping[str, Mapping[str, Entry]]) -> tuple[dict[str, Entry], list[str]]:
+def _merge_entries_of_hosts(entries_by_host: Mapping[str, Mapping[str, Entry]]) -> tuple[dict[str, Entry], list[str]]:
     """Return the entries on which all hosts agree, and a sentence for each instance on which they differ."""
     merged: dict[str, Entry] = {}
     differences = []
     for name in sorted({name for entries in entries_by_host.values() for name in entries}):
         by_host = {host: entries[name] for host, entries in entries_by_host.items() if name in entries}
-        options = {host: _format_options(entry) for host, entry in by_host.items()}
+        options = {host: _format_tuned_options(entry) for host, entry in by_host.items()}
         if len(by_host) == 1:
             differences.append(f"{name} was measured on {', '.join(by_host)} alone.")
         elif len(set(options.values())) > 1:
             texts = "; ".join(f"{host} has {text}" for host, text in options.items())
             differences.append(f"The hosts differ on {name}: {texts}.")
         else:
-            merged[name] = _common_entry(list(by_host.values()))
+            merged[name] = _merge_agreeing_entries(list(by_host.values()))
     return merged, differences
 
 
-def _format_options(entry: Entry) -> str:
+def _format_tuned_options(entry: Entry) -> str:
     return ", ".join(f"{option} {value}" for option, value in sorted(entry.get("options", {}).items())) or "the default"
 
 
-def _common_entry(entries: Sequence[Entry]) -> Entry:
+def _merge_agreeing_entries(entries: Sequence[Entry]) -> Entry:
     """Return one entry for hosts with the same options: the least gain, and the facts that all fingerprints share."""
     if not all(entries):
         return {}

@@ -38,7 +38,7 @@ COUNT = "document.querySelector('output').textContent"
 @pytest.fixture
 def page(browser: Page, tmp_path: Path) -> Page:
     """The page of FLEET, just opened."""
-    text = drift_html.render_drift_page(report(FLEET, host_map=plans.result("9754 SMT")["map"]))
+    text = drift_html.render_drift_html_page(report(FLEET, host_map=plans.result("9754 SMT")["map"]))
     return open_page(browser, tmp_path / "report.html", text)
 
 
@@ -152,7 +152,7 @@ def test_it_prints_all_and_no_controls(page: Page) -> None:
 def test_a_script_in_a_name_does_not_run(browser: Page, tmp_path: Path) -> None:
     evil = "<img src=x onerror=document.title='run'><script>document.title='run'</script>"
     file = tmp_path / "evil.html"
-    file.write_text(drift_html.render_drift_page(report({evil: ("mask",), "b": ("failed",)})), encoding="utf-8")
+    file.write_text(drift_html.render_drift_html_page(report({evil: ("mask",), "b": ("failed",)})), encoding="utf-8")
     browser.open_file(file)
     assert browser.evaluate("document.title").startswith("Drift: ")
     assert evil in browser.evaluate("document.body.innerText")

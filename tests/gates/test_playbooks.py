@@ -139,7 +139,7 @@ def test_all_refusals_of_a_host_are_one_message(run: Callable[..., str], tmp_pat
 
 def test_the_variables_of_playbooks_are_on_a_page() -> None:
     """A user finds each variable of a playbook or role on a page or in the argument specs of the role."""
-    read = {name for name in _known_variables.list_variables() if not name.endswith("_result")}
+    read = {name for name in _known_variables.list_collection_variables() if not name.endswith("_result")}
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md"), *ROOT.glob("roles/*/meta/main.yml")]
     listed = {name for page in pages for name in re.findall(r"\bepyc_\w+", page.read_text(encoding="utf-8"))}
     others = {path.stem for folder in ("plugins/modules", "roles") for path in (ROOT / folder).iterdir()}
@@ -152,4 +152,4 @@ def test_the_inventories_of_the_clone_have_no_unknown_variable() -> None:
     files = [yaml.safe_load(path.read_text()) for path in (ROOT / "inventories").rglob("*.yml")]
     names = {name for file in files if isinstance(file, dict) for name in file}
     assert len(names) > 10
-    assert _known_variables.find_unknown_variables(names) == []
+    assert _known_variables.unknown_variable_messages(names) == []

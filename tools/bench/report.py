@@ -36,7 +36,7 @@ OPENINGS = 5
 RENDERERS = (
     terminal_page.render_terminal_page,
     markdown_page.render_markdown,
-    drift_html.render_drift_page,
+    drift_html.render_drift_html_page,
     junit_file.render_junit,
     fleet_metrics.render_fleet_metrics,
 )
@@ -56,9 +56,9 @@ def measure_folding(figures: Figures) -> None:
         text = None if fleet_report.UNREACHABLE in faults else json.dumps(fleets.answer(*faults))
         preparation += time.process_time() - before
         if text is None:
-            collector.note_failure(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
+            collector.record_host_failure(name, fleet_report.UNREACHABLE, "Check the host", "No route to host")
         else:
-            collector.add_answer(name, *json.loads(text))
+            collector.add_findings_counts_and_map(name, *json.loads(text))
     first = collector.build_document(generated=fleets.BEFORE)
     document = collector.build_document(generated=fleets.NOW, previous=first)
     folded = time.process_time()
@@ -77,7 +77,7 @@ def measure_pages(figures: Figures) -> None:
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
-        times = measure_page_openings(browser, Path(folder, "report.html"), drift_html.render_drift_page(drift))
+        times = measure_page_openings(browser, Path(folder, "report.html"), drift_html.render_drift_html_page(drift))
         assert browser.evaluate("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
         figures.print_figure(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.print_figure("page_open_first", times[0], "s")

@@ -86,7 +86,7 @@ def module_spec(name: str) -> dict[str, Any]:
 @cache
 def list_variable_specs() -> dict[str, dict[str, Any]]:
     """Return the specification of every variable of roles and playbooks; any value fits a variable of a playbook."""
-    known: dict[str, dict[str, Any]] = dict.fromkeys(_known_variables.list_variables(), RAW)
+    known: dict[str, dict[str, Any]] = dict.fromkeys(_known_variables.list_collection_variables(), RAW)
     for path in ROOT.glob("roles/*/meta/main.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             known.update(entry["options"])

@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "page.html")
-        file.write_text(drift_html.render_drift_page(document), encoding="utf-8")
+        file.write_text(drift_html.render_drift_html_page(document), encoding="utf-8")
         with Page(width=1100, height=1400) as browser:
             for name, dark in (("drift-page", False), ("drift-page-dark", True)):
                 browser.prefer_dark(dark)

@@ -43,12 +43,12 @@ def build_finding_cells(document: Document) -> dict[int, FindingCells]:
     """Return the cells of all findings by their ids."""
     titles = {layer["name"]: layer["title"] for layer in document["layers"]}
     return {
-        finding["id"]: _build_finding_row(finding, titles[finding["layer"]], document)
+        finding["id"]: _build_cells_of_finding(finding, titles[finding["layer"]], document)
         for finding in document["findings"]
     }
 
 
-def _build_finding_row(finding: Document, layer: str, document: Document) -> FindingCells:
+def _build_cells_of_finding(finding: Document, layer: str, document: Document) -> FindingCells:
     check = document["check"]
     return FindingCells(
         number=str(finding["id"]),
@@ -56,14 +56,14 @@ def _build_finding_row(finding: Document, layer: str, document: Document) -> Fin
         setting=wording.format_setting_and_place(finding),
         status=wording.format_finding_status(finding, document),
         hosts=format_host_group(finding),
-        change=wording.format_finding_values(finding, check),
+        change=wording.format_finding_values_or_reason(finding, check),
         live=finding["live"],
         at_boot=finding["persistent"],
         reboot="pending" if finding["pending_reboot"] else "no",
-        verdicts="" if check else wording.format_verdicts(finding),
+        verdicts="" if check else wording.format_verdicts_and_reboot(finding),
         reason=finding["reason"] if finding["status"] == DRIFT else "",
-        origin=wording.format_finding_origin(finding),
-        age=wording.format_finding_age(finding),
+        origin=wording.format_requesting_role_and_variables(finding),
+        age=wording.format_first_date_and_new_hosts(finding),
         command=finding["command"],
-        instruction=wording.repair_instruction(finding),
+        instruction=wording.repair_command_or_sentence(finding),
     )

@@ -17,7 +17,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
     NOT_CHECKED,
     STATES,
     UNREACHABLE,
-    layer_status,
+    worst_layer_status,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.map_marks import find_map_marks
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
@@ -61,17 +61,17 @@ filter();
 LEGEND = {**wording.STATUS_WORDS, **wording.NO_STATUS_WORDS}
 
 
-def render_drift_page(document: Document) -> str:
+def render_drift_html_page(document: Document) -> str:
     """Return the page."""
-    title = f"{wording.report_heading(document)}: {wording.format_fleet_summary(document)}"
+    title = f"{wording.report_kind_word(document)}: {wording.format_host_counts_by_state(document)}"
     return frame.render_page(title, STYLE + map_style.MAP_STYLE, SCRIPT + map_style.MAP_SCRIPT, _render_body(document))
 
 
 def _render_body(document: Document) -> Iterator[Html]:
-    yield element("h1", f"{wording.report_heading(document)} report")
-    yield element("p", wording.format_fleet_summary(document), class_="headline")
+    yield element("h1", f"{wording.report_kind_word(document)} report")
+    yield element("p", wording.format_host_counts_by_state(document), class_="headline")
     generated = element("time", document["generated"])
-    facts = f". {wording.format_setting_counts(document)} {wording.format_comparison_counts(document)}"
+    facts = f". {wording.format_setting_counts_by_status(document)} {wording.format_new_and_resolved_counts(document)}"
     yield element("p", generated, facts, class_="faint")
     yield from _render_failed_hosts(document)
     cells = build_finding_cells(document)
@@ -80,7 +80,7 @@ def _render_body(document: Document) -> Iterator[Html]:
     yield from _render_fleet_table(document, cells)
     for number, data in enumerate(document["maps"]):
         legend = map_style.render_legend(any(domain["ways"] for domain in data["domains"]), has_marks=True)
-        yield element("template", legend, map_drawing.render_map(data), id=f"map{number}")
+        yield element("template", legend, map_drawing.render_map_svg(data), id=f"map{number}")
 
 
 def _render_failed_hosts(document: Document) -> Iterator[Html]:
@@ -95,7 +95,7 @@ def _render_failed_hosts(document: Document) -> Iterator[Html]:
             element("p", f"{error['task']}: {error['message']}"),
             class_=state,
             data_layer="",
-            data_hosts=frame.join_host_names(group),
+            data_hosts=frame.searchable_host_names(group),
         )
 
 
@@ -123,7 +123,7 @@ def _render_findings(document: Document, cells: Mapping[int, FindingCells]) -> I
             class_=status,
             id=f"f{row.number}",
             data_layer=finding["layer"],
-            data_hosts=frame.join_host_names(finding),
+            data_hosts=frame.searchable_host_names(finding),
         )
 
 
@@ -163,7 +163,7 @@ def _render_fleet_table(document: Document, cells: Mapping[int, FindingCells]) -
         numbers = tuple(row["findings"])
         if numbers not in shared:
             marks_of_map = find_map_marks(findings[number] for number in numbers)
-            lines = [_render_finding_line(cells[number]) for number in numbers]
+            lines = [_render_linked_finding_item(cells[number]) for number in numbers]
             shared[numbers] = lines, json.dumps(marks_of_map, separators=(",", ":"))
         rows.append(_render_host_row(row, *shared[numbers], [layer["name"] for layer in layers]))
     head = element("tr", element("th", "Host"), *(element("th", layer["title"]) for layer in layers))
@@ -171,8 +171,8 @@ def _render_fleet_table(document: Document, cells: Mapping[int, FindingCells]) -
     yield element("p", wording.unconfigured_layers_message(document), class_="faint")
 
 
-def _render_host_row(row: Document, lines: list[Html], map_marks: str, layers: list[str]) -> Html:
-    statuses = {layer: layer_status(row, layer) for layer in layers}
+def _render_host_row(row: Document, finding_items: list[Html], map_marks: str, layers: list[str]) -> Html:
+    statuses = {layer: worst_layer_status(row, layer) for layer in layers}
     wrong = " ".join(layer for layer, status in statuses.items() if status not in ("", NOT_CHECKED, "ok"))
     name, state = row["name"], row["state"]
     if "error" in row:
@@ -180,11 +180,11 @@ def _render_host_row(row: Document, lines: list[Html], map_marks: str, layers: l
             element("li", f"last known: {wording.format_setting_and_place(finding)}")
             for finding in row.get("last_known", [])
         ]
-        lines = [element("li", f"{row['error']['task']}: {row['error']['message']}"), *lines, *known]
+        finding_items = [element("li", f"{row['error']['task']}: {row['error']['message']}"), *finding_items, *known]
     label = [name] if state == CLEAN else [f"{name} ", element("span", wording.STATE_WORDS[state], class_=state)]
-    if lines:
+    if finding_items:
         map_data = {"data_map": f"map{row['map']}", "data_marks": map_marks} if "map" in row else {}
-        label = [element("details", element("summary", *label), element("ul", *lines), **map_data)]
+        label = [element("details", element("summary", *label), element("ul", *finding_items), **map_data)]
     cells = map(_render_status_cell, statuses.values())
     return element("tr", element("th", *label), *cells, data_host=name.lower(), data_state=state, data_wrong=wrong)
 
@@ -194,7 +194,7 @@ def _render_status_cell(status: str) -> Html:
     return element("td", LAYER_MARKS[status], class_=status or "unasked", title=LEGEND[status])
 
 
-def _render_finding_line(cells: FindingCells) -> Html:
+def _render_linked_finding_item(cells: FindingCells) -> Html:
     """Return the entry of a finding in the list of a host, with a link to the finding."""
     texts = [text for text in (cells.change, cells.verdicts) if text]
     link = element("a", cells.setting, href=f"#f{cells.number}")

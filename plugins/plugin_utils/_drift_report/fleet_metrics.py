@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def render_fleet_metrics(document: Document) -> str:
     """Return the text of the file of metrics."""
-    document = escaping.escape_texts(document)
+    document = escaping.escape_unprintable_in_texts(document)
     counts = document["summary"]["states"]
     rows = document["hosts"]
     findings = {finding["id"]: finding for finding in document["findings"]}

@@ -64,11 +64,11 @@ class ResultCollector:
         self._maps: dict[str, str] = {}
         self._coverages: dict[str, dict[str, dict[str, int]]] = {}
 
-    def host_row(self, name: str) -> HostRow:
-        """Return the row of a host; an empty row is added for a new host."""
+    def get_or_add_host_row(self, name: str) -> HostRow:
+        """Return the row of a host, which is added where there is none."""
         return self.hosts.setdefault(name, HostRow())
 
-    def add_answer(
+    def add_findings_counts_and_map(
         self,
         name: str,
         findings: Iterable[Mapping[str, Any]],
@@ -77,10 +77,10 @@ class ResultCollector:
     ) -> None:
         """Add findings, counts by layer and a map to the row of a host. Raises Malformed for malformed data."""
         findings = list(findings)
-        schema.validate_host_answer(findings, coverage)
+        schema.validate_findings_and_counts(findings, coverage)
         if host_map is not None:
             map_schema.validate_host_map(host_map)
-        row = self.host_row(name)
+        row = self.get_or_add_host_row(name)
         if host_map is not None and findings:
             # Hosts with the same map share one text.
             text = json.dumps(host_map, sort_keys=True)
@@ -92,18 +92,18 @@ class ResultCollector:
                 self._texts.append(text)
             if number not in row.findings:
                 row.findings.append(number)
-        merged = task_results.sum_coverages([row.coverage, coverage])
+        merged = task_results.sum_counts_by_layer_and_status([row.coverage, coverage])
         # Hosts with the same counts share one table.
         row.coverage = self._coverages.setdefault(json.dumps(merged, sort_keys=True), merged)
 
-    def forget_layer_counts(self, name: str, layer: str) -> None:
+    def remove_layer_counts(self, name: str, layer: str) -> None:
         """Remove the counts of a layer from the row of a host."""
-        row = self.host_row(name)
+        row = self.get_or_add_host_row(name)
         row.coverage = {other: counts for other, counts in row.coverage.items() if other != layer}
 
-    def note_failure(self, name: str, state: str, task: str, message: str) -> None:
+    def record_host_failure(self, name: str, state: str, task: str, message: str) -> None:
         """Note why a host could not be checked; a later failure does not replace the first one."""
-        row = self.host_row(name)
+        row = self.get_or_add_host_row(name)
         row.error = row.error or (state, task, _collapse_blanks(message))
 
     @property
@@ -111,18 +111,18 @@ class ResultCollector:
         """Return the names of all hosts that have a row."""
         return self.hosts.keys()
 
-    def select_host(self, name: str) -> ResultCollector:
+    def single_host_collector(self, name: str) -> ResultCollector:
         """Return a collector with the row of one host only."""
         collector = ResultCollector()
         collector.hosts = {name: self.hosts[name]}
         collector._texts = self._texts
         return collector
 
-    def mark_unreadable(self, name: str, error: Exception) -> None:
+    def replace_results_by_read_error(self, name: str, error: Exception) -> None:
         """Replace the results of a host by a finding that they could not be read. An error of the host stays."""
         failed = self.hosts[name].error
         self.hosts[name] = HostRow()
-        self.add_answer(
+        self.add_findings_counts_and_map(
             name,
             *task_results.unreadable_result_finding("all results of this host", "", task_results.DRIFT_MODULE, error),
         )
@@ -144,11 +144,11 @@ class ResultCollector:
         """
         earlier = PreviousReport(previous, generated)
         names = sorted(self.hosts, key=natural_sort_key)
-        order = self._rank_findings(names)
+        finding_ids = self._assign_finding_ids(names)
         drawn = dict.fromkeys(row.map for row in map(self.hosts.__getitem__, names) if row.map is not None)
-        maps = {text: number for number, text in enumerate(drawn)}
-        rows = [self._build_host_row(name, order, earlier, maps) for name in names]
-        findings = self._build_findings(order, rows, generated, inventory, check)
+        map_numbers = {text: number for number, text in enumerate(drawn)}
+        rows = [self._build_host_row(name, finding_ids, earlier, map_numbers) for name in names]
+        findings = self._build_findings(finding_ids, rows, generated, inventory, check)
         resolved = earlier.resolved_findings(rows, {finding["id"]: finding for finding in findings})
         states = [row["state"] for row in rows]
         return {
@@ -163,37 +163,37 @@ class ResultCollector:
                 "findings": len(findings),
                 "new": sum(bool(finding["new"]) for finding in findings),
                 "gone": len(resolved),
-                "settings": _count_settings(rows),
+                "settings": _count_settings_by_status(rows),
             },
             "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
             "groups": _group_equal_hosts(rows),
             "findings": findings,
-            "next": check.build_next_step([row["name"] for row in rows if row["findings"]]) if check else None,
+            "next": check.build_next_step_field([row["name"] for row in rows if row["findings"]]) if check else None,
             "gone": resolved,
-            "maps": [json.loads(text) for text in maps],
+            "maps": [json.loads(text) for text in map_numbers],
             "hosts": rows,
         }
 
-    def _rank_findings(self, names: Sequence[str]) -> dict[int, int]:
-        """Return the id of each finding by its number. In a layer, findings of more hosts come first."""
-        hosts = [0] * len(self._texts)
-        for name in names:
-            for number in self.hosts[name].findings:
-                hosts[number] += 1
-        data = {number: json.loads(self._texts[number]) for number, count in enumerate(hosts) if count}
+    def _assign_finding_ids(self, hosts: Sequence[str]) -> dict[int, int]:
+        """Return number -> id of each finding: ids count by layer, and in a layer by the number of hosts."""
+        host_counts = [0] * len(self._texts)
+        for host in hosts:
+            for number in self.hosts[host].findings:
+                host_counts[number] += 1
+        data = {number: json.loads(self._texts[number]) for number, count in enumerate(host_counts) if count}
 
-        def rank(number: int) -> tuple[object, ...]:
+        def sort_key(number: int) -> tuple[object, ...]:
             finding = data[number]
             setting = natural_sort_key(f"{finding['what']} {finding['where']}")
-            return LAYER_ORDER.index(finding["layer"]), -hosts[number], setting, self._texts[number]
+            return LAYER_ORDER.index(finding["layer"]), -host_counts[number], setting, self._texts[number]
 
-        return {number: place for place, number in enumerate(sorted(data, key=rank), 1)}
+        return {number: place for place, number in enumerate(sorted(data, key=sort_key), 1)}
 
     def _build_host_row(
-        self, name: str, order: Mapping[int, int], earlier: PreviousReport, maps: Mapping[str, int]
+        self, name: str, finding_ids: Mapping[int, int], earlier: PreviousReport, map_numbers: Mapping[str, int]
     ) -> Document:
         row = self.hosts[name]
-        numbers = sorted(row.findings, key=order.__getitem__)
+        numbers = sorted(row.findings, key=finding_ids.__getitem__)
         findings = [json.loads(self._texts[number]) for number in numbers]
         state = CLEAN
         if row.error:
@@ -206,21 +206,21 @@ class ResultCollector:
         document: Document = {
             "name": name,
             "state": state,
-            "findings": [order[number] for number in numbers],
-            "since": [earlier.first_reported(name, finding) for finding in findings],
+            "findings": [finding_ids[number] for number in numbers],
+            "since": [earlier.first_report_date(name, finding) for finding in findings],
             "coverage": row.coverage,
         }
         if row.map is not None:
-            document["map"] = maps[row.map]
+            document["map"] = map_numbers[row.map]
         if row.error:
             document["error"] = {"task": row.error[1], "message": row.error[2]}
-        if row.error and not findings and earlier.findings_of_host(name):
-            document["last_known"] = earlier.findings_of_host(name)
+        if row.error and not findings and earlier.earlier_findings_of_host(name):
+            document["last_known"] = earlier.earlier_findings_of_host(name)
         return document
 
     def _build_findings(
         self,
-        order: Mapping[int, int],
+        finding_ids: Mapping[int, int],
         rows: Sequence[Document],
         generated: str,
         inventory: Sequence[str],
@@ -233,15 +233,16 @@ class ResultCollector:
                 hosts.setdefault(number, []).append(row["name"])
                 since.setdefault(number, []).append(date)
         result = []
-        for number, rank in order.items():
+        for number, finding_id in finding_ids.items():
             finding = json.loads(self._texts[number])
-            finding["command"] = format_repair_command(finding["repair"], hosts[rank], inventory)
+            finding["command"] = format_repair_command(finding["repair"], hosts[finding_id], inventory)
             if check and not finding["repair"] and finding["status"] == DRIFT:
-                finding["command"] = check.format_command(hosts[rank])
-            finding["since"] = min(since[rank])
-            dated = zip(hosts[rank], since[rank])
+                finding["command"] = check.format_command_for_hosts(hosts[finding_id])
+            finding["since"] = min(since[finding_id])
+            dated = zip(hosts[finding_id], since[finding_id])
             finding["new"] = [host for host, date in dated if date == generated]
-            result.append({"id": rank, "hosts": hosts[rank], "label": fold_host_names(hosts[rank]), **finding})
+            names = hosts[finding_id]
+            result.append({"id": finding_id, "hosts": names, "label": fold_host_names(names), **finding})
         return sorted(result, key=lambda finding: finding["id"])
 
 
@@ -255,13 +256,17 @@ class RunWithoutCheck:
         self.command_words = words
         self.extra_variables = extra_variables
 
-    def format_command(self, hosts: Sequence[str]) -> str:
+    def format_command_for_hosts(self, hosts: Sequence[str]) -> str:
         """Return the command line, limited to these hosts."""
         return " ".join(map(escaping.quote_for_shell, [*self.command_words, "-l", ",".join(hosts)]))
 
-    def build_next_step(self, hosts: Sequence[str]) -> Document | None:
-        """Return the field ``next`` of the report: the command line for these hosts; None for no hosts."""
-        return {"command": self.format_command(hosts), "extra_variables": self.extra_variables} if hosts else None
+    def build_next_step_field(self, hosts: Sequence[str]) -> Document | None:
+        """Return the field ``next`` of the report: the command line for some hosts, or None for no hosts."""
+        return (
+            {"command": self.format_command_for_hosts(hosts), "extra_variables": self.extra_variables}
+            if hosts
+            else None
+        )
 
 
 class PreviousReport:
@@ -274,7 +279,9 @@ class PreviousReport:
         findings = {finding["id"]: finding for finding in document["findings"]} if document else {}
         for row in document["hosts"] if document else []:
             dated = [{**findings[number], "since": date} for number, date in zip(row["findings"], row["since"])]
-            self._known[row["name"]] = [_remembered_fields(finding) for finding in dated or row.get("last_known", [])]
+            self._known[row["name"]] = [
+                _fields_for_next_report(finding) for finding in dated or row.get("last_known", [])
+            ]
         self._since = {
             (name, address): finding["since"]
             for name, known in self._known.items()
@@ -282,11 +289,11 @@ class PreviousReport:
             for address in finding["addresses"]
         }
 
-    def findings_of_host(self, host: str) -> list[Document]:
+    def earlier_findings_of_host(self, host: str) -> list[Document]:
         """Return the findings of a host in the earlier report. For an unreachable host these are the last known."""
         return self._known.get(host, [])
 
-    def first_reported(self, host: str, finding: Mapping[str, Any]) -> str:
+    def first_report_date(self, host: str, finding: Mapping[str, Any]) -> str:
         """Return when a finding was first reported: the oldest date of its addresses, now for a new finding."""
         keys = [(host, address) for address in finding["addresses"]]
         dates = [self._since[key] for key in keys if key in self._since]
@@ -299,17 +306,17 @@ class PreviousReport:
             if row["state"] in (UNREACHABLE, FAILED):
                 continue
             wrong = {address for number in row["findings"] for address in findings[number]["addresses"]}
-            for finding in self.findings_of_host(row["name"]):
+            for finding in self.earlier_findings_of_host(row["name"]):
                 if not wrong & set(finding["addresses"]):
                     hosts.setdefault(json.dumps(finding, sort_keys=True), []).append(row["name"])
         result = [
             {"hosts": names, "label": fold_host_names(names), **json.loads(text)} for text, names in hosts.items()
         ]
 
-        def rank(finding: Document) -> tuple[object, ...]:
+        def sort_key(finding: Document) -> tuple[object, ...]:
             return LAYER_ORDER.index(finding["layer"]), natural_sort_key(finding["label"]), finding["what"]
 
-        return sorted(result, key=rank)
+        return sorted(result, key=sort_key)
 
 
 def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence[str]) -> str:
@@ -325,7 +332,7 @@ def format_repair_command(repair: str, hosts: Sequence[str], inventory: Sequence
     return " ".join(map(escaping.quote_for_shell, words))
 
 
-def exit_code(document: Document) -> int:
+def report_exit_code(document: Document) -> int:
     """Return 0 when all is as configured, 2 on drift, and 1 where a host, or every host, could not be checked."""
     states = document["summary"]["states"]
     if states[UNREACHABLE] or states[FAILED] or not document["summary"]["hosts"]:
@@ -333,16 +340,16 @@ def exit_code(document: Document) -> int:
     return 2 if states[DRIFT] or states[UNKNOWN] else 0
 
 
-def layer_status(row: Document, layer: str) -> str:
-    """Return the worst status of the settings of a layer on a host; "" where no request names the layer."""
-    counts = row["coverage"].get(layer, {})
+def worst_layer_status(host_row: Document, layer: str) -> str:
+    """Return the worst status of the settings of a layer on a host; "" if the host has no settings of the layer."""
+    counts = host_row["coverage"].get(layer, {})
     status = next((status for status in reversed(STATUSES) if counts.get(status)), "")
-    # A run that failed did not reach the layers after the failed one.
-    return status or (NOT_CHECKED if "error" in row or not row["coverage"] else "")
+    # A run that failed did not reach the layers after the layer that failed.
+    return status or (NOT_CHECKED if "error" in host_row or not host_row["coverage"] else "")
 
 
-def _remembered_fields(finding: Document) -> Document:
-    """Return the fields of a finding that the next report needs. A layer that no longer exists becomes "other"."""
+def _fields_for_next_report(finding: Document) -> Document:
+    """Return the fields of a finding that the next report compares with; an unknown layer becomes "other"."""
     known = {name: finding[name] for name in (*schema.REMEMBERED_FIELDS, "since")}
     return {**known, "layer": known["layer"] if known["layer"] in LAYERS else OTHER}
 
@@ -374,7 +381,7 @@ def _collapse_blanks(text: str) -> str:
     return " ".join(text.split())
 
 
-def _count_settings(rows: Sequence[Document]) -> dict[str, int]:
+def _count_settings_by_status(rows: Sequence[Document]) -> dict[str, int]:
     """Return the number of settings of all hosts by status."""
     layers = [counts for row in rows for counts in row["coverage"].values()]
     return {status: sum(counts.get(status, 0) for counts in layers) for status in STATUSES}

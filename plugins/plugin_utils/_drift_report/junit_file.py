@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import build_finding_cells
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import NOT_CHECKED, layer_status
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import (
+    NOT_CHECKED,
+    worst_layer_status,
+)
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_unprintable_in_texts
 
 if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.cells import FindingCells
@@ -22,7 +25,7 @@ def render_junit(document: Document) -> str:
 
     XML 1.0 cannot have control characters, not even escaped, so the texts get other escapes first.
     """
-    document = escape_texts(document)
+    document = escape_unprintable_in_texts(document)
     # The file has the verdicts in a check too, because pipelines show no other format of the report.
     cells = build_finding_cells({**document, "check": False})
     findings = {finding["id"]: finding for finding in document["findings"]}
@@ -32,16 +35,21 @@ def render_junit(document: Document) -> str:
         if "error" in row or not row["coverage"]:
             case = _add_test_case(suite, row["name"], "reachable" if row["state"] == "unreachable" else "checked")
             error = row.get("error", {"task": "", "message": "No task reported on this host."})
-            _add_outcome(case, "error", error["message"], error["task"])
+            _add_failure_or_error(case, "error", error["message"], error["task"])
         for layer in document["layers"]:
-            if layer_status(row, layer["name"]) in ("", NOT_CHECKED):
+            if worst_layer_status(row, layer["name"]) in ("", NOT_CHECKED):
                 continue
             case = _add_test_case(suite, row["name"], layer["title"])
             numbers = [number for number in row["findings"] if findings[number]["layer"] == layer["name"]]
             if numbers:
                 unknown = all(findings[number]["status"] == "unknown" for number in numbers)
                 rows = [cells[number] for number in numbers]
-                _add_outcome(case, "error" if unknown else "failure", _format_headline(rows), _format_details(rows))
+                _add_failure_or_error(
+                    case,
+                    "error" if unknown else "failure",
+                    _format_settings_and_values(rows),
+                    _format_finding_lines(rows),
+                )
         suite.set("tests", str(len(suite)))
         suite.set("failures", str(len(suite.findall("*/failure"))))
         suite.set("errors", str(len(suite.findall("*/error"))))
@@ -53,14 +61,14 @@ def _add_test_case(suite: ElementTree.Element, host: str, name: str) -> ElementT
     return ElementTree.SubElement(suite, "testcase", classname=host, name=name)
 
 
-def _add_outcome(case: ElementTree.Element, kind: str, message: str, text: str) -> None:
-    outcome = ElementTree.SubElement(case, kind, message=message)
+def _add_failure_or_error(case: ElementTree.Element, tag: str, message: str, text: str) -> None:
+    outcome = ElementTree.SubElement(case, tag, message=message)
     outcome.text = text
 
 
-def _format_headline(rows: list[FindingCells]) -> str:
+def _format_settings_and_values(rows: list[FindingCells]) -> str:
     return "; ".join(f"{row.setting}: {row.change}" for row in rows)
 
 
-def _format_details(rows: list[FindingCells]) -> str:
+def _format_finding_lines(rows: list[FindingCells]) -> str:
     return "\n".join(f"{row.setting}: {row.change}; {row.verdicts}; {row.instruction}" for row in rows)

@@ -35,7 +35,7 @@ def find_map_marks(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
     for finding in findings:
         places: dict[str, set[int]] = {}
         for address in finding["addresses"]:
-            for kind, number in _find_places(address, finding):
+            for kind, number in _places_of_address_on_map(address, finding):
                 places.setdefault(kind, set()).add(number)
         for kind, numbers in places.items():
             for run in format_cpulist(numbers).split(","):
@@ -44,7 +44,7 @@ def find_map_marks(findings: Iterable[Mapping[str, Any]]) -> list[Mark]:
     return marks
 
 
-def _find_places(address: str, finding: Mapping[str, Any]) -> list[tuple[str, int]]:
+def _places_of_address_on_map(address: str, finding: Mapping[str, Any]) -> list[tuple[str, int]]:
     if address.startswith(f"{PLAN}:") or (address.startswith("resctrl:") and address.endswith(CPUS_SUFFIX)):
         return [("cpu", cpu) for cpu in _differing_cpus(finding["wanted"], finding["found"])]
     try:
@@ -54,10 +54,10 @@ def _find_places(address: str, finding: Mapping[str, Any]) -> list[tuple[str, in
     return [(PLACE_KINDS[unit], place)] if unit in PLACE_KINDS and isinstance(place, int) else []
 
 
-def _differing_cpus(wanted: str, found: str) -> list[int]:
+def _differing_cpus(wanted_cpulist: str, found_cpulist: str) -> list[int]:
     """Return the CPUs that are in only one of two lists of CPUs; no CPUs where a text is no such list."""
     try:
-        cpus = [set(parse_cpulist("" if text in EMPTY_LISTS else text)) for text in (wanted, found)]
+        cpus = [set(parse_cpulist("" if text in EMPTY_LISTS else text)) for text in (wanted_cpulist, found_cpulist)]
         return sorted(cpus[0] ^ cpus[1])
     except ValueError:
         return []

@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
     FAILED,
     UNREACHABLE,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_unprintable_in_texts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SPECIAL_CHARACTERS = "\\`*_{}[]<>()#+!|~&"
 
 def render_markdown(document: Document) -> str:
     """Return the page, with a newline at its end."""
-    return "\n".join(_render_lines(escape_texts(document))) + "\n"
+    return "\n".join(_render_markdown_lines(escape_unprintable_in_texts(document))) + "\n"
 
 
 def escape_markdown(text: object) -> str:
@@ -46,14 +46,17 @@ def format_code(text: str) -> str:
     return f"{ticks}{pad}{text}{pad}{ticks}"
 
 
-def _render_lines(document: Document) -> Iterator[str]:
+def _render_markdown_lines(document: Document) -> Iterator[str]:
     cells = build_finding_cells(document)
-    yield f"# {wording.report_heading(document)} report"
+    yield f"# {wording.report_kind_word(document)} report"
     yield ""
-    summary, comparison = wording.format_fleet_summary(document), wording.format_comparison_counts(document)
+    summary, comparison = (
+        wording.format_host_counts_by_state(document),
+        wording.format_new_and_resolved_counts(document),
+    )
     yield f"**{escape_markdown(summary)}** {escape_markdown(comparison)}".rstrip()
     yield ""
-    yield escape_markdown(wording.format_setting_counts(document))
+    yield escape_markdown(wording.format_setting_counts_by_status(document))
     for group in document["groups"]:
         if group["state"] == CLEAN:
             continue
@@ -69,7 +72,7 @@ def _render_lines(document: Document) -> Iterator[str]:
             yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for number in group["findings"]:
             yield _render_finding_row(cells[number])
-    yield from _render_next_steps(document, cells.values())
+    yield from _render_repair_items(document, cells.values())
     if document["gone"]:
         titles = {layer["name"]: layer["title"] for layer in document["layers"]}
         yield ""
@@ -83,7 +86,7 @@ def _render_lines(document: Document) -> Iterator[str]:
         yield f"## Clean: {escape_markdown(format_host_group(group))}"
 
 
-def _render_next_steps(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
+def _render_repair_items(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
     """Yield the repair of each finding; for a check, the one command that makes all the changes of the report."""
     if document["next"]:
         more = ", with the same \\-e" if document["next"]["extra_variables"] else ""

@@ -56,7 +56,7 @@ PREVIOUS_REPORT = {
 }
 
 
-def validate_host_answer(findings: object, coverage: object) -> None:
+def validate_findings_and_counts(findings: object, coverage: object) -> None:
     """Raise Malformed for malformed findings or counts by layer in the answer of a host."""
     require_shape(findings, [FINDING], "findings")
     require_shape(coverage, COVERAGE, "coverage")

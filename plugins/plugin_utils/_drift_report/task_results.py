@@ -37,7 +37,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kind
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, find_knob_row
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish import settings_table
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import describe_error
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import format_error_class_and_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,15 +88,15 @@ def unreadable_result_finding(task: str, role: str, action: str, error: Exceptio
     """Return the finding that the result of a task could not be read; the layers of the task count as unknown."""
     module = action.rpartition(".")[2]
     reason = (
-        f"the report cannot read what this task returned ({describe_error(error)}), so it is not known whether the "
-        "host is as configured. Look there, and report this as a fault of the collection"
+        f"the report cannot read what this task returned ({format_error_class_and_message(error)}), so it is not known "
+        "whether the host is as configured. Look there, and report this as a fault of the collection"
     )
-    findings, coverage = _single_finding(task, role, LAYER_BY_MODULE.get(module, OTHER), UNKNOWN, reason)
+    findings, coverage = _single_finding_with_counts(task, role, LAYER_BY_MODULE.get(module, OTHER), UNKNOWN, reason)
     findings[0]["repair"] = CHECK_COMMAND
     return findings, {layer: {UNKNOWN: 1} for layer in LAYERS} if module == DRIFT_MODULE else coverage
 
 
-def check_result_to_findings(
+def check_mode_result_to_findings(
     task: str, role: str, action: str, result: Mapping[str, Any], skipped: bool = False
 ) -> Seen:
     """Return the changes that a task reports in check mode as findings, with counts.
@@ -115,13 +115,16 @@ def check_result_to_findings(
     items = result.get("results")
     if isinstance(items, list) and all(isinstance(item, dict) for item in items):
         seen = [
-            check_result_to_findings(task, role, action, item, skipped or bool(item.get("skipped"))) for item in items
+            check_mode_result_to_findings(task, role, action, item, skipped or bool(item.get("skipped")))
+            for item in items
         ]
-        return [finding for findings, dummy in seen for finding in findings], sum_coverages(
+        return [finding for findings, dummy in seen for finding in findings], sum_counts_by_layer_and_status(
             [counts for dummy, counts in seen]
         )
     if skipped:
-        return _single_finding(task, role, layer, UNKNOWN, str(result.get("msg") or "check mode skipped it"))
+        return _single_finding_with_counts(
+            task, role, layer, UNKNOWN, str(result.get("msg") or "check mode skipped it")
+        )
     if not result.get("changed") or module in READ_ONLY_MODULES:
         return [], {layer: {**dict.fromkeys(STATUSES, 0), OK: 1}}
     diff = result.get("diff")
@@ -132,14 +135,14 @@ def check_result_to_findings(
         return _changes_to_findings(role, before, after, PUT_BACK_REASON if module == RESTORE_MODULE else "")
     reason = NO_LOG_REASON if "censored" in result else "the task would change it"
     where = result.get("dest") or result.get("path") or result.get("name") or result.get("item") or ""
-    return _single_finding(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
+    return _single_finding_with_counts(task, role, layer, DRIFT, reason, where if isinstance(where, str) else "")
 
 
 def bios_result_to_findings(task: str, result: Mapping[str, Any]) -> Seen:
     """Return the findings in a result of epyc_bmc_bios; one unknown finding where the BMC did not answer."""
     rows = result.get("settings")
     if rows is None:
-        return _single_finding(task, BIOS, BIOS, UNKNOWN, str(result.get("msg") or "the BMC did not say"))
+        return _single_finding_with_counts(task, BIOS, BIOS, UNKNOWN, str(result.get("msg") or "the BMC did not say"))
     findings, counts = [], dict.fromkeys(STATUSES, 0)
     for row in rows:
         status = STATUS_BY_BIOS_VERDICT.get(row["verdict"], DRIFT)
@@ -161,7 +164,7 @@ def bios_result_to_findings(task: str, result: Mapping[str, Any]) -> Seen:
     return findings, {BIOS: counts}
 
 
-def _single_finding(task: str, role: str, layer: str, status: str, reason: str, where: str = "") -> Seen:
+def _single_finding_with_counts(task: str, role: str, layer: str, status: str, reason: str, where: str = "") -> Seen:
     finding = Finding(layer, task, status)
     finding.where = where
     finding.live = finding.persistent = UNKNOWN
@@ -196,14 +199,14 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         finding.role = finding.role or role
         # The same run without --check makes the change.
         finding.repair = ""
-    coverage = sum_coverages(
+    coverage = sum_counts_by_layer_and_status(
         [{drift_findings.layer_of_address(v.address): {drift_findings.status_of_verdict(v): 1}} for v in verdicts]
     )
     return [finding.to_dict() for finding in findings], coverage
 
 
-def sum_coverages(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
-    """Return the sums of counts by layer and status, in the order of the layers."""
+def sum_counts_by_layer_and_status(coverages: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """Return the sum of counts of settings by layer and status, in the order of the layers."""
     total: dict[str, dict[str, int]] = {}
     for coverage in coverages:
         for layer, statuses in coverage.items():

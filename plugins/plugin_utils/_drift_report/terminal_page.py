@@ -14,9 +14,9 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
     CLEAN,
     FAILED,
     UNREACHABLE,
-    layer_status,
+    worst_layer_status,
 )
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_texts
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.escaping import escape_unprintable_in_texts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_host_group
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class _Painter:
     def __init__(self, colour: bool) -> None:
         self.colour = colour
 
-    def paint(self, text: str, status: str) -> str:
+    def colour_by_status(self, text: str, status: str) -> str:
         """Return a text in the colour of a status."""
         return f"\033[{COLOURS[status]}m{text}\033[0m" if self.colour and status in COLOURS else text
 
@@ -45,13 +45,13 @@ class _Painter:
 
 def render_terminal_page(document: Document, colour: bool = False) -> str:
     """Return the page, without a newline at its end."""
-    return "\n".join(_render_lines(escape_texts(document), _Painter(colour)))
+    return "\n".join(_render_page_lines(escape_unprintable_in_texts(document), _Painter(colour)))
 
 
-def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
-    yield painter.make_bold(f"{wording.report_heading(document)} of {wording.format_fleet_summary(document)}")
-    if wording.format_comparison_counts(document):
-        yield wording.format_comparison_counts(document)
+def _render_page_lines(document: Document, painter: _Painter) -> Iterator[str]:
+    yield painter.make_bold(f"{wording.report_kind_word(document)} of {wording.format_host_counts_by_state(document)}")
+    if wording.format_new_and_resolved_counts(document):
+        yield wording.format_new_and_resolved_counts(document)
     cells = build_finding_cells(document)
     findings = {finding["id"]: finding for finding in document["findings"]}
     for group in document["groups"]:
@@ -59,14 +59,14 @@ def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
             continue
         yield ""
         state = wording.format_group_state(group, document).upper()
-        yield f"{painter.paint(state, group['state'])} {painter.make_bold(format_host_group(group))}"
+        yield f"{painter.colour_by_status(state, group['state'])} {painter.make_bold(format_host_group(group))}"
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"  {group['error']['task']}: {group['error']['message']}"
         elif not group["findings"]:
             yield "  No task reported on its settings."
         for number in group["findings"]:
             yield from _render_finding(cells[number], findings[number]["status"], painter, document["check"])
-    yield from _render_next_steps(document, cells.values())
+    yield from _render_repair_lines(document, cells.values())
     if document["gone"]:
         titles = {layer["name"]: layer["title"] for layer in document["layers"]}
         yield ""
@@ -75,15 +75,15 @@ def _render_lines(document: Document, painter: _Painter) -> Iterator[str]:
             setting = f"{wording.format_setting_and_place(finding)} ({titles[finding['layer']]})"
             yield f"  {finding['label']}: {setting}, was there since {finding['since']}"
     yield ""
-    yield wording.format_setting_counts(document)
-    yield from _render_layer_counts(document)
+    yield wording.format_setting_counts_by_status(document)
+    yield from _render_host_counts_by_layer(document)
     for group in [group for group in document["groups"] if group["state"] == CLEAN]:
         clean = wording.CHECK_WORDS[CLEAN].upper() if document["check"] else "CLEAN"
-        yield f"{painter.paint(clean, CLEAN)} {format_host_group(group)}"
+        yield f"{painter.colour_by_status(clean, CLEAN)} {format_host_group(group)}"
 
 
 def _render_finding(cells: FindingCells, status: str, painter: _Painter, check: bool) -> Iterator[str]:
-    setting, mark = painter.make_bold(cells.setting), painter.paint(cells.status, status)
+    setting, mark = painter.make_bold(cells.setting), painter.colour_by_status(cells.status, status)
     yield f"  [{cells.number}] {cells.layer}: {setting}: {mark}"
     lines = [cells.change]
     if status == "drift":
@@ -92,7 +92,7 @@ def _render_finding(cells: FindingCells, status: str, painter: _Painter, check: 
     yield from (f"      {line}" for line in lines if line)
 
 
-def _render_next_steps(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
+def _render_repair_lines(document: Document, cells: Iterable[FindingCells]) -> Iterator[str]:
     """Yield the repairs by command; for a check, the one command that makes all the changes of the report."""
     if not document["findings"]:
         return
@@ -108,11 +108,11 @@ def _render_next_steps(document: Document, cells: Iterable[FindingCells]) -> Ite
     yield from (f"  [{', '.join(numbers)}] {instruction}" for instruction, numbers in by_instruction.items())
 
 
-def _render_layer_counts(document: Document) -> Iterator[str]:
+def _render_host_counts_by_layer(document: Document) -> Iterator[str]:
     width = max(len(layer["title"]) for layer in document["layers"])
     names = wording.layer_status_words(document)
     for layer in wording.list_configured_layers(document):
-        statuses = [layer_status(row, layer["name"]) for row in document["hosts"]]
+        statuses = [worst_layer_status(row, layer["name"]) for row in document["hosts"]]
         counts = [
             f"{statuses.count(status)} {names[status]}"
             for status in (*STATUSES, *wording.NO_STATUS_WORDS)

@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet
     UNREACHABLE,
 )
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import count_with_noun
 
 if TYPE_CHECKING:
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report.fleet_report import Document
@@ -40,14 +40,16 @@ ROLES = Path(__file__).parents[3] / "roles"
 NO_STATUS_WORDS = {"": "not asked for", NOT_CHECKED: "not looked at"}
 
 
-def format_fleet_summary(document: Document) -> str:
+def format_host_counts_by_state(document: Document) -> str:
     """Return the line that counts the hosts of the fleet by state."""
     counts, kinds = document["summary"], CHECK_WORDS if document["check"] else STATE_WORDS
     states = [f"{counts['states'][state]} {kinds[state]}" for state in STATES if counts["states"][state]]
-    return f"{format_count(counts['hosts'], 'host')}: {', '.join(states) or 'none was checked, so nothing is known'}."
+    return (
+        f"{count_with_noun(counts['hosts'], 'host')}: {', '.join(states) or 'none was checked, so nothing is known'}."
+    )
 
 
-def report_heading(document: Document) -> str:
+def report_kind_word(document: Document) -> str:
     """Return the kind of the report: "Drift", or "Check" where a run in check mode made it."""
     return "Check" if document["check"] else "Drift"
 
@@ -69,7 +71,7 @@ def layer_status_words(document: Document) -> dict[str, str]:
     return {**STATUS_WORDS, **NO_STATUS_WORDS}
 
 
-def format_comparison_counts(document: Document) -> str:
+def format_new_and_resolved_counts(document: Document) -> str:
     """Return how many findings are new and how many were resolved since the report before; "" without such a report."""
     if not document["previous"]:
         return ""
@@ -77,16 +79,16 @@ def format_comparison_counts(document: Document) -> str:
     return f"Since the report of {document['previous']}: {counts['new']} new, {counts['gone']} gone."
 
 
-def format_setting_counts(document: Document) -> str:
+def format_setting_counts_by_status(document: Document) -> str:
     """Return the sentence that counts the checked settings by status."""
     counts = document["summary"]["settings"]
     kinds = layer_status_words(document)
     parts = ", ".join(f"{counts[status]} {kinds[status]}" for status in STATUSES if status == "ok" or counts[status])
     wrong = "" if document["check"] else f", {drift_words.not_as_configured_message(counts)}"
-    return f"{format_count(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
+    return f"{count_with_noun(sum(counts.values()), 'setting')} checked{wrong}: {parts}."
 
 
-def format_finding_values(finding: Document, check: bool = False) -> str:
+def format_finding_values_or_reason(finding: Document, check: bool = False) -> str:
     """Return the found and the wanted value of a finding, or the reason where nothing was compared.
 
     With ``check``, the value before and the value that a run would set.
@@ -99,13 +101,13 @@ def format_finding_values(finding: Document, check: bool = False) -> str:
     return f"{before} -> another one" if before else ""
 
 
-def format_verdicts(finding: Document) -> str:
+def format_verdicts_and_reboot(finding: Document) -> str:
     """Return the verdicts on the running host and on the next boot, and whether a reboot is pending."""
     pending = "pending" if finding["pending_reboot"] else "none pending"
     return f"now {finding['live']}, at boot {finding['persistent']}, reboot {pending}"
 
 
-def format_finding_origin(finding: Document) -> str:
+def format_requesting_role_and_variables(finding: Document) -> str:
     """Return the role and the variables that request a setting; else the name of the stored request."""
     if finding["role"]:
         name = f"epyc_{finding['role']}"
@@ -114,7 +116,7 @@ def format_finding_origin(finding: Document) -> str:
     return f"request {finding['request']}" if finding["request"] else ""
 
 
-def repair_instruction(finding: Document) -> str:
+def repair_command_or_sentence(finding: Document) -> str:
     """Return the command line that repairs a finding, or a sentence where there is no such command."""
     if finding["command"]:
         return str(finding["command"])
@@ -123,7 +125,7 @@ def repair_instruction(finding: Document) -> str:
     return "Run the play without --check."
 
 
-def format_finding_age(finding: Document) -> str:
+def format_first_date_and_new_hosts(finding: Document) -> str:
     """Return the date since which a finding is known, and the hosts on which it is new."""
     new = finding["new"]
     if len(new) == len(finding["hosts"]):

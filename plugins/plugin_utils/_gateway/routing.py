@@ -24,8 +24,8 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils import _served_inst
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import shared_address
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._inventory_values import (
     require_list,
+    require_printable_text,
     require_tables,
-    require_text,
 )
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Instance(NamedTuple):
     agent: dict[str, str] | None
 
 
-def plan_gateway(
+def build_haproxy_template_values(
     hosts: Iterable[Mapping[str, Any]],
     gateway: str,
     settings: Mapping[str, Any],
@@ -67,24 +67,26 @@ def plan_gateway(
     of the role without their prefix, and ``gateways`` are the variables of each gateway. Raises BadRequest for an
     inventory that cannot be served, or not safely.
     """
-    _validate_safety(settings)
-    peers = shared_address.list_peers(gateway, settings["peers_bind"], gateways)
+    _refuse_unsafe_or_equal_ports(settings)
+    peers = shared_address.list_gateway_names_and_binds(gateway, settings["peers_bind"], gateways)
     size = parse_bytes(settings["max_body"], "epyc_gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
         raise BadRequest(f"epyc_gateway_max_body is {settings['max_body']}: say an amount from 1KiB to 256MiB.")
     drained = require_list(settings["drained"], "epyc_gateway_drained", "hosts")
-    models = _group_by_alias(hosts, gateway, {require_text(name, "epyc_gateway_drained: a host") for name in drained})
+    models = _group_instances_by_alias(
+        hosts, gateway, {require_printable_text(name, "epyc_gateway_drained: a host") for name in drained}
+    )
     return {
         "models": models,
-        "listing": _render_model_list(models),
+        "listing": _render_models_json(models),
         "tenants": _parse_tenants(settings["tenants"]),
         "max_body": size,
-        "peer": shared_address.haproxy_name(gateway),
+        "peer": shared_address.gateway_name_for_haproxy(gateway),
         "peers": peers,
     }
 
 
-def _validate_safety(settings: Mapping[str, Any]) -> None:
+def _refuse_unsafe_or_equal_ports(settings: Mapping[str, Any]) -> None:
     if not settings["certificate"] and not settings["plain_http"]:
         raise BadRequest(
             "epyc_gateway_certificate is empty, so that everyone on the network path could read the keys of clients: "
@@ -107,13 +109,15 @@ def _validate_safety(settings: Mapping[str, Any]) -> None:
         owners[port] = key
 
 
-def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]) -> list[dict[str, Any]]:
+def _group_instances_by_alias(
+    hosts: Iterable[Mapping[str, Any]], gateway: str, drained: set[str]
+) -> list[dict[str, Any]]:
     """Return the models, sorted by alias, each with its backend and its servers in the order of the inventory."""
     by_alias: dict[str, list[Instance]] = {}
     places: dict[str, str] = {}
     for host in hosts:
         for options in _served_instances.list_served_instances(host):
-            served = _list_models_of_instance(host, options, gateway)
+            served = _split_instance_by_model(host, options, gateway)
             place, address = served[0].place, served[0].address
             if other := places.get(address):
                 raise BadRequest(f"{place} and {other} are both at {address}: give one another port.")
@@ -138,7 +142,7 @@ def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: s
         raise BadRequest(
             f"epyc_gateway_drained names {unknown[0]}, which serves nothing here: name hosts of the inventory."
         )
-    names = _backend_names(sorted(by_alias))
+    names = _backend_name_by_alias(sorted(by_alias))
     return [
         {
             "alias": alias,
@@ -158,13 +162,13 @@ def _group_by_alias(hosts: Iterable[Mapping[str, Any]], gateway: str, drained: s
     ]
 
 
-def _render_model_list(models: Sequence[Mapping[str, Any]]) -> str:
+def _render_models_json(models: Sequence[Mapping[str, Any]]) -> str:
     """Return the JSON answer to /v1/models; aliases have no quotes, so that the template may quote the text."""
     data = [{"id": model["alias"], "object": "model", "created": 0, "owned_by": "sovereign.epyc"} for model in models]
     return json.dumps({"object": "list", "data": data})
 
 
-def _list_models_of_instance(host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> list[Instance]:
+def _split_instance_by_model(host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> list[Instance]:
     """Return an Instance for each model of an instance: several for a router, one for any other instance."""
     models = options.get("models")
     if not models:
@@ -181,7 +185,7 @@ def _build_instance(host: Mapping[str, Any], options: Mapping[str, Any], gateway
         raise BadRequest(f"{place} has no alias, by which clients of the gateway ask for its model: set alias.")
     if not ALIAS_PATTERN.match(alias):
         raise BadRequest(f"{place} has the alias '{alias}': take letters, digits and ._:/@+- only.")
-    slots = _require_count(place, "slots", options.get("slots") or FIELDS["slots"].default)
+    slots = _require_positive_number(place, "slots", options.get("slots") or FIELDS["slots"].default)
     for word in options.get("extra_arguments") or ():
         if str(word).partition("=")[0] in SLOT_ARGUMENTS:
             raise BadRequest(f"{place} has {word} in extra_arguments: set slots instead, by which the gateway counts.")
@@ -191,7 +195,7 @@ def _build_instance(host: Mapping[str, Any], options: Mapping[str, Any], gateway
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
     address = address_for_gateway(place, host, options, gateway)
     question = f"{'vllm ' if options.get('vllm') else ''}{options.get('name', '')}"
-    agent = _plan_agent_check(host, question, address, gateway)
+    agent = _agent_check_parameters(host, question, address, gateway)
     return Instance(name, place, server, alias, model, f"{address}:{port}", slots, agent)
 
 
@@ -214,7 +218,7 @@ def address_for_gateway(place: str, host: Mapping[str, Any], options: Mapping[st
     return f"[{address}]" if ":" in address else address
 
 
-def _plan_agent_check(
+def _agent_check_parameters(
     host: Mapping[str, Any], question: str, instance_address: str, gateway: str
 ) -> dict[str, str] | None:
     """Return address, port and question for the agent of a host; None where the host has no agent.
@@ -245,14 +249,14 @@ def host_address(host: Mapping[str, Any]) -> Any:
     return host.get("epyc_gateway_member_address") or host.get("ansible_host")
 
 
-def _require_count(place: str, key: str, value: Any) -> int:
+def _require_positive_number(place: str, key: str, value: Any) -> int:
     number = parse_whole_number(value)
     if not number:
         raise BadRequest(f"{place} has no {key} that the gateway could use: set {key} to a whole number from 1 up.")
     return number
 
 
-def _backend_names(aliases: Sequence[str]) -> dict[str, str]:
+def _backend_name_by_alias(aliases: Sequence[str]) -> dict[str, str]:
     """Return alias -> name of its backend, in characters that HAProxy accepts."""
     names: dict[str, str] = {}
     for alias in aliases:
@@ -288,7 +292,7 @@ def _parse_tenants(tenants: Any) -> list[dict[str, Any]]:
                     f"epyc_gateway_tenants: {owners[digest]} and {name} have the same key: give each its own."
                 )
         limits = {
-            key: _require_count(f"epyc_gateway_tenants: {name}", key, row[key])
+            key: _require_positive_number(f"epyc_gateway_tenants: {name}", key, row[key])
             for key in LIMITS
             if row.get(key) is not None
         }

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 EVERYWHERE = {4: ("", "*", "0.0.0.0"), 6: ("::", "[::]")}
 
 
-def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return ``name`` and ``bind`` of each gateway, in the order of ``hosts``, which are their variables.
+def list_gateway_names_and_binds(
+    gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]
+) -> list[dict[str, str]]:
+    """Return ``name`` and ``bind`` of each gateway: its name for HAProxy, and its epyc_gateway_peers_bind.
 
-    ``bind`` is epyc_gateway_peers_bind of ``gateway``; the other gateways have this variable, too.
+    ``hosts`` are the variables of all gateways, in the order of the result. ``bind`` is the value for ``gateway``.
+    BadRequest where two gateways have the same bind, or where other gateways cannot reach it.
     """
     binds = {str(host["inventory_hostname"]): str(host.get("epyc_gateway_peers_bind") or "") for host in hosts}
     binds[gateway] = str(bind)
@@ -41,15 +44,15 @@ def list_peers(gateway: str, bind: object, hosts: Sequence[Mapping[str, Any]]) -
                 raise BadRequest(
                     f"{owners[peer_bind]} and {name} have the same epyc_gateway_peers_bind: give each its own."
                 )
-    return [{"name": haproxy_name(name), "bind": peer_bind} for name, peer_bind in binds.items()]
+    return [{"name": gateway_name_for_haproxy(name), "bind": peer_bind} for name, peer_bind in binds.items()]
 
 
-def haproxy_name(gateway: str) -> str:
+def gateway_name_for_haproxy(gateway: str) -> str:
     """Return the name of a gateway in characters that HAProxy accepts."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", gateway)
 
 
-def plan_vrrp(
+def build_keepalived_template_values(
     interfaces: Sequence[Mapping[str, Any]],
     gateway: str,
     settings: Mapping[str, Any],
@@ -59,27 +62,29 @@ def plan_vrrp(
 
     ``interfaces`` is the output of `ip -json address show` on the host. BadRequest where the address cannot be shared.
     """
-    binds = {peer["name"]: peer["bind"] for peer in list_peers(gateway, settings["peers_bind"], hosts)}
+    binds = {
+        peer["name"]: peer["bind"] for peer in list_gateway_names_and_binds(gateway, settings["peers_bind"], hosts)
+    }
     if len(binds) < 2:
         raise BadRequest(
             "epyc_gateway_virtual_address needs a second gateway: put another host into the group epyc_gateway."
         )
-    place = list(binds).index(haproxy_name(gateway))
-    source = _require_peer_address(gateway, binds.pop(haproxy_name(gateway)))
+    place = list(binds).index(gateway_name_for_haproxy(gateway))
+    source = _require_peer_address(gateway, binds.pop(gateway_name_for_haproxy(gateway)))
     peers = [_require_peer_address(name, bind) for name, bind in binds.items()]
-    shared = _require_shared_address(settings, source, [source, *peers])
+    shared = _require_virtual_address(settings, source, [source, *peers])
     number = parse_whole_number(settings["virtual_router_id"])
     if number is None or not 1 <= number <= 255:
         raise BadRequest(
             f"epyc_gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255."
         )
-    peer_interface = _find_interface(interfaces, source, exactly=True)
+    peer_interface = _find_interface_for_address(interfaces, source, exactly=True)
     if peer_interface is None:
         raise BadRequest(
             f"epyc_gateway_peers_bind names {source}, which no interface of {gateway} has: correct it, or set up the "
             "interface."
         )
-    device = _find_interface(interfaces, shared, exactly=False)
+    device = _find_interface_for_address(interfaces, shared, exactly=False)
     if device is None:
         raise BadRequest(
             f"epyc_gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
@@ -122,14 +127,16 @@ def _require_peer_address(name: str, bind: str) -> Address:
     return address
 
 
-def _require_shared_address(settings: Mapping[str, Any], source: Address, taken: Sequence[Address]) -> Address:
+def _require_virtual_address(
+    settings: Mapping[str, Any], source: Address, gateway_addresses: Sequence[Address]
+) -> Address:
     """Return the virtual address; BadRequest where the gateways cannot share it."""
     text = str(settings["virtual_address"])
     try:
         address = ip_address(text)
     except ValueError:
         raise BadRequest(f"epyc_gateway_virtual_address is '{text}': say an address without a prefix.") from None
-    if address in taken:
+    if address in gateway_addresses:
         raise BadRequest(
             f"epyc_gateway_virtual_address is {address}, which one of the gateways has: take a free address."
         )
@@ -148,7 +155,7 @@ def _require_shared_address(settings: Mapping[str, Any], source: Address, taken:
     return address
 
 
-def _find_interface(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
+def _find_interface_for_address(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
     """Return the interface that has an address ``exactly``, else the interface with the smallest subnet for it."""
     matches: list[tuple[int, str]] = []
     for interface in interfaces:

@@ -11,14 +11,14 @@ from typing import Any
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
 
 
-def escape_texts(data: Any) -> Any:
+def escape_unprintable_in_texts(data: Any) -> Any:
     """Return plain data with unprintable characters escaped in all texts; keys and counts are left as they are."""
     if isinstance(data, str):
         return escape_unprintable(data)
     if isinstance(data, list):
-        return [escape_texts(item) for item in data]
+        return [escape_unprintable_in_texts(item) for item in data]
     if isinstance(data, dict):
-        return {key: value if key == "coverage" else escape_texts(value) for key, value in data.items()}
+        return {key: value if key == "coverage" else escape_unprintable_in_texts(value) for key, value in data.items()}
     return data
 
 

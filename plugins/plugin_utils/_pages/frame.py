@@ -9,15 +9,15 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
 
-def render_page(title: str, style: str, script: str, body: Iterable[Html], connect: str = "") -> str:
-    """Return an HTML page. Its script may send requests only to the URL ``connect``, and to no server if that is "".
+def render_page(title: str, style: str, script: str, body: Iterable[Html], connect_url: str = "") -> str:
+    """Return an HTML page whose script may send requests to ``connect_url`` only, to no server if that is "".
 
     ``style`` and ``script`` are not escaped: they are constants of this collection.
     """
@@ -25,7 +25,7 @@ def render_page(title: str, style: str, script: str, body: Iterable[Html], conne
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     # The directives base-uri and form-action do not inherit from default-src.
     policy += "; base-uri 'none'; form-action 'none'"
-    policy += f"; connect-src {connect}" if connect else ""
+    policy += f"; connect-src {connect_url}" if connect_url else ""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -34,10 +34,10 @@ def render_page(title: str, style: str, script: str, body: Iterable[Html], conne
         element("title", title),
         element("style", Html(style)),
     )
-    lines = join_html([*body, element("script", Html(script))])
+    lines = join_html_lines([*body, element("script", Html(script))])
     return f"<!DOCTYPE html>\n{element('html', head, element('body', lines), lang='en')}\n"
 
 
-def join_host_names(group: Mapping[str, Any]) -> str:
+def searchable_host_names(group: Mapping[str, Any]) -> str:
     """Return the names of the hosts of a group in one text, which the filter of a page searches."""
     return " ".join(group["hosts"]).lower()

@@ -25,13 +25,15 @@ def fold_host_names(names: Iterable[str]) -> str:
         # Numbers with leading zeros are folded with those of equal width only; other numbers fold with any width.
         width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
         families.setdefault((start, width, end), []).append(int(digits or -1))
-    families = _join_padded_numbers(families)
+    families = _move_numbers_to_padded_family(families)
     return ", ".join(
         f"{start}{_format_ranges(numbers, width)}{end}" for (start, width, end), numbers in families.items()
     )
 
 
-def _join_padded_numbers(families: dict[tuple[str, int, str], list[int]]) -> dict[tuple[str, int, str], list[int]]:
+def _move_numbers_to_padded_family(
+    families: dict[tuple[str, int, str], list[int]],
+) -> dict[tuple[str, int, str], list[int]]:
     """Move numbers without leading zeros to the padded numbers of the same width: 10 belongs to 01 to 09."""
     joined: dict[tuple[str, int, str], list[int]] = {}
     for (start, width, end), numbers in families.items():

@@ -49,6 +49,6 @@ def element(tag: str, /, *content: object, **attributes: object) -> Html:
     return Html(start if tag in VOID else f"{start}{''.join(map(Html.escape, content))}</{tag}>")
 
 
-def join_html(parts: Iterable[object]) -> Html:
+def join_html_lines(parts: Iterable[object]) -> Html:
     """Return parts as markup, each on its own line; parts that are not markup are escaped."""
     return Html("\n".join(map(Html.escape, parts)))

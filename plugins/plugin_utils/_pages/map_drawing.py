@@ -44,21 +44,21 @@ class Box:
         self.parts = parts
 
 
-def render_map(data: Map) -> Html:
+def render_map_svg(data: Map) -> Html:
     """Return the SVG of a map that validate_host_map has accepted."""
     memory = {node["id"]: node for node in data["nodes"]}
     sockets = []
-    for socket, on_socket in _group_domains(data["domains"], "socket"):
+    for socket, on_socket in _group_domains_by_field(data["domains"], "socket"):
         inside = WIDTH - 2 * PAD
         nodes = []
-        for node, in_node in _group_domains(on_socket, "node"):
+        for node, in_node in _group_domains_by_field(on_socket, "node"):
             ccds = []
-            for ccd, on_ccd in _group_domains(in_node, "ccd"):
+            for ccd, on_ccd in _group_domains_by_field(in_node, "ccd"):
                 boxes = [_draw_l3_domain(domain) for domain in on_ccd]
-                ccds.append(_frame_boxes(_format_part_name("CCD", ccd), "ccd", "", boxes, inside - 4 * PAD))
-            label = f"{_format_part_name('node', node)}{_format_node_memory(memory.get(node, {}))}"
+                ccds.append(_frame_boxes(_format_kind_and_number("CCD", ccd), "ccd", "", boxes, inside - 4 * PAD))
+            label = f"{_format_kind_and_number('node', node)}{_format_node_memory(memory.get(node, {}))}"
             nodes.append(_frame_boxes(label, "node", f"node:{node}", ccds, inside - 2 * PAD))
-        sockets.append(_frame_boxes(_format_part_name("socket", socket), "socket", "", nodes, inside))
+        sockets.append(_frame_boxes(_format_kind_and_number("socket", socket), "socket", "", nodes, inside))
     whole = _arrange_in_rows(sockets, WIDTH)
     width, height = f"{whole.width:g}", f"{whole.height:g}"
     return element(
@@ -73,7 +73,7 @@ def render_map(data: Map) -> Html:
     )
 
 
-def _group_domains(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:
+def _group_domains_by_field(domains: Sequence[Map], key: str) -> list[tuple[int | None, list[Map]]]:
     """Return domains grouped by a field such as their node, in the order of the first domain of each group."""
     parts: dict[int | None, list[Map]] = {}
     for domain in domains:
@@ -124,7 +124,7 @@ def _draw_l3_domain(domain: Map) -> Box:
     for at in range(0, len(cores), CORES_PER_ROW):
         threads = max(len(core) for core in cores[at : at + CORES_PER_ROW])
         for thread in range(threads):
-            parts += _draw_row_of_cpus(domain, range(at, min(at + CORES_PER_ROW, len(cores))), thread, y, step)
+            parts += _draw_thread_of_cores(domain, range(at, min(at + CORES_PER_ROW, len(cores))), thread, y, step)
             y += CELL + GAP
         y += GAP
     if domain["ways"]:
@@ -145,7 +145,7 @@ def _draw_l3_domain(domain: Map) -> Box:
     return Box(width, height, [element("g", *head, *parts, class_="l3", data_at=place)])
 
 
-def _draw_row_of_cpus(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[Html]:
+def _draw_thread_of_cores(domain: Map, numbers: range, thread: int, y: float, step: float) -> list[Html]:
     """Return the elements for one thread of each core in a row."""
     parts, places, letters = [], [], ""
     for column, number in enumerate(numbers):
@@ -154,7 +154,7 @@ def _draw_row_of_cpus(domain: Map, numbers: range, thread: int, y: float, step: 
             continue
         x = PAD + column * step
         siblings = f" with {format_cpulist(set(core) - {core[thread]})}" if len(core) > 1 else ""
-        place = f"{_format_l3_name(domain)}, {_format_part_name('node', domain['node'])}"
+        place = f"{_format_l3_name(domain)}, {_format_kind_and_number('node', domain['node'])}"
         title = f"CPU {core[thread]}{siblings}: {ROLE_BY_LETTER[roles[thread]]}, {place}"
         parts.append(
             element(
@@ -211,7 +211,7 @@ def _format_node_memory(node: Mapping[str, Any]) -> str:
     return "".join(f" \u00b7 {text}" for text in [node.get("memory", ""), *pages] if text)
 
 
-def _format_part_name(kind: str, number: object) -> str:
+def _format_kind_and_number(kind: str, number: object) -> str:
     return f"{kind} unknown" if number is None else f"{kind} {number}"
 
 
@@ -230,6 +230,6 @@ def _format_domain_cpus(domain: Map) -> str:
 def _format_domain_location(domain: Map) -> str:
     places = [
         _format_l3_name(domain),
-        *(_format_part_name(kind, domain[kind.lower()]) for kind in ("CCD", "node", "socket")),
+        *(_format_kind_and_number(kind, domain[kind.lower()]) for kind in ("CCD", "node", "socket")),
     ]
     return ", ".join(places)

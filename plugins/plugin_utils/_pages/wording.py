@@ -18,6 +18,6 @@ def format_host_group(group: Mapping[str, Any]) -> str:
     return f"{group['label']} ({len(hosts)} hosts)" if len(hosts) > 1 else str(group["label"])
 
 
-def format_count(count: int, noun: str) -> str:
+def count_with_noun(count: int, noun: str) -> str:
     """Return a number with its noun, such as "1 host" or "2 hosts"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

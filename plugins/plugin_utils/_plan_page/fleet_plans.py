@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import natural_sort_key
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, describe_error
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed, format_error_class_and_message
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import map_schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
 
@@ -40,14 +40,14 @@ class PlanCollector:
                 raise Malformed("text is missing")
             text = json.dumps({"map": result["map"], "lines": result["text"].split("\n")}, sort_keys=True)
         except (Malformed, TypeError, ValueError, RecursionError) as error:
-            self.note_failure(name, FAILED, UNREADABLE, describe_error(error))
+            self.record_host_failure(name, FAILED, UNREADABLE, format_error_class_and_message(error))
             return
-        self._add_to_row(self._plans, text, name)
+        self._add_first_result_of_host(self._plans, text, name)
 
-    def note_failure(self, name: str, state: str, task: str, message: str) -> None:
+    def record_host_failure(self, name: str, state: str, task: str, message: str) -> None:
         """Note why a host has no plan."""
         error = {"state": state, "task": task, "message": " ".join(message.split())}
-        self._add_to_row(self._errors, json.dumps(error, sort_keys=True), name)
+        self._add_first_result_of_host(self._errors, json.dumps(error, sort_keys=True), name)
 
     @property
     def names(self) -> Collection[str]:
@@ -59,7 +59,7 @@ class PlanCollector:
         """Return True if a host has a plan."""
         return bool(self._plans)
 
-    def select_host(self, name: str) -> PlanCollector:
+    def single_host_collector(self, name: str) -> PlanCollector:
         """Return a collector with the plan or the failure of one host only."""
         collector = PlanCollector()
         for copy, rows in ((collector._plans, self._plans), (collector._errors, self._errors)):
@@ -67,7 +67,7 @@ class PlanCollector:
         collector._hosts = {name}
         return collector
 
-    def mark_unreadable(self, name: str, error: Exception) -> None:
+    def replace_results_by_read_error(self, name: str, error: Exception) -> None:
         """Replace the plan of a host by the failure that the page cannot read the plan."""
         for rows in (self._plans, self._errors):
             for text in [text for text, names in rows.items() if name in names]:
@@ -75,9 +75,10 @@ class PlanCollector:
                 if not rows[text]:
                     del rows[text]
         self._hosts.remove(name)
-        self.note_failure(name, FAILED, UNREADABLE, describe_error(error))
+        self.record_host_failure(name, FAILED, UNREADABLE, format_error_class_and_message(error))
 
-    def _add_to_row(self, rows: dict[str, list[str]], text: str, name: str) -> None:
+    def _add_first_result_of_host(self, rows: dict[str, list[str]], text: str, name: str) -> None:
+        """Add a host to the hosts with the same text; a later result of the host is ignored."""
         if name not in self._hosts:
             self._hosts.add(name)
             rows.setdefault(text, []).append(name)
@@ -87,12 +88,12 @@ class PlanCollector:
         return {
             "generated": generated,
             "hosts": len(self._hosts),
-            "errors": _fold_rows(self._errors),
-            "plans": _fold_rows(self._plans),
+            "errors": _rows_by_number_of_hosts(self._errors),
+            "plans": _rows_by_number_of_hosts(self._plans),
         }
 
 
-def _fold_rows(rows: Mapping[str, list[str]]) -> list[Document]:
+def _rows_by_number_of_hosts(rows: Mapping[str, list[str]]) -> list[Document]:
     sorted_names = [(text, sorted(names, key=natural_sort_key)) for text, names in rows.items()]
     order = sorted(sorted_names, key=lambda row: (-len(row[1]), natural_sort_key(row[1][0])))
     return [{"hosts": names, "label": fold_host_names(names), **json.loads(text)} for text, names in order]

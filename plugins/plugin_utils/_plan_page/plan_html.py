@@ -11,9 +11,12 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._drift.words import
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.map_data import LETTERS
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, map_drawing, map_style
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.hostnames import fold_host_names
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html_lines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STATUS_MARKS, STYLE
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count, format_host_group
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import (
+    count_with_noun,
+    format_host_group,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,19 +59,19 @@ COLUMNS = {"name": "Instance", "cpus": "CPUs", "draft_cpus": "CPUs of its draft"
 def render_plan_page(document: Document) -> str:
     """Return the HTML page of the document of a PlanCollector."""
     style = STYLE + map_style.MAP_STYLE + PLAN_STYLE
-    return frame.render_page(f"Plans: {format_summary(document)}", style, SCRIPT, _render_body(document))
+    return frame.render_page(f"Plans: {format_plan_counts(document)}", style, SCRIPT, _render_body(document))
 
 
-def format_summary(document: Document) -> str:
+def format_plan_counts(document: Document) -> str:
     """Return the line that counts hosts, different plans and hosts without a plan."""
     without = sum(len(error["hosts"]) for error in document["errors"])
-    plans = format_count(len(document["plans"]), "different plan")
-    return f"{format_count(document['hosts'], 'host')}: {plans}{f', {without} without a plan' if without else ''}."
+    plans = count_with_noun(len(document["plans"]), "different plan")
+    return f"{count_with_noun(document['hosts'], 'host')}: {plans}{f', {without} without a plan' if without else ''}."
 
 
 def _render_body(document: Document) -> Iterator[Html]:
     yield element("h1", "Plans")
-    yield element("p", format_summary(document), class_="headline")
+    yield element("p", format_plan_counts(document), class_="headline")
     generated = element("time", document["generated"])
     yield element("p", generated, ". Hosts with the same map are drawn once.", class_="faint")
     yield map_style.render_legend(
@@ -82,21 +85,21 @@ def _render_body(document: Document) -> Iterator[Html]:
             element("h3", f"{STATUS_MARKS['drift']} {error['state']}: {format_host_group(error)}"),
             element("p", f"{error['task']}: {error['message']}"),
             class_=error["state"],
-            data_hosts=frame.join_host_names(error),
+            data_hosts=frame.searchable_host_names(error),
         )
     for svg, plans in _group_by_drawing(document["plans"]):
-        yield _render_drawing(svg, plans)
+        yield _render_drawing_with_plans(svg, plans)
 
 
 def _group_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
     """Return each different drawing with its plans. Plans with the same drawing differ only in instances or notes."""
     drawings: dict[tuple[Html, str], list[Document]] = {}
     for plan in plans:
-        drawings.setdefault((map_drawing.render_map(plan["map"]), plan["map"]["kernel"]), []).append(plan)
+        drawings.setdefault((map_drawing.render_map_svg(plan["map"]), plan["map"]["kernel"]), []).append(plan)
     return [(svg, members) for (svg, dummy), members in drawings.items()]
 
 
-def _render_drawing(svg: Html, plans: Sequence[Document]) -> Html:
+def _render_drawing_with_plans(svg: Html, plans: Sequence[Document]) -> Html:
     data = plans[0]["map"]
     names = sorted((name for plan in plans for name in plan["hosts"]), key=natural_sort_key)
     group = {"hosts": names, "label": fold_host_names(names)}
@@ -105,27 +108,27 @@ def _render_drawing(svg: Html, plans: Sequence[Document]) -> Html:
         "section",
         element("h2", format_host_group(group)),
         element("p", f"{data['model']}, Linux {data['kernel']}", element("br"), parts),
-        _render_roles(data),
+        _render_cpus_by_role(data),
         svg,
         *(_render_plan(plan, format_host_group(plan) if len(plans) > 1 else "") for plan in plans),
-        data_hosts=frame.join_host_names(group),
+        data_hosts=frame.searchable_host_names(group),
     )
 
 
 def _render_plan(plan: Document, title: str) -> Html:
     """Return the instances, notes and text of a plan. ``title`` names its hosts, and may be ""."""
     notes = [element("li", note) for note in plan["map"]["notes"]]
-    text = join_html(plan["lines"])
+    text = join_html_lines(plan["lines"])
     parts = [
         *([element("h3", title)] if title else []),
-        *_render_instances(plan["map"]),
+        *_render_instance_table(plan["map"]),
         *([element("ul", *notes)] if notes else []),
         element("details", element("summary", "The plan as text"), element("pre", text)),
     ]
-    return element("div", *parts, data_hosts=frame.join_host_names(plan))
+    return element("div", *parts, data_hosts=frame.searchable_host_names(plan))
 
 
-def _render_roles(data: Map) -> Html:
+def _render_cpus_by_role(data: Map) -> Html:
     rows = [
         part
         for role, letter in LETTERS.items()
@@ -138,7 +141,7 @@ def _render_roles(data: Map) -> Html:
     return element("dl", *rows)
 
 
-def _render_instances(data: Map) -> Iterator[Html]:
+def _render_instance_table(data: Map) -> Iterator[Html]:
     if data["instances"]:
         used = {key: title for key, title in COLUMNS.items() if any(row[key] for row in data["instances"])}
         head = element("tr", *(element("th", title) for title in used.values()))

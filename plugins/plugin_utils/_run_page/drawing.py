@@ -37,13 +37,13 @@ SHAPES = {
 }
 
 
-def shorten_text(text: object, most: int) -> str:
-    """Return a text with escapes for unprintable characters, cut to ``most`` letters."""
+def escape_and_shorten_text(text: object, max_letters: int) -> str:
+    """Return a text with escapes for unprintable characters, cut to ``max_letters`` letters."""
     shown = escape_unprintable(str(text))
-    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+    return shown if len(shown) <= max_letters else f"{shown[: max_letters - 3]}..."
 
 
-def format_number(value: float, digits: int = 1) -> str:
+def format_decimals(value: float, digits: int = 1) -> str:
     """Return a number with ``digits`` decimals; zero has no sign."""
     text = f"{float(f'{value:.12g}'):.{digits}f}"
     return text if float(text) else text.lstrip("-")
@@ -51,7 +51,7 @@ def format_number(value: float, digits: int = 1) -> str:
 
 def format_coordinate(value: float) -> str:
     """Return a coordinate as text with at most one decimal."""
-    return format_number(value).removesuffix(".0")
+    return format_decimals(value).removesuffix(".0")
 
 
 def svg_chart(height: float, label: str, parts: Iterable[Html]) -> Html:
@@ -105,28 +105,28 @@ class Axis:
         self.begin = begin
         self.end = end
 
-    def pixel_of(self, value: float) -> float:
+    def value_to_pixel(self, value: float) -> float:
         """Return the pixel of a value; the nearest end of the axis for a value beyond it."""
         share = (value - self.low) / (self.high - self.low)
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
 
-    def round_ticks(self, about: int = 5) -> list[tuple[float, str]]:
-        """Return round values on the axis with their texts."""
-        return round_ticks(self.low, self.high, about)
+    def round_values_with_labels(self, tick_count: int = 5) -> list[tuple[float, str]]:
+        """Return values for the ticks of the axis, each with its label."""
+        return round_values_with_labels(self.low, self.high, tick_count)
 
 
-def round_ticks(low: float, high: float, about: int) -> list[tuple[float, str]]:
-    """Return about ``about`` values from ``low`` to ``high``, in steps of 1, 2 or 5 times a power of ten."""
-    mantissa, dummy, exponent = f"{(high - low) / about:.6e}".partition("e")
+def round_values_with_labels(low: float, high: float, tick_count: int) -> list[tuple[float, str]]:
+    """Return about ``tick_count`` values from ``low`` to ``high``, in steps of 1, 2 or 5 times a power of ten."""
+    mantissa, dummy, exponent = f"{(high - low) / tick_count:.6e}".partition("e")
     power = int(exponent)
     factor = next(step_factor for step_factor in (1, 2, 5, 10) if float(mantissa) <= step_factor)
     step = factor * 10.0**power
     digits = max(0, -power - (factor == 10))
     first, last = (float(f"{edge / step:.9g}") for edge in (low, high))
-    return [(at * step, format_number(at * step, digits)) for at in range(math.ceil(first), math.floor(last) + 1)]
+    return [(at * step, format_decimals(at * step, digits)) for at in range(math.ceil(first), math.floor(last) + 1)]
 
 
-def look_of_arm(arm: str, is_only_arm: bool = False) -> tuple[str, str]:
+def css_class_and_shape_of_arm(arm: str, is_only_arm: bool = False) -> tuple[str, str]:
     """Return the CSS class and the shape of an arm; the only arm of a run looks like the anchor."""
     return LOOKS[schedule.TUNED] if is_only_arm else LOOKS.get(arm, OTHER_LOOK)
 
@@ -135,7 +135,7 @@ def svg_legend(arms: Iterable[str], is_only_arm: bool = False) -> Html:
     """Return the legend of some arms; arms that look the same share one entry."""
     entries: dict[tuple[str, str], str] = {}
     for arm in arms:
-        look = look_of_arm(arm, is_only_arm)
+        look = css_class_and_shape_of_arm(arm, is_only_arm)
         entries.setdefault(look, "other arms" if look == OTHER_LOOK else arm)
     return element("p", *(_legend_entry(*look, name) for look, name in entries.items()), class_="legend")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import count_with_noun
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.style import SIGNS
 
@@ -48,7 +48,7 @@ def forest_rows(judgement: Judgement, stock_class: str) -> list[Row]:
     return rows + [(f"tuned over itself, {unit}", "", twin, names[unit]) for unit, twin in judgement.twins.items()]
 
 
-def forest_section(run: ShownRun) -> Iterator[Html]:
+def render_forest_section(run: ShownRun) -> Iterator[Html]:
     """Yield the section with the forest plot; nothing for a run without comparisons."""
     classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
     rows = forest_rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
@@ -62,7 +62,7 @@ def forest_section(run: ShownRun) -> Iterator[Html]:
             "p",
             "Tokens per second with the setting over without it, from rounds that count. A line is the interval, and "
             "its mark the estimate; an interval that goes on beyond the plot ends in an arrow. The band is a change of "
-            f"less than {draw.format_number(100 * share)} %.",
+            f"less than {draw.format_decimals(100 * share)} %.",
             class_="faint",
         ),
         _draw_plot(rows, math.log1p(share)),
@@ -70,9 +70,9 @@ def forest_section(run: ShownRun) -> Iterator[Html]:
 
 
 def _draw_plot(rows: Sequence[Row], zone: float) -> Html:
-    axis = _build_axis([row[2].interval for row in rows if row[2] and row[2].interval], zone)
+    axis = _build_log_axis([row[2].interval for row in rows if row[2] and row[2].interval], zone)
     bottom = HEAD + len(rows) * draw.ROW
-    begin, end = axis.pixel_of(-zone), axis.pixel_of(zone)
+    begin, end = axis.value_to_pixel(-zone), axis.value_to_pixel(zone)
     parts = [
         element(
             "rect",
@@ -82,10 +82,10 @@ def _draw_plot(rows: Sequence[Row], zone: float) -> Html:
             width=draw.format_coordinate(end - begin),
             height=bottom - HEAD,
         ),
-        draw.svg_line(axis.pixel_of(0.0), HEAD, axis.pixel_of(0.0), bottom, "one"),
+        draw.svg_line(axis.value_to_pixel(0.0), HEAD, axis.value_to_pixel(0.0), bottom, "one"),
     ]
-    for value, label in draw.round_ticks(math.exp(axis.low), math.exp(axis.high), 6):
-        x = axis.pixel_of(math.log(value))
+    for value, label in draw.round_values_with_labels(math.exp(axis.low), math.exp(axis.high), 6):
+        x = axis.value_to_pixel(math.log(value))
         parts += [draw.svg_line(x, HEAD - 4, x, HEAD, "base"), draw.svg_text(x, HEAD - 8, label, "middle")]
     parts.append(draw.svg_line(LEFT, HEAD, RIGHT, HEAD, "base"))
     for at, row in enumerate(rows):
@@ -93,7 +93,7 @@ def _draw_plot(rows: Sequence[Row], zone: float) -> Html:
     return draw.svg_chart(bottom + 6, "Each setting with its verdict and interval, from the best down", parts)
 
 
-def _build_axis(intervals: Sequence[Interval], zone: float) -> draw.Axis:
+def _build_log_axis(intervals: Sequence[Interval], zone: float) -> draw.Axis:
     """Return the logarithmic axis. It cuts very wide intervals, so that the other intervals stay readable."""
     reach = REACH * max([zone, *(abs(interval.mean) for interval in intervals)])
     low = min([-zone, *(interval.low for interval in intervals)])
@@ -106,15 +106,15 @@ def _draw_row(row: Row, axis: draw.Axis, y: float) -> Html:
     kind, sign = SIGNS[word]
     ratio, title = "no interval", ""
     parts = [
-        draw.svg_text(0, y + 4, draw.shorten_text(name, LETTERS)),
+        draw.svg_text(0, y + 4, draw.escape_and_shorten_text(name, LETTERS)),
         draw.svg_text(VERDICT, y + 4, f"{sign} {word}".strip()),
     ]
     if comparison:
-        ratio = f"{comparison.format_ratio()}, {format_count(comparison.count, unit)}"
+        ratio = f"{comparison.format_ratio()}, {count_with_noun(comparison.count, unit)}"
         title = f"{name}: {word} {comparison.format_ratio()}"
     interval = comparison.interval if comparison else None
     if interval:
-        low, high, middle = (axis.pixel_of(value) for value in (interval.low, interval.high, interval.mean))
+        low, high, middle = (axis.value_to_pixel(value) for value in (interval.low, interval.high, interval.mean))
         parts.append(draw.svg_line(low, y, high, y, "range"))
         parts.append(_draw_interval_end(low, y, 1, interval.low < axis.low))
         parts.append(_draw_interval_end(high, y, -1, interval.high > axis.high))

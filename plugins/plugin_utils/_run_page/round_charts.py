@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.rounds import schedule
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import count_with_noun
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def sample_chart(run: ShownRun) -> Iterator[Html]:
     bottom = float(len(cells) * (PANEL + GAP))
     for at, key in enumerate(sorted(cells)):
         parts += _draw_panel(run, key, cells[key], across, at * (PANEL + GAP) + GAP / 2)
-    first = next((at for at, sample in enumerate(run.data["samples"]) if _is_confirmation(run, sample)), None)
+    first = next((at for at, sample in enumerate(run.data["samples"]) if _is_confirmation_sample(run, sample)), None)
     if first is not None:
-        x = across.pixel_of(first - 0.5)
+        x = across.value_to_pixel(first - 0.5)
         parts.append(draw.svg_line(x, 0, x, bottom, "one"))
         parts.append(draw.svg_text(x, bottom + 10, "confirmation from here", "end small" if x > RIGHT / 2 else "small"))
     yield element(
@@ -59,7 +59,7 @@ def sample_chart(run: ShownRun) -> Iterator[Html]:
     )
 
 
-def _is_confirmation(run: ShownRun, sample: dict[str, Any]) -> bool:
+def _is_confirmation_sample(run: ShownRun, sample: dict[str, Any]) -> bool:
     return bool(run.data["plan"]["order"][sample["round"] - 1]["phase"] == schedule.CONFIRMATION)
 
 
@@ -70,22 +70,26 @@ def _draw_panel(
     speeds = [speed for dummy, speed, dummy2 in spots]
     up = draw.Axis(min(speeds), max(speeds), top + PANEL - 6, top + 6)
     parts = [
-        draw.svg_text(0, top + PANEL / 2 - 2, draw.shorten_text(kind, 20)),
-        draw.svg_text(0, top + PANEL / 2 + 13, format_count(streams, "stream"), "small"),
-        draw.svg_text(LEFT - 6, up.pixel_of(max(speeds)) + 4, draw.format_number(max(speeds)), "end"),
+        draw.svg_text(0, top + PANEL / 2 - 2, draw.escape_and_shorten_text(kind, 20)),
+        draw.svg_text(0, top + PANEL / 2 + 13, count_with_noun(streams, "stream"), "small"),
+        draw.svg_text(LEFT - 6, up.value_to_pixel(max(speeds)) + 4, draw.format_decimals(max(speeds)), "end"),
         draw.svg_line(LEFT, top, RIGHT, top, "axis"),
         draw.svg_line(LEFT, top + PANEL, RIGHT, top + PANEL, "axis"),
     ]
     if max(speeds) > min(speeds):
-        parts.append(draw.svg_text(LEFT - 6, up.pixel_of(min(speeds)) + 4, draw.format_number(min(speeds)), "end"))
+        parts.append(
+            draw.svg_text(LEFT - 6, up.value_to_pixel(min(speeds)) + 4, draw.format_decimals(min(speeds)), "end")
+        )
     for at, speed, sample in spots:
-        look, shape = draw.look_of_arm(sample["arm"], run.has_one_arm)
+        look, shape = draw.css_class_and_shape_of_arm(sample["arm"], run.has_one_arm)
         reason = run.discard_reason(sample)
-        title = f"round {sample['round']}, {sample['arm']}: {draw.format_number(speed, 2)}"
+        title = f"round {sample['round']}, {sample['arm']}: {draw.format_decimals(speed, 2)}"
         title += f"; discarded: {reason}" if reason else ""
         parts.append(
             element(
-                "g", draw.svg_mark(shape, across.pixel_of(at), up.pixel_of(speed), title, bool(reason)), class_=look
+                "g",
+                draw.svg_mark(shape, across.value_to_pixel(at), up.value_to_pixel(speed), title, bool(reason)),
+                class_=look,
             )
         )
     return parts
@@ -101,13 +105,13 @@ def arm_rounds_chart(run: ShownRun) -> Iterator[Html]:
     for at, arm in enumerate(run.arms):
         y = at * draw.ROW + 4
         rounds = [measured for measured in run.rounds if arm in measured.planned_arms]
-        cells = [_draw_cell(measured.number, measured.discard_reason, step, y) for measured in rounds]
+        cells = [_draw_round_cell(measured.number, measured.discard_reason, step, y) for measured in rounds]
         count = sum(not measured.discard_reason for measured in rounds)
-        parts.append(draw.svg_text(0, y + 12, draw.shorten_text(arm, 28)))
-        parts.append(element("g", *cells, class_=draw.look_of_arm(arm)[0]))
+        parts.append(draw.svg_text(0, y + 12, draw.escape_and_shorten_text(arm, 28)))
+        parts.append(element("g", *cells, class_=draw.css_class_and_shape_of_arm(arm)[0]))
         parts.append(draw.svg_text(LEFT + last * step + 10, y + 12, str(count)))
     bottom = len(run.arms) * draw.ROW + 4
-    ticks = [(at, label) for at, label in draw.round_ticks(0, last, 10) if at == int(at)]
+    ticks = [(at, label) for at, label in draw.round_values_with_labels(0, last, 10) if at == int(at)]
     parts += [
         draw.svg_text(LEFT + (at - 0.5) * step, bottom + 12, label, "middle small") for at, label in ticks if at >= 1
     ]
@@ -123,7 +127,7 @@ def arm_rounds_chart(run: ShownRun) -> Iterator[Html]:
     )
 
 
-def _draw_cell(number: int, discard_reason: str, step: float, y: float) -> Html:
+def _draw_round_cell(number: int, discard_reason: str, step: float, y: float) -> Html:
     return element(
         "rect",
         element("title", f"round {number}{f', discarded: {discard_reason}' if discard_reason else ''}"),

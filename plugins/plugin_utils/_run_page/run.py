@@ -76,7 +76,7 @@ class ShownRun:
         """Return why a sample is discarded; "" for a sample that counts."""
         return self.discarded_rounds.get(sample["round"], "")
 
-    def arms_side_by_side(self) -> tuple[list[str], list[measured_rounds.Round]]:
+    def arms_and_rounds_side_by_side(self) -> tuple[list[str], list[measured_rounds.Round]]:
         """Return the arms whose figures are shown side by side, and the rounds that count and have all these arms.
 
         For an ablation the arms are stock and the kept settings in the confirmation rounds, or stock and tuned before
@@ -112,12 +112,12 @@ class ShownRun:
         """Return the numbers of streams that have samples."""
         return sorted({sample["streams"] for sample in self.data["samples"]})
 
-    def prompt_kinds(self) -> list[str]:
+    def prompt_kinds_with_samples(self) -> list[str]:
         """Return the kinds of prompts that have samples."""
         return sorted({sample["kind"] for sample in self.data["samples"]})
 
 
-def mean_rate(
+def mean_tokens_per_second(
     rounds: Sequence[measured_rounds.Round], arm: str, streams: int = 1, metric: str = measured_rounds.DECODE
 ) -> float | None:
     """Return the tokens per second of an arm, the geometric mean over kinds and rounds; None without rounds."""
@@ -126,7 +126,7 @@ def mean_rate(
     return 1000 * math.exp(mean(levels)) if levels else None
 
 
-def figures_of_samples(samples: Samples, streams: int) -> dict[str, float | None]:
+def compute_sample_figures(samples: Samples, streams: int) -> dict[str, float | None]:
     """Return the figures of samples of one arm and kind; empty without samples."""
     if not samples:
         return {}

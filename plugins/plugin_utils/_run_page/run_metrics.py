@@ -20,7 +20,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.printable import escape_unprintable
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import (
     ShownRun,
-    figures_of_samples,
+    compute_sample_figures,
     parse_run_document,
 )
 
@@ -62,20 +62,20 @@ def render_run_metrics(data: object, host: str = "") -> str:
         SOUND: [(common, int(counting > 0 and not run.faults))],
         ROUNDS: [({**common, "counts": "yes"}, counting), ({**common, "counts": "no"}, len(run.discarded_rounds))],
     }
-    for name, labels, value in _figure_samples(run):
+    for name, labels, value in _figure_metrics(run):
         families.setdefault(name, []).append(({**common, **labels}, value))
-    ratios = [({**common, **labels}, value) for labels, value in _ratio_samples(run)]
+    ratios = [({**common, **labels}, value) for labels, value in _ratios_over_stock_or_default(run)]
     return metrics.render_metrics({**families, **({RATIO: ratios} if ratios else {})}, HELP)
 
 
-def _figure_samples(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
+def _figure_metrics(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]]:
     """Yield metric, labels and value for the figures of the arms that are shown side by side."""
-    arms, rounds = run.arms_side_by_side()
+    arms, rounds = run.arms_and_rounds_side_by_side()
     for figure, (name, dummy, unit) in FIGURES.items():
         for streams in run.stream_counts():
-            for kind in run.prompt_kinds():
+            for kind in run.prompt_kinds_with_samples():
                 for arm in arms:
-                    value = figures_of_samples(run.select_samples(arm, rounds, streams, kind), streams).get(figure)
+                    value = compute_sample_figures(run.select_samples(arm, rounds, streams, kind), streams).get(figure)
                     if value is not None:
                         # Candidates have other numbers in each run, and a label must not differ from run to run.
                         label = "best" if arm.startswith(schedule.CANDIDATE) else arm
@@ -86,7 +86,7 @@ def _figure_samples(run: ShownRun) -> Iterator[tuple[str, dict[str, str], float]
                         )
 
 
-def _ratio_samples(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:
+def _ratios_over_stock_or_default(run: ShownRun) -> Iterator[tuple[dict[str, str], float]]:
     for verdict in run.judgement.verdicts if run.judgement else ():
         if verdict.primary and verdict.primary.interval:
             yield (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.style import STYLE as PAGE_STYLE
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import format_count
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.wording import count_with_noun
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import (
     forest_plot,
     round_charts,
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTS = (
-    forest_plot.forest_section,
-    speed_charts.memory_chart,
-    speed_charts.latency_chart,
+    forest_plot.render_forest_section,
+    speed_charts.memory_time_chart,
+    speed_charts.throughput_latency_chart,
     round_charts.sample_chart,
     speed_charts.prediction_chart,
     round_charts.arm_rounds_chart,
-    tables.candidate_table,
-    tables.gain_table,
+    tables.tuning_candidate_table,
+    tables.tuning_confirmation_table,
     tables.verdict_table,
-    tables.guard_table,
-    tables.confirmation_table,
-    tables.figure_table,
+    tables.guard_metric_table,
+    tables.ablation_confirmation_table,
+    tables.arm_figure_table,
     tables.discarded_rounds_table,
     tables.fingerprint_table,
 )
@@ -56,7 +56,10 @@ def _body_elements(run: ShownRun) -> Iterator[Html]:
     yield element("p", run.headline(), class_="headline")
     run_name = f"Run {data['id']} of the instance {data['instance']}"
     host = f"{known['sku'] or 'Unknown processor'}, Linux {known['kernel'] or 'unknown'}"
-    rounds, samples = format_count(len(run.rounds), "round"), format_count(len(data["samples"]), "sample")
+    rounds, samples = (
+        count_with_noun(len(run.rounds), "round"),
+        count_with_noun(len(data["samples"]), "sample"),
+    )
     counts = f"{rounds}, {len(run.discarded_rounds)} of them discarded; {samples}"
     rest = f", seed {data['seed']}. {host}. {counts}."
     yield element("p", run_name, ", ", element("time", data["started"]), rest, class_="faint")

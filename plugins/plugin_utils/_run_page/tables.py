@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.reports.tuni
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.comparison import format_metric_name
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import drawing as draw
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import figures_of_samples
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import compute_sample_figures
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.style import SIGNS
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ def verdict_table(run: ShownRun) -> Iterator[Html]:
             verdict.knob,
             _verdict_cell(verdict.word),
             _ratio_cell(verdict.primary),
-            _count_cell(verdict.primary),
+            _round_count_cell(verdict.primary),
             verdict.reason,
         ]
         for verdict in run.judgement.verdicts
     )
-    yield _section(
+    yield _table_section(
         "Verdicts", _render_table(["Setting", "Verdict", "With over without", "Rounds", "Reason"], rows, (3,))
     )
 
 
-def guard_table(run: ShownRun) -> Iterator[Html]:
+def guard_metric_table(run: ShownRun) -> Iterator[Html]:
     """Yield the effect of each setting on each metric that the setting must not worsen."""
     rows = [
         _comparison_row(run, verdict.knob, guard, True)
@@ -84,10 +84,12 @@ def guard_table(run: ShownRun) -> Iterator[Html]:
         if guard.interval
     ]
     if rows:
-        yield _section("By metric", _render_table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,)))
+        yield _table_section(
+            "By metric", _render_table(["Setting", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
+        )
 
 
-def confirmation_table(run: ShownRun) -> Iterator[Html]:
+def ablation_confirmation_table(run: ShownRun) -> Iterator[Html]:
     """Yield the confirmation of an ablation; nothing before its first round."""
     race = run.judgement.confirmation if run.judgement else None
     if race is None or race.kept_over_stock is None:
@@ -96,10 +98,10 @@ def confirmation_table(run: ShownRun) -> Iterator[Html]:
     kept = f"{race.winner} over stock"
     rows += [_comparison_row(run, kept, comparison, True) for comparison in race.by_metric if comparison.interval]
     table = _render_table(["What", "Metric", "What it does", "Ratio", "Rounds"], rows, (4,))
-    yield _section("Confirmation on fresh rounds", table)
+    yield _table_section("Confirmation on fresh rounds", table)
 
 
-def candidate_table(run: ShownRun) -> Iterator[Html]:
+def tuning_candidate_table(run: ShownRun) -> Iterator[Html]:
     """Yield the candidates of a tuning, the best first, with predicted and measured ratio."""
     if not run.tuning:
         return
@@ -107,17 +109,17 @@ def candidate_table(run: ShownRun) -> Iterator[Html]:
         [
             result.arm["name"],
             format_arm_options(result.arm),
-            *map(_format_times, (result.predicted, result.measured)),
+            *map(_format_ratio_or_empty, (result.predicted, result.measured)),
             str(result.count),
             result.rejected,
         ]
         for result in run.tuning.candidate_results()
     )
     titles = ["Arm", "Options", "Predicted over the default", "Measured", "Rounds", "Rejected"]
-    yield _section("Candidates", _render_table(titles, rows, (2, 3, 4)))
+    yield _table_section("Candidates", _render_table(titles, rows, (2, 3, 4)))
 
 
-def gain_table(run: ShownRun) -> Iterator[Html]:
+def tuning_confirmation_table(run: ShownRun) -> Iterator[Html]:
     """Yield the confirmation of a tuning: the best candidate over the default, and the default over its twin."""
     tuning = run.tuning
     if not tuning or not tuning.best or not tuning.gain:
@@ -126,23 +128,23 @@ def gain_table(run: ShownRun) -> Iterator[Html]:
     rows = [_comparison_row(run, over, tuning.gain)]
     rows += [_comparison_row(run, over, guard, True) for guard in tuning.guards if guard.interval]
     twins = tuning.twins.values()
-    rows += [["the default over itself", "", "", _ratio_cell(twin), _count_cell(twin)] for twin in twins]
+    rows += [["the default over itself", "", "", _ratio_cell(twin), _round_count_cell(twin)] for twin in twins]
     titles = [format_arm_options(tuning.best), "Metric", "What it does", "Ratio", "Rounds"]
-    yield _section("Confirmation on fresh rounds", _render_table(titles, rows, (4,)))
+    yield _table_section("Confirmation on fresh rounds", _render_table(titles, rows, (4,)))
 
 
-def _format_times(ratio: float | None) -> str:
-    return "" if ratio is None else draw.format_number(ratio, 3)
+def _format_ratio_or_empty(ratio: float | None) -> str:
+    return "" if ratio is None else draw.format_decimals(ratio, 3)
 
 
-def figure_table(run: ShownRun) -> Iterator[Html]:
+def arm_figure_table(run: ShownRun) -> Iterator[Html]:
     """Yield the figures of the arms that are shown side by side, by kind of prompts and number of streams."""
-    arms, rounds = run.arms_side_by_side()
+    arms, rounds = run.arms_and_rounds_side_by_side()
     found: list[tuple[list[str], dict[str, float | None]]] = []
     for streams in run.stream_counts():
-        for kind in run.prompt_kinds():
+        for kind in run.prompt_kinds_with_samples():
             for arm in arms:
-                values = figures_of_samples(run.select_samples(arm, rounds, streams, kind), streams)
+                values = compute_sample_figures(run.select_samples(arm, rounds, streams, kind), streams)
                 if values:
                     found.append(([kind, str(streams), arm], values))
     used = [name for name in FIGURES if any(values.get(name) is not None for dummy, values in found)]
@@ -150,14 +152,14 @@ def figure_table(run: ShownRun) -> Iterator[Html]:
         return
     rows = [[*names, *(_figure_cell(values.get(name), FIGURES[name][1]) for name in used)] for names, values in found]
     titles = ["Kind", "Streams", "Arm", *(FIGURES[name][0] for name in used)]
-    yield _section("Figures", _render_table(titles, rows, range(3, len(titles))))
+    yield _table_section("Figures", _render_table(titles, rows, range(3, len(titles))))
 
 
 def discarded_rounds_table(run: ShownRun) -> Iterator[Html]:
     """Yield the discarded rounds with their reasons."""
     if run.discarded_rounds:
         rows = ([str(number), reason] for number, reason in run.discarded_rounds.items())
-        yield _section("Discarded rounds", _render_table(["Round", "Reason"], rows))
+        yield _table_section("Discarded rounds", _render_table(["Round", "Reason"], rows))
 
 
 def fingerprint_table(run: ShownRun) -> Iterator[Html]:
@@ -191,29 +193,35 @@ def _verdict_cell(word: str) -> Html:
     return element("span", f"{sign} {word}", class_=kind)
 
 
-def _claim_cell(run: ShownRun, comparison: Comparison) -> Html | str:
+def _verdict_cell_without_faults(run: ShownRun, comparison: Comparison) -> Html | str:
     """Return the verdict of a comparison; "" for a run with faults, which proves nothing."""
     return "" if run.faults else _verdict_cell(comparison.word)
 
 
 def _comparison_row(run: ShownRun, name: str, comparison: Comparison, with_metric: bool = False) -> list[Html | str]:
     metric = format_metric_name(comparison) if with_metric else ""
-    return [name, metric, _claim_cell(run, comparison), _ratio_cell(comparison), _count_cell(comparison)]
+    return [
+        name,
+        metric,
+        _verdict_cell_without_faults(run, comparison),
+        _ratio_cell(comparison),
+        _round_count_cell(comparison),
+    ]
 
 
 def _ratio_cell(comparison: Comparison | None) -> str:
     return comparison.format_ratio() if comparison else ""
 
 
-def _count_cell(comparison: Comparison | None) -> str:
+def _round_count_cell(comparison: Comparison | None) -> str:
     return str(comparison.count) if comparison else ""
 
 
 def _figure_cell(value: float | None, digits: int) -> str:
-    return "" if value is None else draw.format_number(value, digits)
+    return "" if value is None else draw.format_decimals(value, digits)
 
 
-def _section(title: str, table: Html) -> Html:
+def _table_section(title: str, table: Html) -> Html:
     return element("section", element("h2", title), table)
 
 

@@ -210,7 +210,9 @@ def render_serving_page(prometheus: str) -> str:
             f"'{prometheus}' is no URL of a Prometheus: say one such as http://prometheus.example.com:9090."
         )
     base = prometheus.rstrip("/")
-    return frame.render_page("What the fleet serves", STYLE + SERVING_STYLE, SCRIPT, _render_body(base), connect=base)
+    return frame.render_page(
+        "What the fleet serves", STYLE + SERVING_STYLE, SCRIPT, _render_body(base), connect_url=base
+    )
 
 
 def _render_body(base: str) -> Iterator[Html]:

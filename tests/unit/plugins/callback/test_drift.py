@@ -211,10 +211,10 @@ def test_an_exception_for_one_host_is_a_finding_of_that_host(run: Run, monkeypat
     monkeypatch.setattr(drift.CallbackModule, "get_option", lambda self, name: options.get(name))
     display = SimpleNamespace(error=lambda text, wrap_text: said.append(text), display=said.append, verbosity=0)
     plugin = drift.CallbackModule(display=display)
-    plugin.collector.add_answer("one", [{**finding, "what": "bad"}], coverage)
-    plugin.collector.note_failure("one", "failed", "Look", "so be it")
-    plugin.collector.add_answer("two", [finding], coverage)
-    plugin.collector.add_answer("three", [], coverage)
+    plugin.collector.add_findings_counts_and_map("one", [{**finding, "what": "bad"}], coverage)
+    plugin.collector.record_host_failure("one", "failed", "Look", "so be it")
+    plugin.collector.add_findings_counts_and_map("two", [finding], coverage)
+    plugin.collector.add_findings_counts_and_map("three", [], coverage)
     with pytest.raises(SystemExit) as end:
         plugin.v2_playbook_on_stats(SimpleNamespace(processed={}))
     assert end.value.code == 1

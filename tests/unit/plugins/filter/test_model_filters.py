@@ -48,8 +48,8 @@ def placed(instance: dict[str, Any], *asked: dict[str, Any], own: dict[str, Any]
 
 def test_every_entry_says_where_its_checksums_come_from() -> None:
     """And is as entries of users have to be; a draft fits, and is small enough to gain something."""
-    entries = _model_catalogue.load_catalogue({})
-    assert len(entries) >= 12 and entries == _model_catalogue.load_catalogue(entries)
+    entries = _model_catalogue.merge_user_entries_into_catalogue({})
+    assert len(entries) >= 12 and entries == _model_catalogue.merge_user_entries_into_catalogue(entries)
     sums = [part["sha256"] for entry in entries.values() for part in entry["parts"]]
     assert len(set(sums)) == len(sums)
     for name, entry in entries.items():
@@ -64,7 +64,7 @@ def test_every_entry_says_where_its_checksums_come_from() -> None:
 def test_the_table_of_the_documents_is_the_file() -> None:
     page = (ROOT / "docs/models.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S+) \| (\S+) GiB \| (\d) \| (.*) \| (.*) \|$", page, re.MULTILINE)
-    entries = _model_catalogue.load_catalogue({})
+    entries = _model_catalogue.merge_user_entries_into_catalogue({})
     assert rows == [
         (
             name,
@@ -86,7 +86,7 @@ def test_the_table_of_the_documents_is_the_file() -> None:
 
 def test_a_name_is_a_checked_file_of_the_hub() -> None:
     first, second = files({"name": "gpt-oss-20b"}, {"name": "qwen2.5-7b-q4"}, endpoint=f"{HUB}/")
-    entry = _model_catalogue.load_catalogue({})["gpt-oss-20b"]
+    entry = _model_catalogue.merge_user_entries_into_catalogue({})["gpt-oss-20b"]
     assert first["path"] == "/srv/models/gpt-oss-20b-mxfp4.gguf" and first["hub"] is True
     assert first["url"] == f"{HUB}/ggml-org/gpt-oss-20b-GGUF/resolve/{entry['revision']}/gpt-oss-20b-mxfp4.gguf"
     assert first["checksum"] == [f"sha256:{entry['parts'][0]['sha256']}"] and first["size"] == [12109566560]

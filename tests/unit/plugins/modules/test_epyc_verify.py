@@ -46,5 +46,5 @@ def test_a_boot_service_that_ends_while_the_settings_are_read_has_not_been_done(
     host = hosts.small(tmp_path)
     host.put("/proc/cmdline", "ro")
     host.put("/proc/sys/kernel/random/boot_id", "1")
-    assert epyc_verify.check_host(PARAMS, host.fs)["boot_service"] == "starting"
-    assert epyc_verify.check_host(PARAMS, host.fs)["boot_service"] == "done"
+    assert epyc_verify.verify_host(PARAMS, host.fs)["boot_service"] == "starting"
+    assert epyc_verify.verify_host(PARAMS, host.fs)["boot_service"] == "done"

@@ -65,13 +65,13 @@ def gathered(hosts: dict[str, tuple[str, ...]], host_map: dict[str, Any] | None 
     gathering = ResultCollector()
     for name, faults in hosts.items():
         if UNREACHABLE in faults:
-            gathering.note_failure(name, UNREACHABLE, "Check the host", "No route to <host>")
+            gathering.record_host_failure(name, UNREACHABLE, "Check the host", "No route to <host>")
         elif FAILED in faults:
-            gathering.note_failure(
+            gathering.record_host_failure(
                 name, FAILED, "Check the host", "/var/lib/sovereign-epyc/desired.json\n cannot be read"
             )
         else:
-            gathering.add_answer(name, *answer(*faults), host_map)
+            gathering.add_findings_counts_and_map(name, *answer(*faults), host_map)
     return gathering
 
 

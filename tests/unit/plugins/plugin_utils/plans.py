@@ -74,7 +74,7 @@ def gathered(answers: dict[str, Any]) -> Document:
     gathering = PlanCollector()
     for name, answer in answers.items():
         if answer is None:
-            gathering.note_failure(name, UNREACHABLE, "Read the topology and plan", "No route to <host>")
+            gathering.record_host_failure(name, UNREACHABLE, "Read the topology and plan", "No route to <host>")
         else:
             gathering.add_plan(name, answer)
     return gathering.build_document(NOW)

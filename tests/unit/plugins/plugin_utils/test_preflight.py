@@ -15,7 +15,7 @@ from ansible.template import Templar, trust_as_template
 
 from ansible_collections.sovereign.epyc.plugins.plugin_utils import _preflight
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import ROLES
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._preflight import REFUSED_MODEL, join_refusals
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._preflight import REFUSED_MODEL, format_refusals_message
 
 CHAT = {"name": "chat", "model": "/m.gguf", "port": "8080", "lock": "yes"}
 PINNED = f"sha256:{'a' * 64}"
@@ -108,5 +108,5 @@ def test_boot_parameters_wait_for_the_plan() -> None:
 
 
 def test_the_message_has_a_line_for_each_refusal() -> None:
-    assert join_refusals(["One. Nothing was changed."]) == "One. Nothing was changed."
-    assert join_refusals(["One.", "Two. Nothing was changed.", "One."]) == "One.\nTwo.\nNothing was changed."
+    assert format_refusals_message(["One. Nothing was changed."]) == "One. Nothing was changed."
+    assert format_refusals_message(["One.", "Two. Nothing was changed.", "One."]) == "One.\nTwo.\nNothing was changed."

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import find_unknown_variables
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_request import find_request_refusals, parse_list
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._known_variables import unknown_variable_messages
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_request import (
+    find_request_refusals,
+    parse_json_or_comma_list,
+)
 
 LAYERS = ["prerequisites", "base", "numa", "cat"]
 
@@ -31,7 +34,7 @@ LAYERS = ["prerequisites", "base", "numa", "cat"]
     ],
 )
 def test_a_text_is_parsed_as_options_of_modules_are(text: Any, words: Any) -> None:
-    assert parse_list(text) == words
+    assert parse_json_or_comma_list(text) == words
 
 
 @pytest.mark.parametrize(
@@ -59,13 +62,13 @@ def test_unknown_layers_are_refused(asked: Any, words: str) -> None:
     ],
 )
 def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, meant: str) -> None:
-    assert find_unknown_variables([name]) == [f"There is no variable {name}; did you mean {meant}?"]
-    assert find_unknown_variables([name], [name]) == [], "it is somebody else's"
-    assert find_unknown_variables([meant]) == []
+    assert unknown_variable_messages([name]) == [f"There is no variable {name}; did you mean {meant}?"]
+    assert unknown_variable_messages([name], [name]) == [], "it is somebody else's"
+    assert unknown_variable_messages([meant]) == []
 
 
 def test_an_unknown_name_with_a_unique_prefix_is_refused() -> None:
-    (refusal,) = find_unknown_variables(["epyc_zzz"])
+    (refusal,) = unknown_variable_messages(["epyc_zzz"])
     assert refusal.startswith("There is no variable epyc_zzz, and names that begin so belong to the collection")
 
 
@@ -73,12 +76,12 @@ def test_foreign_variables_and_those_of_ansible_are_accepted() -> None:
     others = (
         "groups group_names group_of_machines base_url gateway_ip plan_id verify_ssl site_name bios_version rack epyc"
     )
-    assert find_unknown_variables(others.split()) == []
+    assert unknown_variable_messages(others.split()) == []
 
 
 def test_registered_results_are_accepted() -> None:
     assert (
-        find_unknown_variables(["epyc_plan_result", "epyc_grub_params_result", "epyc_site_last_run", "__plan_layer"])
+        unknown_variable_messages(["epyc_plan_result", "epyc_grub_params_result", "epyc_site_last_run", "__plan_layer"])
         == []
     )
 

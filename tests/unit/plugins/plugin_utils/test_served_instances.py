@@ -36,7 +36,7 @@ SETTINGS = {
 
 
 def _of_gateway(**variables: Any) -> Any:
-    return routing.plan_gateway([{"inventory_hostname": "epyc-07", **variables}], "gw", SETTINGS)
+    return routing.build_haproxy_template_values([{"inventory_hostname": "epyc-07", **variables}], "gw", SETTINGS)
 
 
 def _of_monitoring(**variables: Any) -> Any:
@@ -157,7 +157,7 @@ def test_a_gateway_that_prometheus_could_not_ask_is_refused() -> None:
 )
 def test_settings_of_the_gateway_are_of_their_kind(setting: str, value: Any, words: str) -> None:
     host = {"inventory_hostname": "epyc-07", "epyc_llama_instances": [CHAT]}
-    said = refusal(routing.plan_gateway, [host], "gw", {**SETTINGS, setting: value})
+    said = refusal(routing.build_haproxy_template_values, [host], "gw", {**SETTINGS, setting: value})
     assert said.startswith(words)
 
 

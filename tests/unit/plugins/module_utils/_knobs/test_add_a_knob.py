@@ -61,7 +61,7 @@ items = Checklist(bios={}, layers=["zone_reclaim"], units={}, allow_pending_rebo
 )
 told["verify"] = [item.to_dict() for item in items if item.name == "zone_reclaim"]
 report = fleet_report.ResultCollector()
-report.add_answer("a", told["drift"], found.count_by_layer())
+report.add_findings_counts_and_map("a", told["drift"], found.count_by_layer())
 told["report"] = report.build_document(generated="2026-01-01T00:00:00Z")
 told["boot"] = called(_cli.main, ["apply"])
 told["after boot"] = fs.read(FILE)

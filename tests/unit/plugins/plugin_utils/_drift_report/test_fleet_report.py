@@ -63,7 +63,7 @@ def test_in_a_layer_findings_of_more_hosts_come_first() -> None:
     gathering = gathered({"a": ("mask",), "b": (), "c": ()})
     (finding,), dummy = answer("mask")
     for host in ("b", "c"):
-        gathering.add_answer(host, [{**finding, "what": "mode of group verify"}], {})
+        gathering.add_findings_counts_and_map(host, [{**finding, "what": "mode of group verify"}], {})
     assert [one["what"] for one in gathering.build_document(generated=NOW)["findings"]] == [
         "mode of group verify",
         "L3 share of group draft",
@@ -80,31 +80,31 @@ def test_the_order_of_answers_does_not_matter() -> None:
 
 
 def test_exit_code_tells_clean_drift_and_failure_apart() -> None:
-    assert fleet_report.exit_code(report({"a": ()})) == 0
-    assert fleet_report.exit_code(report({"a": (), "b": ("msr",)})) == 2
-    assert fleet_report.exit_code(report({"a": (), "b": ("unknown",)})) == 2
-    assert fleet_report.exit_code(report({"a": ("msr",), "b": ("unreachable",)})) == 1
-    assert fleet_report.exit_code(report({"a": ("failed",)})) == 1
-    assert fleet_report.exit_code(report({})) == 1, "where no host was checked, nothing is known"
+    assert fleet_report.report_exit_code(report({"a": ()})) == 0
+    assert fleet_report.report_exit_code(report({"a": (), "b": ("msr",)})) == 2
+    assert fleet_report.report_exit_code(report({"a": (), "b": ("unknown",)})) == 2
+    assert fleet_report.report_exit_code(report({"a": ("msr",), "b": ("unreachable",)})) == 1
+    assert fleet_report.report_exit_code(report({"a": ("failed",)})) == 1
+    assert fleet_report.report_exit_code(report({})) == 1, "where no host was checked, nothing is known"
 
 
 def test_a_host_without_results_is_unknown() -> None:
     gathering = gathered({})
-    gathering.host_row("silent")
+    gathering.get_or_add_host_row("silent")
     assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "unknown"
 
 
 def test_a_host_with_drift_and_something_unknown_has_drift() -> None:
     gathering = gathered({"a": ("unknown",)})
     assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "unknown"
-    gathering.add_answer("a", *answer("msr"))
+    gathering.add_findings_counts_and_map("a", *answer("msr"))
     assert gathering.build_document(generated=NOW)["hosts"][0]["state"] == "drift"
 
 
 def test_an_unsupported_setting_is_drift_without_a_repair_command() -> None:
     gathering = gathered({})
     findings, coverage = answer("unknown")
-    gathering.add_answer("a", [{**findings[0], "status": "unsupported", "repair": ""}], coverage)
+    gathering.add_findings_counts_and_map("a", [{**findings[0], "status": "unsupported", "repair": ""}], coverage)
     document = gathering.build_document(generated=NOW)
     assert (document["hosts"][0]["state"], document["findings"][0]["command"]) == ("drift", "")
 
@@ -130,10 +130,10 @@ def test_a_finding_has_the_oldest_date_of_its_settings() -> None:
     document = None
     for found, date in (([first], BEFORE), ([first, second], "2026-11-21T06:00:00Z")):
         gathering = gathered({})
-        gathering.add_answer("a", found, coverage)
+        gathering.add_findings_counts_and_map("a", found, coverage)
         document = gathering.build_document(generated=date, previous=document)
     gathering = gathered({})
-    gathering.add_answer("a", [{**finding, "addresses": [one, other]}], coverage)
+    gathering.add_findings_counts_and_map("a", [{**finding, "addresses": [one, other]}], coverage)
     last = gathering.build_document(generated=NOW, previous=document)
     assert (last["findings"][0]["since"], last["gone"]) == (BEFORE, [])
 
@@ -153,7 +153,7 @@ def test_a_finding_that_is_new_on_some_hosts_names_them() -> None:
     second = report({"a1": ("mask",), "a2": ("mask",), "a3": ("mask",)}, first)
     (finding,) = second["findings"]
     assert (finding["since"], finding["new"], second["summary"]["new"]) == (BEFORE, ["a2", "a3"], 1)
-    assert wording.format_finding_age(finding) == f"since {BEFORE}, new on a[2-3]"
+    assert wording.format_first_date_and_new_hosts(finding) == f"since {BEFORE}, new on a[2-3]"
 
 
 def test_a_repair_command_names_inventory_and_hosts() -> None:
@@ -206,7 +206,7 @@ def test_a_malformed_answer_is_refused_and_changes_nothing(findings: Any, covera
     gathering = gathered({"a": ("msr",)})
     before = json.dumps(gathering.build_document(generated=NOW))
     with pytest.raises(Malformed) as caught:
-        gathering.add_answer("a", findings, coverage)
+        gathering.add_findings_counts_and_map("a", findings, coverage)
     assert where in str(caught.value)
     assert json.dumps(gathering.build_document(generated=NOW)) == before
 
@@ -223,7 +223,7 @@ def test_equal_maps_are_stored_once_and_only_for_hosts_with_findings() -> None:
     gathering = gathered({"a": ("msr",)})
     before = gathering.build_document(generated=NOW)
     with pytest.raises(Malformed):
-        gathering.add_answer("a", *answer("mask"), {**host_map, "model": 5})
+        gathering.add_findings_counts_and_map("a", *answer("mask"), {**host_map, "model": 5})
     assert gathering.build_document(generated=NOW) == before
 
 
@@ -261,13 +261,13 @@ def test_a_layer_of_an_older_version_is_reported_as_other() -> None:
 
 def test_a_setting_that_is_absent_as_wanted_is_shown_as_not_there() -> None:
     finding = {**FINDING, "wanted": "nothing", "found": "nothing", "persistent": "drift", "at_boot": "1-3"}
-    assert wording.format_finding_values(finding) == "not there now, as wanted; 1-3 after a boot"
+    assert wording.format_finding_values_or_reason(finding) == "not there now, as wanted; 1-3 after a boot"
 
 
 def test_counts_of_several_tasks_add_up() -> None:
     gathering = gathered({"a": (), "b": ()})
-    gathering.add_answer("a", [], {"other": {"ok": 1, "drift": 0}})
-    gathering.add_answer("a", [], {"other": {"ok": 1, "drift": 2}})
+    gathering.add_findings_counts_and_map("a", [], {"other": {"ok": 1, "drift": 0}})
+    gathering.add_findings_counts_and_map("a", [], {"other": {"ok": 1, "drift": 2}})
     rows = {row["name"]: row["coverage"] for row in gathering.build_document(generated=NOW)["hosts"]}
     assert rows["a"]["other"] == {"ok": 2, "unsupported": 0, "unknown": 0, "drift": 2}
     assert "other" not in rows["b"], "hosts that were alike share nothing any more"

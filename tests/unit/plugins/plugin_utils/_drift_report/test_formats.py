@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[5]
 FORMATS: list[Callable[[fleet_report.Document], str]] = [
     terminal_page.render_terminal_page,
     markdown_page.render_markdown,
-    drift_html.render_drift_page,
+    drift_html.render_drift_html_page,
     junit_file.render_junit,
     fleet_metrics.render_fleet_metrics,
 ]
@@ -127,19 +127,19 @@ WOULD NOT CHANGE b"""
 
 def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
     def would(role: str, module: str, **result: Any) -> task_results.Seen:
-        return task_results.check_result_to_findings("Write", role, module, {"changed": bool(result), **result})
+        return task_results.check_mode_result_to_findings("Write", role, module, {"changed": bool(result), **result})
 
     def diff(address: str, before: str, after: str) -> dict[str, Any]:
         return {"diff": {"changes": {"before": {address: before}, "after": {address: after}}}}
 
     unit = diff("llama:/etc/systemd/system/llama-chat.service", "[Unit]", "[Service]")
     gathering = fleet_report.ResultCollector()
-    gathering.add_answer(
+    gathering.add_findings_counts_and_map(
         "a", *would("numa", "sovereign.epyc.sysfs_settings", **diff("sysfs:thp/enabled", "always", "madvise"))
     )
-    gathering.add_answer("a", *would("llama", "sovereign.epyc.llama_server", **unit))
-    gathering.add_answer("b", *would("numa", "sovereign.epyc.sysfs_settings"))
-    gathering.add_answer("c", *would("", "ansible.builtin.copy", dest="/etc/x"))
+    gathering.add_findings_counts_and_map("a", *would("llama", "sovereign.epyc.llama_server", **unit))
+    gathering.add_findings_counts_and_map("b", *would("numa", "sovereign.epyc.sysfs_settings"))
+    gathering.add_findings_counts_and_map("c", *would("", "ansible.builtin.copy", dest="/etc/x"))
     run = fleet_report.RunWithoutCheck(
         ["ansible-playbook", "playbooks/site.yml", "--tags", "numa,llama"], extra_variables=True
     )
@@ -147,7 +147,7 @@ def test_a_check_says_what_would_change_and_ends_with_one_command() -> None:
     assert terminal_page.render_terminal_page(document) == CHECK
     markdown = markdown_page.render_markdown(document)
     assert "| a text of 1 line -\\> another one |" in markdown and markdown.count("site.yml") == 1
-    assert "now drift" not in drift_html.render_drift_page(document)
+    assert "now drift" not in drift_html.render_drift_html_page(document)
 
 
 def test_colours_are_only_added() -> None:
@@ -231,13 +231,15 @@ EVIL = '<script>alert("1")</script> | `x` \\ \n& \x07 --'
 
 def test_texts_of_hosts_are_escaped_in_markup() -> None:
     gathering = gathered({"a": ("mask",)})
-    gathering.note_failure(EVIL, "failed", EVIL, EVIL)
+    gathering.record_host_failure(EVIL, "failed", EVIL, EVIL)
     number = gathering.hosts["a"].findings[0]
     finding = json.loads(gathering._texts[number])
-    gathering.add_answer("b", [{**finding, "what": EVIL, "where": EVIL, "found": EVIL, "reason": EVIL}], {})
+    gathering.add_findings_counts_and_map(
+        "b", [{**finding, "what": EVIL, "where": EVIL, "found": EVIL, "reason": EVIL}], {}
+    )
     document = gathering.build_document(generated=NOW)
 
-    page = Texts(drift_html.render_drift_page(document))
+    page = Texts(drift_html.render_drift_html_page(document))
     assert [attributes for tag, attributes in page.tags if tag == "script"] == [{}], "only our own"
     assert any('<script>alert("1")</script>' in text for text in page.texts), "it is shown as it is"
 
@@ -259,10 +261,12 @@ OBEYED = "\x1b[31mred\x1b[0m \x07 \x9b2J\n\udcff \u202egnp.exe\u2066 \u200f \r\x
 @pytest.mark.parametrize("render", FORMATS)
 def test_control_characters_of_hosts_are_escaped(render: Callable[[fleet_report.Document], str]) -> None:
     gathering = gathered({"a": ("mask",)})
-    gathering.note_failure(f"failed{OBEYED}", "failed", OBEYED, OBEYED)
+    gathering.record_host_failure(f"failed{OBEYED}", "failed", OBEYED, OBEYED)
     finding = json.loads(gathering._texts[gathering.hosts["a"].findings[0]])
     texts = dict.fromkeys(("what", "where", "found", "wanted", "reason", "request", "role"), OBEYED)
-    gathering.add_answer(f"b{OBEYED}", [{**finding, **texts, "variables": [OBEYED]}], {"resctrl": {"drift": 1}})
+    gathering.add_findings_counts_and_map(
+        f"b{OBEYED}", [{**finding, **texts, "variables": [OBEYED]}], {"resctrl": {"drift": 1}}
+    )
     page = render(gathering.build_document(generated=NOW, inventory=[OBEYED]))
     assert {char for char in page if not char.isprintable()} == {"\n"}
     page.encode()
@@ -274,13 +278,13 @@ def test_control_characters_of_hosts_are_escaped(render: Callable[[fleet_report.
 
 def test_layers_of_a_failed_host_are_not_checked_rather_than_not_configured() -> None:
     gathering = gathered({"a": (), "b": ("mask",), "c": ("unreachable",), "d": ("failed",)})
-    gathering.host_row("silent")
+    gathering.get_or_add_host_row("silent")
     document = gathering.build_document(generated=NOW)
     lines = terminal_page.render_terminal_page(document).splitlines()
     assert "  L3 partition     hosts: 1 ok, 1 drift, 3 not looked at" in lines
     nobody = "frequencies, idle states, interrupts, CPU partition, BIOS, llama.cpp"
     assert lines[-2] == f"  Not asked for on any host that was looked at: {nobody}."
-    page = Texts(drift_html.render_drift_page(document))
+    page = Texts(drift_html.render_drift_html_page(document))
     marks = [attributes.get("title") for tag, attributes in page.tags if tag == "td"]
     # A column for each layer that is asked for: of mask, msr and what every host of the fleet has.
     assert marks.count("not looked at") == 3 * 6
@@ -290,14 +294,14 @@ def test_layers_of_a_failed_host_are_not_checked_rather_than_not_configured() ->
 
 def test_a_failed_run_reports_the_layers_before_the_failure() -> None:
     gathering = gathered({"a": ("failed",)})
-    gathering.add_answer("a", [], {"sysfs": {"ok": 2}})
+    gathering.add_findings_counts_and_map("a", [], {"sysfs": {"ok": 2}})
     lines = terminal_page.render_terminal_page(gathering.build_document(generated=NOW)).splitlines()
     assert "  kernel settings  hosts: 1 ok" in lines
     assert not any(line.startswith("  prefetchers") for line in lines)
 
 
 def test_html_loads_nothing_from_the_network() -> None:
-    page = Texts(drift_html.render_drift_page(report(FLEET)))
+    page = Texts(drift_html.render_drift_html_page(report(FLEET)))
     outside = [a for tag, a in page.tags for name in ("src", "href") if a.get(name) and not a[name].startswith("#")]  # type: ignore[union-attr]
     assert outside == []
     (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
@@ -305,7 +309,7 @@ def test_html_loads_nothing_from_the_network() -> None:
 
 
 def test_html_marks_have_shapes_and_names() -> None:
-    page = Texts(drift_html.render_drift_page(report(FLEET)))
+    page = Texts(drift_html.render_drift_html_page(report(FLEET)))
     marks = {(a["class"], a["title"]) for tag, a in page.tags if tag == "td"}
     assert marks >= {("ok", "ok"), ("drift", "drift"), ("unknown", "unknown"), ("unasked", "not asked for")}
     shapes = list(drift_html.LAYER_MARKS.values())

@@ -20,8 +20,8 @@ def change(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 def test_a_check_of_all_layers_returns_their_counts() -> None:
     module, counts = "sovereign.epyc.epyc_last_run", {"sysfs": {"ok": 4}}
     answer = {"changed": False, "holds": True, "coverage": counts}
-    assert task_results.check_result_to_findings("Look", "", module, answer) == ([], counts)
-    assert task_results.check_result_to_findings(
+    assert task_results.check_mode_result_to_findings("Look", "", module, answer) == ([], counts)
+    assert task_results.check_mode_result_to_findings(
         "Look", "", module, {"changed": False, "holds": False, "reason": "why"}
     ) == ([], {})
 
@@ -54,7 +54,7 @@ def test_bios_settings_become_findings() -> None:
     assert (waits["pending_reboot"], waits["persistent"], waits["at_boot"]) == (True, "ok", "4")
     assert waits["repair"] == "sovereign.epyc.reboot -e epyc_reboot_ok=true"
     assert (absent["status"], absent["live"]) == ("unsupported", "ok")
-    assert task_results.check_result_to_findings("Ask", "bios", "sovereign.epyc.epyc_bmc_bios", result) == (
+    assert task_results.check_mode_result_to_findings("Ask", "bios", "sovereign.epyc.epyc_bmc_bios", result) == (
         findings,
         counts,
     )
@@ -64,7 +64,7 @@ def test_bios_settings_become_findings() -> None:
 
 def test_a_change_of_the_running_host() -> None:
     result = change({"sysfs:thp/enabled": "always"}, {"sysfs:thp/enabled": "madvise"})
-    (one,), counts = task_results.check_result_to_findings("Set it", "numa", SYSFS, result)
+    (one,), counts = task_results.check_mode_result_to_findings("Set it", "numa", SYSFS, result)
     assert (one["what"], one["found"], one["wanted"]) == ("transparent huge pages", "always", "madvise")
     assert (one["live"], one["persistent"], one["status"]) == ("drift", "unknown", "drift")
     assert (one["role"], one["variables"]) == ("numa", ["epyc_numa_thp"])
@@ -74,7 +74,7 @@ def test_a_change_of_the_running_host() -> None:
 
 def test_a_change_of_the_next_boot() -> None:
     result = change({"cmdline:nohz_full": None}, {"cmdline:nohz_full": "1-7"})
-    (one,), dummy = task_results.check_result_to_findings(
+    (one,), dummy = task_results.check_mode_result_to_findings(
         "Set it", "grub_params", "sovereign.epyc.kernel_cmdline", result
     )
     assert (one["live"], one["persistent"], one["at_boot"]) == ("unknown", "drift", "nothing")
@@ -82,7 +82,7 @@ def test_a_change_of_the_next_boot() -> None:
 
 def test_a_change_of_what_is_stored() -> None:
     result = change({"desired:sysfs/numa": None}, {"desired:sysfs/numa": "{}"})
-    (one,), counts = task_results.check_result_to_findings("Set it", "numa", SYSFS, result)
+    (one,), counts = task_results.check_mode_result_to_findings("Set it", "numa", SYSFS, result)
     assert (one["layer"], one["found"], one["wanted"]) == ("boot", "nothing", "stored")
     assert counts["boot"]["drift"] == 1
 
@@ -90,7 +90,7 @@ def test_a_change_of_what_is_stored() -> None:
 def test_kernel_modules_for_registers_are_reported_as_changes() -> None:
     after = {"msr:module/cpuid": "loaded", "msr:module/msr": "loaded"}
     module = "sovereign.epyc.msr_bits"
-    findings, counts = task_results.check_result_to_findings(
+    findings, counts = task_results.check_mode_result_to_findings(
         "Switch", "prefetch", module, change(dict.fromkeys(after), after)
     )
     assert [one["what"] for one in findings] == ["kernel module cpuid", "kernel module msr"]
@@ -116,7 +116,7 @@ def test_an_enabled_service_is_about_the_next_boot_and_its_run_about_now() -> No
         "host_tool:sovereign-epyc-watch.service/active": "failed",
     }
     after = dict(zip(before, ("enabled", "active")))
-    one, two = task_results.check_result_to_findings(
+    one, two = task_results.check_mode_result_to_findings(
         "Install it", "base", "sovereign.epyc.epyc_host_tool", change(before, after)
     )[0]
     assert (one["what"], one["where"], one["wanted"]) == ("boot service", "sovereign-epyc.service", "enabled")
@@ -128,7 +128,7 @@ def test_a_kernel_module_is_about_now_and_its_file_about_the_next_boot() -> None
     after = {"prerequisites:module/msr": "loaded", "prerequisites:/etc/modules-load.d/sovereign-epyc.conf": "9f86d081"}
     result = change(dict.fromkeys(after), after)
     module = "sovereign.epyc.epyc_prerequisites"
-    driver, file = task_results.check_result_to_findings("Load them", "prerequisites", module, result)[0]
+    driver, file = task_results.check_mode_result_to_findings("Load them", "prerequisites", module, result)[0]
     assert (driver["what"], driver["live"], driver["found"]) == ("kernel module msr", "drift", "nothing")
     assert (file["where"], file["live"], file["persistent"]) == (
         "/etc/modules-load.d/sovereign-epyc.conf",
@@ -143,7 +143,7 @@ def test_an_instance_that_differs_from_its_plan_is_drift() -> None:
         "llama:llama-chat.service/active": "failed",
     }
     after = dict(zip(before, (None, "active")))
-    one, two = task_results.check_result_to_findings(
+    one, two = task_results.check_mode_result_to_findings(
         "Run them", "llama", "sovereign.epyc.llama_server", change(before, after)
     )[0]
     assert (one["what"], one["found"], one["wanted"]) == (
@@ -157,13 +157,13 @@ def test_an_instance_that_differs_from_its_plan_is_drift() -> None:
 
 def test_an_undo_reports_the_values_it_restores() -> None:
     result = change({"sysfs:thp/enabled": "never"}, {"sysfs:thp/enabled": "always"})
-    (one,), dummy = task_results.check_result_to_findings("Put back", "", "sovereign.epyc.epyc_restore", result)
+    (one,), dummy = task_results.check_mode_result_to_findings("Put back", "", "sovereign.epyc.epyc_restore", result)
     assert (one["found"], one["wanted"], one["reason"]) == ("never", "always", task_results.PUT_BACK_REASON)
 
 
 def test_a_change_of_a_read_only_module_is_no_drift() -> None:
     for action in ("sovereign.epyc.llama_benchmark", "ansible.builtin.group_by"):
-        findings, counts = task_results.check_result_to_findings("Measure", "", action, {"changed": True})
+        findings, counts = task_results.check_mode_result_to_findings("Measure", "", action, {"changed": True})
         assert findings == [] and counts == {"other": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
@@ -176,12 +176,14 @@ def test_a_repair_in_check_mode_reports_the_whole_host() -> None:
 
 
 def test_unchanged_instances_count_as_a_setting_of_their_layer() -> None:
-    counts = task_results.check_result_to_findings("Run", "llama", "sovereign.epyc.llama_server", {"changed": False})[1]
+    counts = task_results.check_mode_result_to_findings(
+        "Run", "llama", "sovereign.epyc.llama_server", {"changed": False}
+    )[1]
     assert counts == {"llama": {"ok": 1, "unsupported": 0, "unknown": 0, "drift": 0}}
 
 
 def test_an_unchanged_task_counts_as_a_setting() -> None:
-    assert task_results.check_result_to_findings(
+    assert task_results.check_mode_result_to_findings(
         "Set it", "numa", SYSFS, {"changed": False, "diff": {"changes": {"before": {}, "after": {}}}}
     ) == (
         [],
@@ -191,24 +193,24 @@ def test_an_unchanged_task_counts_as_a_setting() -> None:
 
 def test_a_task_that_check_mode_skips_is_unknown_unless_a_condition_skipped_it() -> None:
     left_out = {"changed": False, "msg": "Command would have run if not in check mode"}
-    (one,), counts = task_results.check_result_to_findings(
+    (one,), counts = task_results.check_mode_result_to_findings(
         "Do it", "", "ansible.builtin.command", left_out, skipped=True
     )
     assert (one["status"], one["what"], one["reason"]) == ("unknown", "Do it", left_out["msg"])
     assert counts["other"]["unknown"] == 1
     for key in ("skip_reason", "false_condition"):
-        assert task_results.check_result_to_findings(
+        assert task_results.check_mode_result_to_findings(
             "Do it", "", "ansible.builtin.command", {key: "when"}, skipped=True
         ) == ([], {})
 
 
 def test_a_foreign_module_is_reported_by_task_and_path() -> None:
-    (one,), counts = task_results.check_result_to_findings(
+    (one,), counts = task_results.check_mode_result_to_findings(
         "Write", "", "ansible.builtin.copy", {"changed": True, "dest": "/etc/x"}
     )
     assert (one["what"], one["where"], one["repair"], counts["other"]["drift"]) == ("Write", "/etc/x", "", 1)
     text = change({"a": "1"}, {"a": "2"})
-    (one,), dummy = task_results.check_result_to_findings("Write", "", "ansible.builtin.lineinfile", text)
+    (one,), dummy = task_results.check_mode_result_to_findings("Write", "", "ansible.builtin.lineinfile", text)
     assert one["what"] == "Write", "its diff is not one of ours"
 
 
@@ -217,11 +219,13 @@ def test_each_item_of_a_loop_is_reported() -> None:
         "changed": True,
         "results": [{"changed": True, "item": "a"}, {"changed": False, "item": "b"}, {"skip_reason": "when"}],
     }
-    (one,), counts = task_results.check_result_to_findings("Write", "prerequisites", "ansible.builtin.copy", result)
+    (one,), counts = task_results.check_mode_result_to_findings(
+        "Write", "prerequisites", "ansible.builtin.copy", result
+    )
     assert (one["where"], one["layer"], counts["other"]["ok"], counts["other"]["drift"]) == ("a", "other", 1, 1)
 
 
 def test_no_log_is_honoured() -> None:
     for result in (HIDDEN, {**HIDDEN, "results": [HIDDEN]}):
-        (one,), dummy = task_results.check_result_to_findings("Secret", "", "ansible.builtin.copy", result)
+        (one,), dummy = task_results.check_mode_result_to_findings("Secret", "", "ansible.builtin.copy", result)
         assert (one["what"], one["where"], one["reason"]) == ("Secret", "", "the task has no_log")

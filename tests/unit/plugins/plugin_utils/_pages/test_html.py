@@ -19,7 +19,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._drift_report import drift_html, fleet_report, schema
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import Malformed
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages import frame, html, map_schema
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._pages.html import Html, element, join_html_lines
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import fleet_plans, plan_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
@@ -39,7 +39,7 @@ def test_a_text_is_escaped_and_markup_is_not() -> None:
         '<p data-hosts="&#34;\\u202e"><b class="x">&lt;i&gt;</b> &amp; 5</p>'
     )
     assert element("input", name="host", hidden=True, id=None, checked=False) == '<input name="host" hidden>'
-    assert join_html([inside, "<u>\x1b"]) == f"{inside}\n&lt;u&gt;\\x1b"
+    assert join_html_lines([inside, "<u>\x1b"]) == f"{inside}\n&lt;u&gt;\\x1b"
 
 
 def test_an_f_string_of_markup_is_escaped_again() -> None:
@@ -117,21 +117,21 @@ def test_the_drift_page_escapes_texts_of_hosts() -> None:
         for generated, faults in ((fleets.BEFORE, ("mask", "pages")), (fleets.NOW, ("mask", "grub", "msr"))):
             gathering = fleets.gathered({"a": ()})
             findings, coverage = fleets.answer(*faults)
-            findings = spoil(findings, passes(lambda data: schema.validate_host_answer(data, {}), Malformed))
+            findings = spoil(findings, passes(lambda data: schema.validate_findings_and_counts(data, {}), Malformed))
             host_map = spoil(plans.result("9354", 2)["map"], passes(map_schema.validate_host_map, Malformed))
             names = spoil(["failed-1", "task", "message", "host-1", "gone-1"], lambda data: True)
-            gathering.note_failure(names[0], fleet_report.FAILED, names[1], names[2])
-            gathering.add_answer(names[3], findings, coverage, host_map)
-            gathering.note_failure(names[4], fleet_report.UNREACHABLE, names[1], names[2])
+            gathering.record_host_failure(names[0], fleet_report.FAILED, names[1], names[2])
+            gathering.add_findings_counts_and_map(names[3], findings, coverage, host_map)
+            gathering.record_host_failure(names[4], fleet_report.UNREACHABLE, names[1], names[2])
             if generated == fleets.BEFORE:
-                gathering.add_answer(names[4], findings, coverage)
+                gathering.add_findings_counts_and_map(names[4], findings, coverage)
             document = gathering.build_document(generated=generated, previous=document, inventory=names[:1])
         assert document is not None
         return document
 
     honest, hostile = fleet(lambda data, accepts: data), fleet(spoil_texts)
     assert honest["gone"] and honest["maps"] and any("last_known" in row for row in honest["hosts"])
-    assert_only_texts_differ(drift_html.render_drift_page(honest), drift_html.render_drift_page(hostile), 35)
+    assert_only_texts_differ(drift_html.render_drift_html_page(honest), drift_html.render_drift_html_page(hostile), 35)
 
 
 def test_the_plan_page_escapes_texts_of_hosts() -> None:
@@ -143,7 +143,7 @@ def test_the_plan_page_escapes_texts_of_hosts() -> None:
             answer["map"]["notes"] = ["a note"]
             host_map = spoil(answer["map"], passes(map_schema.validate_host_map, Malformed))
             gathering.add_plan(name, {"map": host_map, "text": f"{answer['text']}\n{HOSTILE}"})
-        gathering.note_failure(names[2], fleet_plans.FAILED, names[3], names[4])
+        gathering.record_host_failure(names[2], fleet_plans.FAILED, names[3], names[4])
         return gathering.build_document(plans.NOW)
 
     honest, hostile = fleet(lambda data, accepts: data), fleet(spoil_texts)

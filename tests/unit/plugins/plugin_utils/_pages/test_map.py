@@ -23,7 +23,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def parsed(data: dict[str, Any]) -> ElementTree.Element:
     map_schema.validate_host_map(data)
     return ElementTree.fromstring(
-        str(map_drawing.render_map(data)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        str(map_drawing.render_map_svg(data)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._host_data import make_report_despite_unreadable_hosts
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page import plan_html
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._plan_page.fleet_plans import (
     FAILED,
@@ -32,7 +32,7 @@ def test_equal_plans_are_stored_once_in_any_order_of_answers() -> None:
     document = plans.gathered(FLEET)
     assert [(plan["label"], len(plan["hosts"])) for plan in document["plans"]] == [("b-[2-3,10]", 3), ("a-1", 1)]
     assert [(one["state"], one["hosts"]) for one in document["errors"]] == [("unreachable", ["gone"])]
-    assert plan_html.format_summary(document) == "5 hosts: 2 different plans, 1 without a plan."
+    assert plan_html.format_plan_counts(document) == "5 hosts: 2 different plans, 1 without a plan."
     for seed in range(5):
         names = random.Random(seed).sample(list(FLEET), len(FLEET))
         assert plans.gathered({name: FLEET[name] for name in names}) == document
@@ -81,8 +81,10 @@ def test_an_exception_for_one_host_is_an_error_of_that_host(monkeypatch: pytest.
     bad["map"]["model"] = "bad"
     for name, answer in {"a": good, "b": bad, "c": bad, "d": good}.items():
         gathering.add_plan(name, answer)
-    gathering.note_failure("e", "unreachable", "Plan", "No route")
-    document, page = make_report(lambda answers: (made := answers.build_document(plans.NOW), render(made)), gathering)
+    gathering.record_host_failure("e", "unreachable", "Plan", "No route")
+    document, page = make_report_despite_unreadable_hosts(
+        lambda answers: (made := answers.build_document(plans.NOW), render(made)), gathering
+    )
     assert [plan["hosts"] for plan in document["plans"]] == [["a", "d"]]
     assert [(one["task"], one["hosts"]) for one in document["errors"]] == [(UNREADABLE, ["b", "c"]), ("Plan", ["e"])]
     assert document["errors"][0]["message"] == "ZeroDivisionError: bad"

@@ -16,13 +16,13 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import dr
     [(-0.04, 1, "0.0"), (-0.0, 0, "0"), (0.1 + 0.2, 2, "0.30"), (1234.5, 1, "1234.5"), (-2.26, 1, "-2.3")],
 )
 def test_format_number(value: float, digits: int, text: str) -> None:
-    assert draw.format_number(value, digits) == text
+    assert draw.format_decimals(value, digits) == text
 
 
 def test_the_last_digit_of_a_machine_is_not_in_a_number() -> None:
     """Half-way values are where a last digit would show."""
     for value in (0.25, 10.05, 812.35, 2.675):
-        assert draw.format_number(value * (1 + 2e-16), 1) == draw.format_number(value * (1 - 2e-16), 1)
+        assert draw.format_decimals(value * (1 + 2e-16), 1) == draw.format_decimals(value * (1 - 2e-16), 1)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_the_last_digit_of_a_machine_is_not_in_a_number() -> None:
     ],
 )
 def test_round_ticks(low: float, high: float, texts: list[str]) -> None:
-    assert [text for dummy, text in draw.round_ticks(low, high, 5)] == texts
+    assert [text for dummy, text in draw.round_values_with_labels(low, high, 5)] == texts
 
 
 def test_ticks_are_few_and_on_their_axis_whatever_it_spans() -> None:
@@ -43,7 +43,7 @@ def test_ticks_are_few_and_on_their_axis_whatever_it_spans() -> None:
     for dummy in range(2000):
         low = random.choice((0.0, random.uniform(0, 10) * 10 ** random.randint(-6, 6)))
         high = low + max(low, 1.0) * random.uniform(0.01, 10)
-        found = draw.round_ticks(low, high, 5)
+        found = draw.round_values_with_labels(low, high, 5)
         slack = (high - low) * 1e-6
         assert 2 <= len(found) <= 7, (low, high)
         assert all(low - slack <= value <= high + slack for value, dummy in found)
@@ -52,11 +52,16 @@ def test_ticks_are_few_and_on_their_axis_whatever_it_spans() -> None:
 
 def test_an_axis_keeps_all_values_on_itself() -> None:
     axis = draw.Axis(1.0, 3.0, 100, 300)
-    assert [axis.pixel_of(value) for value in (1, 2, 3, 0, 9)] == [100, 200, 300, 100, 300]
-    assert draw.Axis(5.0, 5.0, 0, 10).pixel_of(5.0) == 0
-    assert draw.Axis(0.0, 1.0, 300, 20).pixel_of(1.0) == 20, "upwards"
+    assert [axis.value_to_pixel(value) for value in (1, 2, 3, 0, 9)] == [100, 200, 300, 100, 300]
+    assert draw.Axis(5.0, 5.0, 0, 10).value_to_pixel(5.0) == 0
+    assert draw.Axis(0.0, 1.0, 300, 20).value_to_pixel(1.0) == 20, "upwards"
 
 
 def test_a_long_name_is_cut_as_it_is_shown() -> None:
-    assert draw.shorten_text("<" * 10, 8) == "<<<<<..." and draw.shorten_text("<" * 8, 8) == "<" * 8
-    assert draw.shorten_text("a\u202eb", 8) == "a\\u202eb" and draw.shorten_text("a\u202ebc", 8) == "a\\u20..."
+    assert (
+        draw.escape_and_shorten_text("<" * 10, 8) == "<<<<<..." and draw.escape_and_shorten_text("<" * 8, 8) == "<" * 8
+    )
+    assert (
+        draw.escape_and_shorten_text("a\u202eb", 8) == "a\\u202eb"
+        and draw.escape_and_shorten_text("a\u202ebc", 8) == "a\\u20..."
+    )

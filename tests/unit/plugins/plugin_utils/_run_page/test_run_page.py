@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._bench.verdicts.set
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.run import ShownRun, parse_run_document
-from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.speed_charts import memory_chart
+from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page.speed_charts import memory_time_chart
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils import bench_documents as documents
 from ansible_collections.sovereign.epyc.tests.unit.plugins.plugin_utils.bench_pages import (
     Reader,
@@ -249,7 +249,7 @@ def held(gbps: float | None, source: str = "reader") -> str:
         for kind, context in (("prose", 4096), ("code", 512), ("nobody", 1))
     ]
     data["cache"] = 1_000_000
-    return "".join(memory_chart(ShownRun(data)))
+    return "".join(memory_time_chart(ShownRun(data)))
 
 
 def test_bars_are_measured_over_ceiling() -> None:

@@ -71,11 +71,13 @@ def main(words: Sequence[str]) -> int:
         elif words and not _unit_of_question(question):
             sys.stderr.write(USAGE)
             return 1
-        names = [question] if _unit_of_question(question) else _list_instances()
+        names = [question] if _unit_of_question(question) else _list_questions_for_instances()
         for name in names:
-            line, state = answer_with_state(name, load_options())
+            line, state = answer_and_unit_state_of_instance(name, load_agent_options())
             line = line or "no answer: systemd does not say how it is"
-            sys.stdout.write(f"{escape_unprintable(f'{name}: {line}{_next_step(_unit_of_question(name), state)}')}\n")
+            sys.stdout.write(
+                f"{escape_unprintable(f'{name}: {line}{_stopped_unit_step_message(_unit_of_question(name), state)}')}\n"
+            )
     except TuningError as error:
         sys.stderr.write(f"{escape_unprintable(str(error))}\n")
         return 1
@@ -86,7 +88,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _next_step(unit: str, state: str) -> str:
+def _stopped_unit_step_message(unit: str, state: str) -> str:
     """Return what to do about a unit that has stopped or failed, as a check says it; empty for another state."""
     if state not in ("failed", "inactive"):
         return ""
@@ -98,10 +100,10 @@ def _next_step(unit: str, state: str) -> str:
 
 def serve() -> None:
     """Answer at the socket from systemd, until no question comes for a minute or the host tool was replaced."""
-    version = _read_tool_version()
+    version = _read_tool_mtime()
     listening = socket.socket(fileno=3)
     listening.settimeout(LINGER)
-    while _read_tool_version() == version:
+    while _read_tool_mtime() == version:
         try:
             connection, peer = listening.accept()
         except socket.timeout:
@@ -109,28 +111,28 @@ def serve() -> None:
         # A gateway that closes the connection early, or sends nothing, gets no answer.
         try:
             with connection:
-                answer_connection(connection, peer[0])
+                answer_question_of_gateway(connection, peer[0])
         except OSError:
             continue
         except TuningError as error:
             sys.stderr.write(f"{escape_unprintable(str(error))}\n")
 
 
-def answer_connection(connection: socket.socket, peer: str) -> None:
+def answer_question_of_gateway(connection: socket.socket, peer: str) -> None:
     """Read the question of a gateway and answer it.
 
     Nothing is read from other peers, because gateways would have to wait for each peer that stays silent.
     """
-    options = load_options()
-    if not _may_ask(peer, options["allow"]):
+    options = load_agent_options()
+    if not _is_allowed_peer(peer, options["allow"]):
         return
     connection.settimeout(PATIENCE)
     name = connection.recv(LONGEST).decode("ascii", "replace").strip()
-    line = build_answer(name, options) if _unit_of_question(name) else ""
+    line = answer_about_instance(name, options) if _unit_of_question(name) else ""
     connection.sendall(f"{line}\n".encode("ascii", "replace") if line else b"")
 
 
-def load_options() -> dict[str, Any]:
+def load_agent_options() -> dict[str, Any]:
     """Return the options of the agent from the unit of its service. TuningError where they are damaged."""
     import json
 
@@ -139,7 +141,7 @@ def load_options() -> dict[str, Any]:
     try:
         stored = json.loads(text.partition(SECTION)[2].partition("\n")[0] or "{}")
         options = {**DEFAULTS, **stored}
-        _validate_options(options)
+        _validate_agent_options(options)
     except (ValueError, TypeError, RecursionError):
         raise TuningError(
             f"{path} is damaged: its line Agent= does not say what gateways are to be told, so they get no answer. "
@@ -148,13 +150,13 @@ def load_options() -> dict[str, Any]:
     return options
 
 
-def _validate_options(options: Mapping[str, Any]) -> None:
+def _validate_agent_options(options: Mapping[str, Any]) -> None:
     """Raise ValueError or TypeError where an option of the agent has a value that site.yml does not write."""
     import ipaddress
 
     is_valid = (
         isinstance(options["textfile"], str)
-        and all(_is_share(options[name]) for name in ("untuned", "unknown"))
+        and all(_is_share_of_requests(options[name]) for name in ("untuned", "unknown"))
         and 0 <= options["oldest"] < float("inf")
         and all(isinstance(network, str) and ipaddress.ip_network(network) for network in options["allow"])
     )
@@ -162,20 +164,20 @@ def _validate_options(options: Mapping[str, Any]) -> None:
         raise ValueError
 
 
-def _is_share(text: object) -> bool:
+def _is_share_of_requests(text: object) -> bool:
     """Return whether a value is a share of requests: a number with or without a percent sign, or out."""
     return isinstance(text, str) and (text == OUT or (text.isascii() and text.rstrip("%").isdecimal()))
 
 
-def build_answer(name: str, options: Mapping[str, Any]) -> str:
+def answer_about_instance(name: str, options: Mapping[str, Any]) -> str:
     """Return the answer about an instance; an empty one where its state is unknown.
 
     A question names an instance of llama-server by its name, and one of vLLM by the word vllm and its name.
     """
-    return answer_with_state(name, options)[0]
+    return answer_and_unit_state_of_instance(name, options)[0]
 
 
-def answer_with_state(name: str, options: Mapping[str, Any]) -> tuple[str, str]:
+def answer_and_unit_state_of_instance(name: str, options: Mapping[str, Any]) -> tuple[str, str]:
     """Return the answer about an instance and systemd's state of its unit; no state where the host has left."""
     if os.path.lexists(AWAY):
         return "stopped # this host was told to leave; 'sovereign-epyc agent --join' takes it back", ""
@@ -183,12 +185,12 @@ def answer_with_state(name: str, options: Mapping[str, Any]) -> tuple[str, str]:
     state = command.try_command(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
     if state not in SERVES:
         return (f"stopped # {unit} is {state}" if state else ""), state
-    share, reason = share_after_last_check(options)
+    share, reason = share_and_reason_after_last_check(options)
     line = "stopped" if share == OUT else f"up {share}"
     return (f"{line} # {reason}" if reason else line), state
 
 
-def share_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
+def share_and_reason_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
     """Return the share of requests after the last check of this host, and the reason where it is not the full one."""
     path = options["textfile"]
     if not path:
@@ -214,12 +216,12 @@ def share_after_last_check(options: Mapping[str, Any]) -> tuple[str, str]:
     # The message about an unfinished run of site.yml replaces the others, because it explains them.
     unfinished = next((row.get("what", "") for row in drifted if row.get("layer") == "run"), "")
     if unfinished:
-        return options["untuned"], _printable_ascii(unfinished, LONGEST_MESSAGE)
-    names = ", ".join(dict.fromkeys(_printable_ascii(row.get("what", "")) for row in drifted[:NAMED]))
+        return options["untuned"], _shorten_to_printable_ascii(unfinished, LONGEST_MESSAGE)
+    names = ", ".join(dict.fromkeys(_shorten_to_printable_ascii(row.get("what", "")) for row in drifted[:NAMED]))
     return options["untuned"], f"not as configured: {names}{' and more' if len(drifted) > NAMED else ''}"
 
 
-def _printable_ascii(text: str, longest: int = 60) -> str:
+def _shorten_to_printable_ascii(text: str, longest: int = 60) -> str:
     """Return a shortened text with ? for each character that is no printable ASCII."""
     return "".join(char if " " <= char <= "~" else "?" for char in text[:longest])
 
@@ -227,15 +229,15 @@ def _printable_ascii(text: str, longest: int = 60) -> str:
 def _unit_of_question(question: str) -> str:
     """Return the unit that a question names; an empty text for a text that is no question."""
     engine, dummy, name = question.rpartition(" ")
-    return f"{BEGIN[engine]}{name}{END}" if engine in BEGIN and _is_name(name) else ""
+    return f"{BEGIN[engine]}{name}{END}" if engine in BEGIN and _can_be_instance_name(name) else ""
 
 
-def _is_name(text: str) -> bool:
+def _can_be_instance_name(text: str) -> bool:
     """Return whether a text may be the name of an instance, and is no option, pattern or path for systemctl."""
     return text.isascii() and text[:1].isalnum() and text.replace("-", "").replace("_", "").isalnum()
 
 
-def _may_ask(peer: str, allow: Sequence[str]) -> bool:
+def _is_allowed_peer(peer: str, allow: Sequence[str]) -> bool:
     """Return whether an address is in the allowed networks; systemd drops other packets only on kernels with BPF."""
     import ipaddress
 
@@ -245,7 +247,7 @@ def _may_ask(peer: str, allow: Sequence[str]) -> bool:
     return any(address in ipaddress.ip_network(network) for network in allow)
 
 
-def _list_instances() -> list[str]:
+def _list_questions_for_instances() -> list[str]:
     """Return the questions for all instances of this host, by the units that the collection wrote."""
     files = sorted(os.listdir(UNIT_FOLDER))
     drafts = [file for file in files if file.endswith(DRAFT_END) and file.replace(DRAFT_END, END) in files]
@@ -258,7 +260,7 @@ def _list_instances() -> list[str]:
     return questions
 
 
-def _read_tool_version() -> int:
+def _read_tool_mtime() -> int:
     """Return the time of this module's file, so that a replaced host tool is noticed; 0 where it was removed."""
     try:
         return os.stat(f"{HOST_TOOL_FOLDER}/sovereign_epyc/_agent.py").st_mtime_ns

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def run_writer(
+def run_changing_module(
     spec: dict[str, Any],
     write: Callable[[Mapping[str, Any], Store, bool], dict[str, Any]],
     knob_files: Mapping[str, Any] | None = None,
@@ -43,7 +43,7 @@ def run_writer(
     module.exit_json(**add_text_to_diff(result, knob_files))
 
 
-def run_reader(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
+def run_read_only_module(spec: dict[str, Any], read: Callable[[dict[str, Any], KernelFS], dict[str, Any]]) -> None:
     """Run a module that only reads, and exit with the result of ``read``; its remarks become warnings too."""
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     try:

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from ._cli_history import forget_history, show_history, unfinished_data, unfinished_lines
+from ._cli_history import forget_history, print_history, unfinished_run_to_dict, unfinished_run_warning
 from ._drift import metrics, repair
 from ._drift import words as drift_words
 from ._errors import TuningError
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
 
         return _agent.main(arguments[1:])
     if arguments and arguments[0] == "bench":
-        return run_benchmark(arguments[1:])
+        return run_installed_benchmark(arguments[1:])
     if list(arguments) == ["--help"]:
         print_lines(*USAGE.splitlines())
         return 0
@@ -104,31 +104,31 @@ def main(arguments: Sequence[str]) -> int:
         print_lines(f"sovereign-epyc {VERSION}")
         return 0
     if not arguments:
-        print_error_lines(*unfinished_lines(Store(read_only=True)))
+        print_error_lines(*unfinished_run_warning(Store(read_only=True)))
     words = [word for word in arguments if word != "--json"]
     as_json = len(words) < len(arguments)
     commands = {
-        "plan": show_plan,
-        "check": check_settings,
+        "plan": print_plan,
+        "check": print_findings_of_check,
         "apply": apply_stored_settings,
-        "watch": watch_interrupts,
-        "settle": restore_after_trial,
+        "watch": apply_requests_at_new_interrupts,
+        "settle": restore_stored_settings_after_trial,
         "restore": restore_originals,
-        "show": show_stored,
+        "show": print_stored_requests_and_originals,
     }
     try:
         if len(words) == 3 and words[:2] == ["check", TEXTFILE]:
-            return check_to_textfile(as_json, words[2])
+            return check_and_write_metrics(as_json, words[2])
         if words[:1] == ["repair"] and len(words) <= 2:
             return repair_drift(as_json, words[1].split(",") if words[1:] else repair.ROLES)
         if words == ["apply", RETRY]:
             return apply_stored_settings(as_json, retry=True)
         if words == ["history"]:
-            return show_history(Store(read_only=True), as_json)
+            return print_history(Store(read_only=True), as_json)
         if words == ["history", FORGET]:
             return forget_history(Store(), as_json)
         if words[:1] == ["restore"] and len(words) > 1:
-            return _restore_from_words(as_json, words[1:])
+            return _parse_words_and_restore(as_json, words[1:])
         if len(words) != 1 or words[0] not in commands:
             sys.stderr.write(USAGE)
             return 1
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def run_benchmark(arguments: Sequence[str]) -> int:
+def run_installed_benchmark(arguments: Sequence[str]) -> int:
     """Run a benchmark of an instance from the archive that the module llama_benchmark installs."""
     from importlib import import_module
 
@@ -153,26 +153,26 @@ def run_benchmark(arguments: Sequence[str]) -> int:
     return int(command.main(arguments))
 
 
-def show_plan(as_json: bool) -> int:
+def print_plan(as_json: bool) -> int:
     """Print the plan of the stored intent."""
     store = Store(read_only=True)
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0])
     if as_json:
-        print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_data(store)})
+        print_json({"topology": host.topology.to_dict(), "plan": host.plan.to_dict(), **unfinished_run_to_dict(store)})
     else:
-        print_lines(*unfinished_lines(store))
+        print_lines(*unfinished_run_warning(store))
         print_lines(*plan_text.render_plan(host.plan, host.topology).split("\n"))
     return 0
 
 
-def check_settings(as_json: bool) -> int:
+def print_findings_of_check(as_json: bool) -> int:
     """Print a line for each finding with its next step, and the number of settings."""
     from ._serving.unit import drift  # only checks look at units
 
     return _print_findings(drift.check_settings_and_units(KernelFS(read_only=True)), as_json)
 
 
-def check_to_textfile(as_json: bool, textfile: str) -> int:
+def check_and_write_metrics(as_json: bool, textfile: str) -> int:
     """Check and write metrics; a failed check is written too, so that an old file does not seem to be new."""
     # It has clients of servers, which no other command needs.
     from ._serving.unit import drift
@@ -228,7 +228,7 @@ def apply_stored_settings(as_json: bool, retry: bool = False) -> int:
     )
     for sentence in [*work.unsupported, *([unwritten] if unwritten else [])]:
         print_error_lines(sentence)
-    _print_changes(work.changes, work.failures, as_json)
+    _print_changes_and_failures(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
 
@@ -244,32 +244,32 @@ def repair_drift(as_json: bool, roles: Sequence[str]) -> int:
     return 0 if outcome.is_clean else 2
 
 
-def restore_after_trial(as_json: bool) -> int:
+def restore_stored_settings_after_trial(as_json: bool) -> int:
     """Restore the stored settings after a trial; nothing is done where no trial was running."""
     work = applications.end_trial_and_apply_stored(Store(), KernelFS())
-    _print_changes(work.changes, work.failures, as_json)
+    _print_changes_and_failures(work.changes, work.failures, as_json)
     return 1 if work.failures else 0
 
 
-def watch_interrupts(as_json: bool) -> int:
+def apply_requests_at_new_interrupts(as_json: bool) -> int:
     """Apply the stored requests for interrupts whenever new interrupts may have appeared, and report only news.
 
     New threads of units that a stored resctrl group names are moved into the group too.
     """
     reported: list[str] = []
-    for interrupts in new_interrupts.yield_when_irqs_may_be_new(_follows_threads_of_units):
+    for interrupts in new_interrupts.yield_when_irqs_may_be_new(_has_request_for_threads_of_units):
         if Store(read_only=True).has_file(TRIAL):
             continue
         work = StoredApplication(KernelFS(), Store(), only=("irq",) if interrupts else (), follow=True)
         work.apply_requests()
         if work.changes or work.failures != reported:
-            _print_changes(work.changes, work.failures, as_json)
+            _print_changes_and_failures(work.changes, work.failures, as_json)
             sys.stdout.flush()
         reported = work.failures
     return 0
 
 
-def _follows_threads_of_units() -> bool:
+def _has_request_for_threads_of_units() -> bool:
     """Return whether a stored request names units whose new threads are to be moved into a resctrl group."""
     try:
         requests = load_stored_requests(Store(read_only=True))[1]
@@ -278,7 +278,7 @@ def _follows_threads_of_units() -> bool:
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
-def _restore_from_words(as_json: bool, words: Sequence[str]) -> int:
+def _parse_words_and_restore(as_json: bool, words: Sequence[str]) -> int:
     """Parse the words after "restore" and restore; exit code 1 with the usage for wrong words."""
     names = [word for word in words if word != WITHOUT_ORIGINALS]
     if len(names) > 1 or len(words) > 2 or "".join(names).startswith("-"):
@@ -298,7 +298,7 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
     done = undo_changes(Host(fs), ledger, layers=layers)
     for remark in [*losses, *done.remarks]:
         print_error_lines(remark)
-    _print_changes(done.changes, done.left, as_json, "were not put back")
+    _print_changes_and_failures(done.changes, done.left, as_json, "were not put back")
     if not as_json and (done.changes or not done.left):
         print_lines(done.summary_message(layers))
     if done.left:
@@ -306,16 +306,16 @@ def restore_originals(as_json: bool, layers: Sequence[str] = (), without_origina
     return 1 if done.left else 0
 
 
-def show_stored(as_json: bool) -> int:
+def print_stored_requests_and_originals(as_json: bool) -> int:
     """Print the map of the host under the stored intent, the stored requests and the originals."""
     store, fs = Store(read_only=True), KernelFS(read_only=True)
     intent, requests = load_stored_requests(store)
     originals = Ledger(store, fs).load_originals()
     if as_json:
-        print_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_data(store)})
+        print_json({"intent": intent, "requests": requests, "originals": originals, **unfinished_run_to_dict(store)})
         return 0
-    print_lines(*unfinished_lines(store))
-    _draw_map(Host(fs, intent))
+    print_lines(*unfinished_run_warning(store))
+    _print_map(Host(fs, intent))
     print_lines(f"intent: {intent or 'none'}")
     for name, label, options in sort_requests(requests):
         print_lines(f"request {name}/{label}: {options}")
@@ -324,14 +324,14 @@ def show_stored(as_json: bool) -> int:
     return 0
 
 
-def _draw_map(host: Host) -> None:
+def _print_map(host: Host) -> None:
     """Print the map of a host, or the reason why it cannot be planned."""
     # Imported here, as no other command draws.
     from ._host import map_data, map_text
 
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()
     try:
-        page = map_text.render_map(map_data.build_map(host.plan, host.topology), coloured=not plain)
+        page = map_text.render_map(map_data.build_map_data(host.plan, host.topology), coloured=not plain)
     except TuningError as error:
         print_lines(f"There is no map of this host: {error}", "")
     else:
@@ -339,7 +339,7 @@ def _draw_map(host: Host) -> None:
         sys.stdout.write(f"{page}\n\n")
 
 
-def _print_changes(
+def _print_changes_and_failures(
     changes: Sequence[Change], failures: Sequence[str], as_json: bool, failed: str = "requests failed"
 ) -> None:
     if as_json:

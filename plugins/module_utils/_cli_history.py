@@ -13,17 +13,21 @@ if TYPE_CHECKING:
     from ._io.store import Store
 
 
-def show_history(store: Store, as_json: bool) -> int:
+def print_history(store: Store, as_json: bool) -> int:
     """List the runs that changed this host or did not end, the oldest first."""
     found = history_file.History(store)
     for sentence in found.damage:
         print_error_lines(sentence)
     if as_json:
         print_json(
-            {"runs": [run.to_dict() for run in found.notable_runs()], "damage": found.damage, **unfinished_data(store)}
+            {
+                "runs": [run.to_dict() for run in found.notable_runs()],
+                "damage": found.damage,
+                **unfinished_run_to_dict(store),
+            }
         )
     else:
-        print_lines(*unfinished_lines(store), *table.render_table(found.notable_runs()))
+        print_lines(*unfinished_run_warning(store), *table.render_table(found.notable_runs()))
     return 0
 
 
@@ -42,13 +46,13 @@ def forget_history(store: Store, as_json: bool) -> int:
     return 0
 
 
-def unfinished_data(store: Store) -> dict[str, object]:
+def unfinished_run_to_dict(store: Store) -> dict[str, object]:
     """Return the run that did not end as plain data under the key "unfinished_run"; None where all runs have ended."""
     run = history_file.load_unfinished_run(store)
     return {"unfinished_run": run.to_dict() if run else None}
 
 
-def unfinished_lines(store: Store) -> list[str]:
+def unfinished_run_warning(store: Store) -> list[str]:
     """Return a warning that a run did not end, with what to do; no line where all runs have ended."""
     run = history_file.load_unfinished_run(store)
     if run is None:

@@ -13,14 +13,14 @@ LONGEST_WORD, LONGEST_SENTENCE = 200, 4000
 ELLIPSIS = "..."
 
 
-def shorten_sentence(sentence: str) -> str:
+def shorten_words_and_sentence(sentence: str) -> str:
     """Cut long words of a message, and a long message itself, in the middle, so that both ends remain."""
     if len(sentence) > LONGEST_WORD:
-        sentence = " ".join(_cut_middle(word, LONGEST_WORD) for word in sentence.split(" "))
-    return _cut_middle(sentence, LONGEST_SENTENCE)
+        sentence = " ".join(_cut_out_middle(word, LONGEST_WORD) for word in sentence.split(" "))
+    return _cut_out_middle(sentence, LONGEST_SENTENCE)
 
 
-def _cut_middle(text: str, longest: int) -> str:
+def _cut_out_middle(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     length = (longest - len(ELLIPSIS)) // 2
@@ -38,7 +38,7 @@ class TuningError(Exception):
         self.details = details
 
     def __str__(self) -> str:
-        return shorten_sentence(super().__str__())
+        return shorten_words_and_sentence(super().__str__())
 
 
 class Damaged(TuningError):

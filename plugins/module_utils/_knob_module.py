@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from ._ansible import run_writer
+from ._ansible import run_changing_module
 from ._errors import TuningError
 from ._host.host import Host
 from ._io.kernelfs import KernelFS
@@ -57,14 +57,14 @@ def run_knob_module(name: str, spec: dict[str, Any], knob_file: ModuleType, **ru
             return [*originals, stored_requests.StoredRequests(ledger.store, dict.fromkeys(labels))]
         if params["state"] == "unasked":
             return [
-                *_restore_unrequested(build, host, ledger, request, None),
+                *_restore_settings_without_request(build, host, ledger, request, None),
                 stored_requests.StoredRequests(ledger.store, {request: None}),
             ]
         options = {key: params[key] for key in spec if params[key] is not None}
         knobs = list(build(host, options))
         if params["persistent"]:
             if params["undo_unasked"]:
-                knobs = [*_restore_unrequested(build, host, ledger, request, options), *knobs]
+                knobs = [*_restore_settings_without_request(build, host, ledger, request, options), *knobs]
             stored = {request: options, **({"intent": params["intent"]} if params["intent"] else {})}
             knobs.append(stored_requests.StoredRequests(ledger.store, stored))
         return knobs
@@ -84,19 +84,19 @@ def run_converging_module(
     """
 
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
-        host, ledger = host_and_ledger(store, check, params.get("intent"))
+        host, ledger = make_host_and_ledger(store, check, params.get("intent"))
         host.stored = bool(params.get("persistent"))
         # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
         with nullcontext() if check else ledger.hold_lock():
             knobs = knobs_of(params, host, ledger)
-            outcome = converge_knobs(knobs, ledger, check) if check else _converge_and_count(knobs, ledger)
+            outcome = converge_knobs(knobs, ledger, check) if check else _converge_and_count_in_history(knobs, ledger)
         facts = {key: value for knob in knobs for key, value in knob.module_facts().items()}
         return dict(changed=bool(outcome.changes), diff=outcome.to_diff(), remarks=outcome.remarks, **facts)
 
-    run_writer(spec, write, knob_files, **rules)
+    run_changing_module(spec, write, knob_files, **rules)
 
 
-def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
+def _converge_and_count_in_history(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
     """Converge, and count the changed settings in the history, if a run of site.yml is what changes them."""
     try:
         outcome = converge_knobs(knobs, ledger)
@@ -108,7 +108,7 @@ def _converge_and_count(knobs: Sequence[Knob], ledger: Ledger) -> Outcome:
     return outcome
 
 
-def host_and_ledger(
+def make_host_and_ledger(
     store: Store, check: bool, intent: Mapping[str, Any] | None = None, without_originals: bool = False
 ) -> tuple[Host, Ledger]:
     """Return this host, which a check cannot write to, and its ledger."""
@@ -116,7 +116,7 @@ def host_and_ledger(
     return Host(fs, intent), Ledger(store, fs, without_originals)
 
 
-def _restore_unrequested(
+def _restore_settings_without_request(
     build: Build, host: Host, ledger: Ledger, request: str, options: Mapping[str, Any] | None
 ) -> list[Knob]:
     """Return knobs that put back what the stored request wanted and neither these options nor other requests want.
@@ -130,14 +130,14 @@ def _restore_unrequested(
         return []
     others = [other for key, other in requests.items() if key.partition("/")[0] == name]
     try:
-        gone = _wanted_addresses(build, Host(host.fs, intent), before)
+        gone = _addresses_set_by_options(build, Host(host.fs, intent), before)
     except TuningError as error:
         note = f"What {request} asked for until now cannot be told here any more, so nothing of it is put back: {error}"
         return [RestoringKnob(knob, ledger, only=(), note=note) for knob in build(host, {})[:1]]
     for other in [*others, *([] if options is None else [options])]:
-        gone -= _wanted_addresses(build, host, other)
+        gone -= _addresses_set_by_options(build, host, other)
     return [RestoringKnob(knob, ledger, only=gone) for knob in reversed(build(host, {}))] if gone else []
 
 
-def _wanted_addresses(build: Build, host: Host, options: Mapping[str, Any]) -> set[str]:
+def _addresses_set_by_options(build: Build, host: Host, options: Mapping[str, Any]) -> set[str]:
     return {address for knob in build(host, options) for address in knob.wanted_settings()}

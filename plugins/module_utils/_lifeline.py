@@ -58,23 +58,25 @@ def main(arguments: Sequence[str]) -> int:
     command, where, dummy, *program = arguments
     try:
         if command == "lead":
-            return lead([parse_endpoint(word, "workers") for word in where.split(",")], program)
-        return follow(parse_endpoint(where, "follow"), program)
+            return wait_for_followers_and_run([parse_endpoint(word, "workers") for word in where.split(",")], program)
+        return wait_for_leader_and_run(parse_endpoint(where, "follow"), program)
     except TuningError as error:
         sys.stderr.write(f"{escape_lines(str(error))}\n")
         return 1
 
 
-def lead(followers: Sequence[Address], program: Sequence[str], clock: Any = time) -> int:
+def wait_for_followers_and_run(followers: Sequence[Address], program: Sequence[str], clock: Any = time) -> int:
     """Wait for all followers, as long as it takes, run the program with them, and return the exit code."""
-    connections = {_connected(one, clock): one for one in followers}
+    connections = {_connect_until_accepted(address, clock): address for address in followers}
     for connection in connections:
         connection.sendall(BEGIN)
-    _say(f"All of {', '.join(format_endpoint(*one) for one in followers)} are there.")
-    return _run(program, {connection: format_endpoint(*one) for connection, one in connections.items()})
+    _print_line_at_once(f"All of {', '.join(format_endpoint(*address) for address in followers)} are there.")
+    return _run_until_connection_breaks(
+        program, {connection: format_endpoint(*address) for connection, address in connections.items()}
+    )
 
 
-def follow(address: Address, program: Sequence[str]) -> int:
+def wait_for_leader_and_run(address: Address, program: Sequence[str]) -> int:
     """Wait for a leader, run the program with it, and return the exit code."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     try:
@@ -86,9 +88,9 @@ def follow(address: Address, program: Sequence[str]) -> int:
         ) from None
     with server:
         while True:
-            _say(f"It waits for the head of its group on {format_endpoint(*address)}.")
+            _print_line_at_once(f"It waits for the head of its group on {format_endpoint(*address)}.")
             leader, source = server.accept()
-            _keep_alive(leader)
+            _enable_tcp_keep_alive(leader)
             try:
                 begins = leader.recv(1) == BEGIN
             except OSError:
@@ -97,10 +99,10 @@ def follow(address: Address, program: Sequence[str]) -> int:
                 break
             leader.close()
     # Nobody else is let in from here on: another leader finds a closed port, and tries again.
-    return _run(program, {leader: source[0]})
+    return _run_until_connection_breaks(program, {leader: source[0]})
 
 
-def _connected(address: Address, clock: Any) -> socket.socket:
+def _connect_until_accepted(address: Address, clock: Any) -> socket.socket:
     told = False
     while True:
         try:
@@ -108,22 +110,22 @@ def _connected(address: Address, clock: Any) -> socket.socket:
             break
         except OSError as error:
             if not told:
-                _say(f"It waits for {format_endpoint(*address)}: {error.strerror or error}.")
+                _print_line_at_once(f"It waits for {format_endpoint(*address)}: {error.strerror or error}.")
                 told = True
             clock.sleep(PAUSE)
     connection.settimeout(None)
-    _keep_alive(connection)
+    _enable_tcp_keep_alive(connection)
     return connection
 
 
-def _keep_alive(connection: socket.socket) -> None:
+def _enable_tcp_keep_alive(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, BETWEEN)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, COUNT)
 
 
-def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
+def _run_until_connection_breaks(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
     """Run a program until it ends or a connection breaks. What it has started is ended by systemd, with the unit."""
     try:
         child = subprocess.Popen(list(program))  # pylint: disable=ansible-bad-function
@@ -131,7 +133,7 @@ def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
         raise TuningError(f"{program[0]} does not start: {error.strerror or error}.") from None
     signal.signal(signal.SIGTERM, lambda *dummy: child.terminate())
     while child.poll() is None:
-        # Nothing is sent, so that one that can be read is one that broke.
+        # Nothing is sent, so a connection that can be read has broken.
         broken = select.select(list(connections), [], [], PAUSE)[0]
         if broken:
             sys.stderr.write(f"The connection to {connections[broken[0]]} broke, so that this part ends too.\n")
@@ -142,6 +144,6 @@ def _run(program: Sequence[str], connections: dict[socket.socket, str]) -> int:
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _say(text: str) -> None:
+def _print_line_at_once(text: str) -> None:
     sys.stdout.write(f"{escape_lines(text)}\n")
     sys.stdout.flush()

@@ -187,7 +187,7 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
@@ -242,7 +242,7 @@ def main() -> None:
     )
     # All other settings of the table are switches.
     switches = {name: dict(type="bool") for name in SETTINGS if name not in spec}
-    run_reader({**spec, **switches}, check_bios_without_bmc)
+    run_read_only_module({**spec, **switches}, check_bios_without_bmc)
 
 
 if __name__ == "__main__":

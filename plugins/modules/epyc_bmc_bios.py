@@ -239,7 +239,7 @@ diff:
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.catalogue import BIOS_OPTIONS
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_request
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_bios_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
 
 TYPE_CHECKING = False
@@ -266,7 +266,7 @@ def send_bios_settings(params: Mapping[str, Any], client: RedfishClient, check: 
     options.update({name: str(params[name]) for name in CHOICES if params[name] is not None})
     undo = params["state"] == "original"
     request = BiosRequest(options, params["attributes"], undo, params["unlock"], params["pending"], params["system"])
-    return apply_request(client, request, Originals(params["originals"], check), check)
+    return apply_bios_request(client, request, Originals(params["originals"], check), check)
 
 
 def main() -> None:

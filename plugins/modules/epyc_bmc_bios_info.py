@@ -87,7 +87,7 @@ remarks:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import run_bmc_module
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_bios_info
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 
 def read_bios_from_bmc(params: Mapping[str, Any], client: RedfishClient, dummy_check: bool) -> dict[str, Any]:
     """Return the BIOS settings that the BMC reports as the module's result."""
-    return {"changed": False, **read_bios_info(client, params["system"], params["describe"])}
+    return {"changed": False, **read_result_of_bios_info_module(client, params["system"], params["describe"])}
 
 
 def main() -> None:

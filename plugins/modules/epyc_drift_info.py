@@ -177,7 +177,7 @@ settings:
       type: bool
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested, words
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data
@@ -215,7 +215,7 @@ def check_drift(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 
 def _build_map(host: Host) -> dict[str, Any] | None:
     try:
-        return map_data.build_map(host.plan, host.topology)
+        return map_data.build_map_data(host.plan, host.topology)
     except TuningError:
         return None  # Where the plan is impossible, findings have the reason.
 
@@ -223,7 +223,9 @@ def _build_map(host: Host) -> dict[str, Any] | None:
 def main() -> None:
     detail = dict(type="str", choices=["settings", "findings"], default="settings")
     asked = requested.REQUESTED_OPTION
-    run_reader(dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), check_drift)
+    run_read_only_module(
+        dict(requests=dict(type="dict"), intent=dict(type="dict"), detail=detail, asked=asked), check_drift
+    )
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ forgotten:
   type: int
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.history import history_file, table
 
 TYPE_CHECKING = False
@@ -174,7 +174,7 @@ def _read_history(store: Store) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_writer(SPEC, read_or_write_history, required_if=[("state", "ended", ("run",))])
+    run_changing_module(SPEC, read_or_write_history, required_if=[("state", "ended", ("run",))])
 
 
 if __name__ == "__main__":

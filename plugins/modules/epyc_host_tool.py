@@ -122,9 +122,13 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._agent import DEFAU
 from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import run_converging_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._setup.agent_units import (
     AgentUnits,
-    plan_housekeeping_cpus,
+    format_planned_housekeeping_cpus,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import INTERVAL, HostTool, parse_time_span
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.host_tool import (
+    INTERVAL,
+    HostTool,
+    parse_systemd_span_to_microseconds,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,8 +150,11 @@ def build_host_tool_knobs(params: Mapping[str, Any], host: Host, ledger: Ledger)
         agent = AgentUnits(root=host.fs.root)
         return [host_tool, agent] if present else [agent, host_tool]
     options = {key[len(AGENT) :]: value for key, value in params.items() if key.startswith(AGENT)}
-    cpus = plan_housekeeping_cpus(host, ledger.store, params["intent"])
-    return [host_tool, AgentUnits(options, textfile, parse_time_span(interval) / 1e6, cpus, host.fs.root)]
+    cpus = format_planned_housekeeping_cpus(host, ledger.store, params["intent"])
+    return [
+        host_tool,
+        AgentUnits(options, textfile, parse_systemd_span_to_microseconds(interval) / 1e6, cpus, host.fs.root),
+    ]
 
 
 def main() -> None:

@@ -117,7 +117,7 @@ ansible_facts:
   type: dict
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
@@ -136,12 +136,12 @@ def check_or_save_last_run(params: Mapping[str, Any], store: Store, check: bool)
     fs = KernelFS(read_only=True)
     inputs = params["inputs"]
     if params["remember"]:
-        state = last_run.read_state(Host(fs), store, inputs)
+        state = last_run.read_host_state_to_save(Host(fs), store, inputs)
         restarted = not check and last_run.rerun_failed_boot_service()
-        changed = last_run.save_last_run(store, state, params["intent"], check) or restarted
+        changed = last_run.save_state_and_intent_of_run(store, state, params["intent"], check) or restarted
         return dict(changed=changed, holds=True, reason="", inputs=inputs)
     try:
-        result = last_run.check_last_run(fs, store, inputs, params["packages"]).to_dict()
+        result = last_run.check_whether_site_play_may_be_skipped(fs, store, inputs, params["packages"]).to_dict()
     except TuningError as error:
         result = dict(holds=False, reason=str(error))
     return dict(changed=False, inputs=inputs, **result)
@@ -156,7 +156,7 @@ def main() -> None:
         intent=dict(type="dict", default={}),
     )
     # The action plugin of this name replaces the option layers by inputs and packages.
-    run_writer(
+    run_changing_module(
         spec, check_or_save_last_run, required_one_of=[("layers", "inputs")], mutually_exclusive=[("layers", "inputs")]
     )
 

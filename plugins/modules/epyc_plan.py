@@ -245,7 +245,7 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import map_data, plan_text, topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._host import plan as planner
@@ -307,7 +307,7 @@ def build_plan_or_refusals(params: dict[str, Any], fs: KernelFS) -> dict[str, An
     return {
         "ansible_facts": {"epyc": planner.plan_facts(intent, plan, top)},
         "refusals": [],
-        "map": map_data.build_map(plan, top, list_instance_placements(fs.root)),
+        "map": map_data.build_map_data(plan, top, list_instance_placements(fs.root)),
         "remarks": [*remarks, *plan.remarks],
         "stored": sorted(load_stored_requests(store)[1]),
         "text": plan_text.render_plan(plan, top),
@@ -325,7 +325,7 @@ def require_sku(top: topology.Topology, sku: str) -> None:
 
 
 def main() -> None:
-    run_reader(SPEC, build_plan_or_refusals)
+    run_read_only_module(SPEC, build_plan_or_refusals)
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ refusals:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.ledger import Ledger
@@ -218,11 +218,11 @@ def list_controller_and_host_refusals(params: dict[str, Any], fs: KernelFS) -> d
     """Return the refusals that the controller found, and those of the host; the action plugin fails with them."""
     host = Host(fs, params["intent"])
     ledger = Ledger(Store(fs.root, read_only=True), fs)
-    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).find_refusals()]}
+    return {"refusals": [*params["refusals"], *Preflight(params, host, ledger).find_refusals_of_layers()]}
 
 
 def main() -> None:
-    run_reader(SPEC, list_controller_and_host_refusals)
+    run_read_only_module(SPEC, list_controller_and_host_refusals)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.recommend.recommend import Request, recommend
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ def recommend_variables(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_reader(SPEC, recommend_variables)
+    run_read_only_module(SPEC, recommend_variables)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ diff:
 
 from functools import partial
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import requested
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.repair import MOST, ROLES, repair_drift
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
@@ -142,7 +142,7 @@ def main() -> None:
         most=dict(type="int", default=MOST),
         asked=requested.REQUESTED_OPTION,
     )
-    run_writer(spec, repair_host, KNOBS)
+    run_changing_module(spec, repair_host, KNOBS)
 
 
 if __name__ == "__main__":

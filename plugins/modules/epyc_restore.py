@@ -100,9 +100,9 @@ left:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Unrestored
-from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import host_and_ledger
+from ansible_collections.sovereign.epyc.plugins.module_utils._knob_module import make_host_and_ledger
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.layers import validate_layer_names
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.undo import undo_changes
@@ -119,7 +119,7 @@ if TYPE_CHECKING:
 def restore_host(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Put settings back, and return the module's result; raises Unrestored with that result if settings are left."""
     layers = [] if params["layers"] is None else validate_layer_names(params["layers"])
-    host, ledger = host_and_ledger(store, check, without_originals=params["without_originals"])
+    host, ledger = make_host_and_ledger(store, check, without_originals=params["without_originals"])
     instances_stay = layers and not params["instances_leave"]
     losses = require_undo_possible(layers, ledger.load_originals(), host.fs.root) if instances_stay else []
     done = undo_changes(host, ledger, check, layers)
@@ -142,7 +142,7 @@ def main() -> None:
         instances_leave=dict(type="bool", default=False),
         without_originals=dict(type="bool", default=False),
     )
-    run_writer(spec, restore_host, KNOBS)
+    run_changing_module(spec, restore_host, KNOBS)
 
 
 if __name__ == "__main__":

@@ -200,7 +200,7 @@ boot_service:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift import judge, requested, words
 from ansible_collections.sovereign.epyc.plugins.module_utils._drift.survey import Survey
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
@@ -283,7 +283,7 @@ def main() -> None:
         asked=requested.REQUESTED_OPTION,
         before=dict(type="dict"),
     )
-    run_reader(spec, verify_host)
+    run_read_only_module(spec, verify_host)
 
 
 if __name__ == "__main__":

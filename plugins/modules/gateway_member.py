@@ -108,7 +108,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.haproxy import Haproxy
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.member import STATES, GatewayMember
 
@@ -124,7 +124,7 @@ def set_member_state(params: Mapping[str, Any], dummy_store: Store, check: bool)
     """Set the state of the host's servers, and return the module's result."""
     haproxy = Haproxy(params["socket"], params["master_socket"])
     member = GatewayMember(haproxy, params["state_file"], params["host"])
-    return member.move_to_state(params["state"], params["timeout"], params["allow_last"], check)
+    return member.move_servers_to_state_and_report(params["state"], params["timeout"], params["allow_last"], check)
 
 
 def main() -> None:
@@ -137,7 +137,7 @@ def main() -> None:
         master_socket=dict(type="path", default="/run/haproxy-master.sock"),
         state_file=dict(type="path", default="/etc/haproxy/sovereign-epyc.state"),
     )
-    run_writer(spec, set_member_state)
+    run_changing_module(spec, set_member_state)
 
 
 if __name__ == "__main__":

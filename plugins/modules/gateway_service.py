@@ -71,7 +71,7 @@ diff:
   type: dict
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._gateway.service import SERVICES, GatewayService
 
 TYPE_CHECKING = False
@@ -89,9 +89,9 @@ def configure_or_restore_service(params: Mapping[str, Any], dummy_store: Store, 
     """Configure HAProxy or keepalived, or restore the original configuration; return the module's result."""
     service = GatewayService(params["service"], check)
     if params["state"] == "absent":
-        service.restore_original()
+        service.restore_configuration_and_state()
     else:
-        service.require_replaceable()
+        service.refuse_foreign_keepalived()
         if params["configuration"] is not None:
             service.apply_configuration(**{name: params[name] for name in CONFIGURATION})
     diff = {"before": service.before, "after": service.after}
@@ -108,7 +108,7 @@ def main() -> None:
         models=dict(type="list", elements="dict", default=[]),
         url=dict(type="str", default=""),
     )
-    run_writer(spec, configure_or_restore_service)
+    run_changing_module(spec, configure_or_restore_service)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import draft_compatibility
 from ansible_collections.sovereign.epyc.plugins.module_utils._models import model as gguf_model
@@ -228,7 +228,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_reader(SPEC, read_model_facts)
+    run_read_only_module(SPEC, read_model_facts)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation import ablation
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
     ARGUMENT_SPEC,
@@ -154,7 +154,7 @@ def main() -> None:
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )
-    run_writer(spec, measure_or_describe_ablation)
+    run_changing_module(spec, measure_or_describe_ablation)
 
 
 if __name__ == "__main__":

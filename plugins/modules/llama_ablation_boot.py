@@ -86,7 +86,7 @@ text:
 """
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._ablation.boot_rounds import MAX_BOOTS, BootRounds
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
     ARGUMENT_SPEC,
@@ -134,7 +134,7 @@ def main() -> None:
         streams=LONG_RUN_SPEC["streams"],
         **ARGUMENT_SPEC,
     )
-    run_writer(spec, continue_ablation_after_boot)
+    run_changing_module(spec, continue_ablation_after_boot)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.protocol.stored_requests import load_stored_requests
@@ -148,7 +148,7 @@ def main() -> None:
         guesses=dict(type="bool", default=False),
         all_tokens=dict(type="bool", default=False),
     )
-    run_reader(spec, ask_instance_and_prove_placement)
+    run_read_only_module(spec, ask_instance_and_prove_placement)
 
 
 if __name__ == "__main__":

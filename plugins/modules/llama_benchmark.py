@@ -100,7 +100,7 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import benchmark, command_line, progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
     ARGUMENT_SPEC,
@@ -155,7 +155,7 @@ def main() -> None:
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )
-    run_writer(spec, measure_or_describe_benchmark)
+    run_changing_module(spec, measure_or_describe_benchmark)
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.builder.build import ensure_build
 
 SPEC = dict(
@@ -167,7 +167,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure_build)
+    run_changing_module(SPEC, ensure_build)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ differences:
   sample: ["The kernel of chat is 6.12.57 and was 6.12.48 when it was tuned; run tune.yml again."]
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.target import fingerprint, measured_instance
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
@@ -96,7 +96,7 @@ def format_fact(key: str, value: object) -> str:
 
 
 def main() -> None:
-    run_reader(
+    run_read_only_module(
         dict(instance=dict(type="str", required=True), expect=dict(type="dict", required=True)), compare_fingerprint
     )
 

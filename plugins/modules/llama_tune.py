@@ -97,7 +97,7 @@ text:
   type: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench import progress
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.request import (
     ARGUMENT_SPEC,
@@ -148,7 +148,7 @@ def main() -> None:
         **ARGUMENT_SPEC,
         **OUTPUT_SPEC,
     )
-    run_writer(spec, measure_or_describe_tuning)
+    run_changing_module(spec, measure_or_describe_tuning)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ remarks:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.fetch import ensure_model_files
 
 SPEC = dict(
@@ -195,7 +195,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure_model_files)
+    run_changing_module(SPEC, ensure_model_files)
 
 
 if __name__ == "__main__":

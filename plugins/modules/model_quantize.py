@@ -104,7 +104,7 @@ source_size:
   type: int
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_writer
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_changing_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._models.quantize import TYPES, ensure_quantized_file
 
 SPEC = dict(
@@ -120,7 +120,7 @@ SPEC = dict(
 
 
 def main() -> None:
-    run_writer(SPEC, ensure_quantized_file)
+    run_changing_module(SPEC, ensure_quantized_file)
 
 
 if __name__ == "__main__":

@@ -288,7 +288,7 @@ missing:
   elements: str
 """
 
-from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_reader
+from ansible_collections.sovereign.epyc.plugins.module_utils._ansible import run_read_only_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.host import Host
 from ansible_collections.sovereign.epyc.plugins.module_utils._verify.placement.watch import prove_placement_of_service
 
@@ -327,7 +327,7 @@ def prove_service_placement(params: dict[str, Any], fs: KernelFS) -> dict[str, A
 
 
 def main() -> None:
-    run_reader(SPEC, prove_service_placement)
+    run_read_only_module(SPEC, prove_service_placement)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import TuningError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_bios_info
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_request
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.converge import BiosRequest, apply_bios_request
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.originals import Originals
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.server_reset import reset_server
 from vepyc.bmc import PERSONALITIES, Bmc, Faults, serve_bmc
@@ -44,7 +44,9 @@ class Runs:
     def __call__(self, check: bool = False, wish: dict[str, str] | None = None, **rules: Any) -> dict[str, Any]:
         with self.client() as client:
             originals = Originals(str(self.file), check)
-            return apply_request(client, BiosRequest(WISH if wish is None else wish, {}, **rules), originals, check)
+            return apply_bios_request(
+                client, BiosRequest(WISH if wish is None else wish, {}, **rules), originals, check
+            )
 
     def refused(self, words: str, **more: Any) -> str:
         """Run, and return the sentence of the failure, which leaves neither a session nor anything pending of ours."""
@@ -113,7 +115,7 @@ def test_a_certificate_is_verified_or_known(start: Start, tmp_path: Path) -> Non
         run.client(ca_path=None, fingerprint="ab" * 32).__enter__()
     assert run.bmc.request_log == []
     with run.client(ca_path=None, fingerprint=run.bmc.fingerprint) as client:
-        assert read_bios_info(client, None, ["catalogue"])["claims"]["smt"]["active"] == "on"
+        assert read_result_of_bios_info_module(client, None, ["catalogue"])["claims"]["smt"]["active"] == "on"
     with run.client(ca_path=None, validate_certs=False):
         pass
 

@@ -18,7 +18,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bmc import open_url
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_bios_info
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.bios_info import read_result_of_bios_info_module
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.client import BmcAccess, RedfishClient
 from tests.fixtures.virtual_epyc import Guest
 from vepyc import start_machine
@@ -72,7 +72,7 @@ def at_bmc(host):
     """What the BMC has active and pending."""
     bmc = host.machine.bmc_access
     with RedfishClient(BmcAccess(bmc["url"], bmc["user"], bmc["password"], bmc["ca"]), open_url) as client:
-        told = read_bios_info(client, None, [])
+        told = read_result_of_bios_info_module(client, None, [])
     return told["active"], told["pending"]
 
 

@@ -34,7 +34,7 @@ class Server:
         self.admin = int(fields["srv_admin_state"])
 
     @property
-    def command_name(self) -> str:
+    def backend_and_server_name(self) -> str:
         """The server's name in commands: BACKEND/NAME."""
         return f"{self.backend}/{self.name}"
 
@@ -44,7 +44,7 @@ class Server:
         return self.name.rpartition(":")[0]
 
     @property
-    def is_drained_by_configuration(self) -> bool:
+    def is_out_of_service_by_configuration(self) -> bool:
         """Whether the configuration takes the server out of service, and no command has put it back since."""
         return bool(self.admin & CONFIGURED and self.admin & MAINT)
 
@@ -80,22 +80,25 @@ class Haproxy:
                 f"{error} Is HAProxy running (systemctl status haproxy), and is this a host of the group epyc_gateway "
                 "on which gateway.yml has run?"
             ) from None
-        servers = [Server(fields) for fields in _parse_table(text, " ") if "srv_admin_state" in fields]
+        servers = [Server(fields) for fields in _parse_haproxy_table(text, " ") if "srv_admin_state" in fields]
         if not servers:
             raise TuningError(f"HAProxy shows no servers at {self.socket}. It says: {text.strip() or 'nothing'}")
         return servers
 
-    def read_loads(self) -> dict[str, ServerLoad]:
+    def read_load_by_server(self) -> dict[str, ServerLoad]:
         """Return the load of each server by BACKEND/NAME, in the current worker."""
-        return dict(_parse_loads(unix_socket.query_socket(self.socket, COUNTERS)))
+        return dict(_parse_load_by_server(unix_socket.query_socket(self.socket, COUNTERS)))
 
-    def count_requests(self, servers: Iterable[str]) -> int:
+    def count_active_and_queued_requests(self, servers: Iterable[str]) -> int:
         """Return the number of requests that servers work on or that wait for them, in all workers."""
-        tables = [self.read_loads(), *(dict(_parse_loads(text)) for text in self._ask_old_workers(COUNTERS))]
+        tables = [
+            self.read_load_by_server(),
+            *(dict(_parse_load_by_server(text)) for text in self._ask_old_workers(COUNTERS)),
+        ]
         loads = [table[server] for server in servers for table in tables if server in table]
         return sum(load.working + load.waiting for load in loads)
 
-    def set_server_state(self, server: str, state: str) -> None:
+    def set_administrative_state(self, server: str, state: str) -> None:
         """Set the administrative state of a server."""
         command = f"set server {server} state {state}"
         message = unix_socket.query_socket(self.socket, command).strip()
@@ -115,7 +118,7 @@ class Haproxy:
         return answers
 
 
-def _parse_table(text: str, separator: str) -> Iterator[dict[str, str]]:
+def _parse_haproxy_table(text: str, separator: str) -> Iterator[dict[str, str]]:
     """Yield each row of a table by field. Fields that HAProxy quotes, and fields after these, are not parsed right."""
     names: list[str] = []
     for line in text.splitlines():
@@ -125,7 +128,7 @@ def _parse_table(text: str, separator: str) -> Iterator[dict[str, str]]:
             yield dict(zip(names, line.split(separator)))
 
 
-def _parse_loads(text: str) -> Iterator[tuple[str, ServerLoad]]:
-    for fields in _parse_table(text, ","):
+def _parse_load_by_server(text: str) -> Iterator[tuple[str, ServerLoad]]:
+    for fields in _parse_haproxy_table(text, ","):
         if fields.get("type") == "2":
             yield f"{fields['pxname']}/{fields['svname']}", ServerLoad(fields)

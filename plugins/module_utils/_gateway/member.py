@@ -54,39 +54,41 @@ class GatewayMember:
             )
         return servers
 
-    def move_to_state(self, state: str | None, timeout: float, allow_last: bool, check: bool) -> dict[str, Any]:
+    def move_servers_to_state_and_report(
+        self, state: str | None, timeout: float, allow_last: bool, check: bool
+    ) -> dict[str, Any]:
         """Set the state of the host's servers, wait until servers out of service have no requests, and return a report.
 
         Without a state, the states are only reported. ``allow_last`` permits to take out the last host of a model.
         Servers that have requests after ``timeout`` seconds are put back into service, and TuningError is raised.
         """
         before = self.list_servers()
-        movable = [server for server in before if not server.is_drained_by_configuration]
+        movable = [server for server in before if not server.is_out_of_service_by_configuration]
         changes = [server for server in movable if state and server.state != state]
-        names = [server.command_name for server in before]
+        names = [server.backend_and_server_name for server in before]
         out = state in ("drain", "maint")
         if out and not allow_last:
-            self._refuse_last_server(changes)
-        requests_before = self.haproxy.count_requests(names)
+            self._refuse_last_servers_of_model(changes)
+        requests_before = self.haproxy.count_active_and_queued_requests(names)
         if state and not check:
             try:
-                self._set_states(changes, state)
+                self._save_and_set_server_states(changes, state)
                 if out and timeout > 0:
-                    self._wait_until_idle(names, timeout)
-                    self._require_state([server.command_name for server in changes], state)
+                    self._wait_until_no_requests(names, timeout)
+                    self._require_servers_in_state([server.backend_and_server_name for server in changes], state)
             except TuningError as error:
                 if out:
-                    error.args = (f"{error} {self._restore_states(changes)}",)
+                    error.args = (f"{error} {self._restore_states_and_describe(changes)}",)
                 raise
         now = before if check else self.list_servers()
-        drained = [server.name for server in before if server.is_drained_by_configuration and state == "ready"]
+        drained = [server.name for server in before if server.is_out_of_service_by_configuration and state == "ready"]
         return {
             "changed": bool(changes),
             "diff": {
-                "before": {server.command_name: server.state for server in changes},
-                "after": {server.command_name: state for server in changes},
+                "before": {server.backend_and_server_name: server.state for server in changes},
+                "after": {server.backend_and_server_name: state for server in changes},
             },
-            "in_work": {"before": requests_before, "after": self.haproxy.count_requests(names)},
+            "in_work": {"before": requests_before, "after": self.haproxy.count_active_and_queued_requests(names)},
             "servers": [{"backend": server.backend, "name": server.name, "state": server.state} for server in now],
             "out": all(server.state != "ready" for server in now),
             "remarks": [
@@ -96,17 +98,17 @@ class GatewayMember:
             ],
         }
 
-    def _refuse_last_server(self, changes: Sequence[Server]) -> None:
+    def _refuse_last_servers_of_model(self, changes: Sequence[Server]) -> None:
         """Raise BadRequest where a model is served by these servers only."""
-        loads = self.haproxy.read_loads()
+        loads = self.haproxy.read_load_by_server()
         usable = [
             server
             for server in self.haproxy.list_servers()
-            if server.command_name in loads and loads[server.command_name].takes_requests
+            if server.backend_and_server_name in loads and loads[server.backend_and_server_name].takes_requests
         ]
-        leaving = [server.command_name for server in changes]
+        leaving = [server.backend_and_server_name for server in changes]
         for backend in sorted({server.backend for server in changes}):
-            serving = [server.command_name for server in usable if server.backend == backend]
+            serving = [server.backend_and_server_name for server in usable if server.backend == backend]
             if serving and all(name in leaving for name in serving):
                 raise BadRequest(
                     f"No host but {self.host} serves {backend} now, so its clients would get the status 503 meanwhile."
@@ -114,33 +116,38 @@ class GatewayMember:
                     " module). Nothing was changed."
                 )
 
-    def _set_states(self, servers: Sequence[Server], state: str) -> None:
+    def _save_and_set_server_states(self, servers: Sequence[Server], state: str) -> None:
         """Set the state of servers, after writing the server-state-file: HAProxy may be reloaded at any time."""
         text = textfile.read_text(self.file)
         out = servers if state != "ready" else ()
-        lines = {server.command_name: server_state_file.format_line(server, STATES[state]) for server in out}
-        new_text = server_state_file.replace_servers(text, [server.command_name for server in servers], lines)
+        lines = {
+            server.backend_and_server_name: server_state_file.format_server_state_line(server, STATES[state])
+            for server in out
+        }
+        new_text = server_state_file.replace_servers_in_state_file(
+            text, [server.backend_and_server_name for server in servers], lines
+        )
         if servers and new_text != (text or server_state_file.HEAD):
             textfile.write_file(self.file, new_text)
         for server in servers:
-            self.haproxy.set_server_state(server.command_name, state)
-        self._require_state([server.command_name for server in servers], state)
+            self.haproxy.set_administrative_state(server.backend_and_server_name, state)
+        self._require_servers_in_state([server.backend_and_server_name for server in servers], state)
 
-    def _require_state(self, names: Sequence[str], state: str) -> None:
+    def _require_servers_in_state(self, names: Sequence[str], state: str) -> None:
         """Raise NotApplied where a server is in another state, because another program sets the state too."""
         for server in self.list_servers():
-            if server.command_name in names and server.state != state:
+            if server.backend_and_server_name in names and server.state != state:
                 raise NotApplied(
-                    f"{server.command_name} was set to {state}, and is {server.state}: something else sets it, too. An "
-                    "agent check that answers 'ready' sets the state; the answer 'up' does not."
+                    f"{server.backend_and_server_name} was set to {state}, and is {server.state}: something else "
+                    "sets it, too. An agent check that answers 'ready' sets the state; the answer 'up' does not."
                 )
 
-    def _wait_until_idle(self, names: Sequence[str], timeout: float) -> None:
+    def _wait_until_no_requests(self, names: Sequence[str], timeout: float) -> None:
         """Wait until two counts in succession are 0: a single count may miss a request between queue and server."""
         end = self.clock.monotonic() + timeout
         idle = 0
         while idle < 2:
-            work = self.haproxy.count_requests(names)
+            work = self.haproxy.count_active_and_queued_requests(names)
             idle = 0 if work else idle + 1
             if work and self.clock.monotonic() >= end:
                 raise TuningError(
@@ -151,13 +158,13 @@ class GatewayMember:
                 )
             self.clock.sleep(PAUSE)
 
-    def _restore_states(self, changes: Sequence[Server]) -> str:
+    def _restore_states_and_describe(self, changes: Sequence[Server]) -> str:
         """Set servers to the states that they had before, and return a message about it."""
         if not changes:
             return "It was out of service before, and stays so."
         try:
             for server in changes:
-                self._set_states([server], server.state)
+                self._save_and_set_server_states([server], server.state)
         except TuningError:
             return "It could not be put back into service."
         return "It was put back into service."

@@ -27,7 +27,7 @@ BACKEND, NAME, ADDRESS, PORT, COUNT = 1, 3, 4, 18, 20
 RUNNING = "2"
 
 
-def format_line(server: Server, admin_state: int) -> str:
+def format_server_state_line(server: Server, admin_state: int) -> str:
     """Return the line of a server with this administrative state, without results of its health checks."""
     fields = server.fields
     weight = fields["srv_iweight"]
@@ -35,31 +35,33 @@ def format_line(server: Server, admin_state: int) -> str:
     return " ".join([*names, RUNNING, str(admin_state), weight, weight, *["0"] * 8, "-", fields["srv_port"], "-"])
 
 
-def parse_lines(text: str | None) -> dict[str, str]:
+def parse_lines_by_server(text: str | None) -> dict[str, str]:
     """Return the line of each server by BACKEND/SERVER; lines without a server are left out."""
     rows = [line.split() for line in (text or "").splitlines() if not line.startswith("#")]
     return {f"{row[BACKEND]}/{row[NAME]}": " ".join(row) for row in rows if len(row) == COUNT}
 
 
-def render_file(lines: Mapping[str, str]) -> str:
+def render_server_state_file(lines: Mapping[str, str]) -> str:
     return HEAD + "".join(f"{line}\n" for line in lines.values())
 
 
-def replace_servers(text: str | None, removed: Collection[str], added: Mapping[str, str]) -> str:
+def replace_servers_in_state_file(text: str | None, removed: Collection[str], added: Mapping[str, str]) -> str:
     """Return the text of a file without the ``removed`` servers, and with the ``added`` lines by BACKEND/SERVER."""
-    return render_file({**{key: line for key, line in parse_lines(text).items() if key not in removed}, **added})
+    return render_server_state_file(
+        {**{key: line for key, line in parse_lines_by_server(text).items() if key not in removed}, **added}
+    )
 
 
-def move_servers(text: str, addresses: Mapping[str, str]) -> str:
+def update_addresses_in_state_file(text: str, addresses: Mapping[str, str]) -> str:
     """Return the text of a file for a new configuration: ``addresses`` maps BACKEND/SERVER to ADDRESS:PORT.
 
     Servers that the new configuration does not have are left out.
     """
     lines = {}
-    for key, line in parse_lines(text).items():
+    for key, line in parse_lines_by_server(text).items():
         if key in addresses:
             row = line.split()
             host, dummy, row[PORT] = addresses[key].rpartition(":")
             row[ADDRESS] = host.strip("[]")
             lines[key] = " ".join(row)
-    return render_file(lines)
+    return render_server_state_file(lines)

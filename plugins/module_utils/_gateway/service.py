@@ -23,7 +23,7 @@ import urllib.request
 from .._errors import BadRequest, Damaged, NotApplied
 from .._io import command, textfile
 from .._io.blocks import suppress
-from .server_state_file import move_servers
+from .server_state_file import update_addresses_in_state_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class GatewayService:
         self.before: dict[str, str | None] = {}
         self.after: dict[str, str | None] = {}
 
-    def require_replaceable(self) -> None:
+    def refuse_foreign_keepalived(self) -> None:
         """Raise BadRequest if somebody else has configured keepalived; a configuration of HAProxy is replaced."""
-        if self.name == "keepalived" and self._read_note() is None and os.path.exists(self.path):
+        if self.name == "keepalived" and self._load_note_of_original_state() is None and os.path.exists(self.path):
             raise BadRequest(
                 "This host has a configuration of keepalived that is not from here: leave epyc_gateway_virtual_address "
                 f"empty and add the address to {self.path} yourself, or remove that file. Nothing was changed."
@@ -80,9 +80,9 @@ class GatewayService:
         ``key`` is sent to instances, ``script`` is the check of keepalived, ``models`` have the servers of HAProxy.
         ``url`` answers with the digest of the configuration in force; without a URL the note has that digest.
         """
-        note = self._read_note()
+        note = self._load_note_of_original_state()
         if note is None:
-            note = self._save_original()
+            note = self._save_original_and_note()
         key_path = f"{self.folder}/sovereign-epyc-{hashlib.sha256(key.encode()).hexdigest()[:16]}.key" if key else ""
         if key:
             self._write_file(key_path, f"key {key}\n", 0o600, shown="a key")
@@ -91,11 +91,11 @@ class GatewayService:
         text = configuration.replace(KEY_FILE, key_path)
         digest = hashlib.sha256(text.encode()).hexdigest()
         self._write_file(self.path, text.replace(DIGEST, digest), validate=True)
-        self._move_drained_servers(models)
+        self._update_addresses_of_drained_servers(models)
         loaded = _fetch_text(url) if url else note.get("loaded")
-        self._run(reload=loaded != digest)
+        self._start_or_reload_and_enable(reload=loaded != digest)
         if url and not self.check:
-            self._wait_for_digest(url, digest)
+            self._wait_until_configuration_is_loaded(url, digest)
         if not url:
             self._write_file(self.note_path, json.dumps({**note, "loaded": digest}), shown="a note")
         # The worker from before a reload has read its key at its start.
@@ -103,32 +103,32 @@ class GatewayService:
             if path != key_path:
                 self._remove_file(path)
 
-    def restore_original(self) -> None:
+    def restore_configuration_and_state(self) -> None:
         """Restore the configuration and the state of the service from before the first change, if there is a note."""
-        note = self._read_note()
+        note = self._load_note_of_original_state()
         if note is None:
             return
         active = note.get("active", False)
         if not active:
             self._set_state("active", "stop")
         if note.get("config"):
-            self._restore_file(note)
+            self._restore_original_file(note)
         else:
             self._remove_file(self.path)
         self._set_state("enabled", "enable" if note["enabled"] else "disable")
         if active:
-            self._run(reload=True)
+            self._start_or_reload_and_enable(reload=True)
         for path in (*glob.glob(f"{self.folder}/sovereign-epyc*"), self.original_path, self.note_path):
             self._remove_file(path)
 
-    def _read_note(self) -> dict[str, Any] | None:
+    def _load_note_of_original_state(self) -> dict[str, Any] | None:
         text = textfile.read_text(self.note_path)
         try:
             return None if text is None else dict(json.loads(text))
         except (TypeError, ValueError):
             raise Damaged(self.note_path, "it is no note about a service") from None
 
-    def _save_original(self) -> dict[str, Any]:
+    def _save_original_and_note(self) -> dict[str, Any]:
         """Copy the configuration, note the state of the service, and return the note."""
         note: dict[str, Any] = {"config": os.path.exists(self.path), "owner": "root", "group": "root"}
         if note["config"]:
@@ -143,7 +143,7 @@ class GatewayService:
         self._write_file(self.note_path, json.dumps(note), shown="a note")
         return note
 
-    def _restore_file(self, note: Mapping[str, Any]) -> None:
+    def _restore_original_file(self, note: Mapping[str, Any]) -> None:
         owner = group = 0
         with suppress(KeyError):
             owner, group = pwd.getpwnam(note["owner"]).pw_uid, grp.getgrnam(note["group"]).gr_gid
@@ -165,7 +165,7 @@ class GatewayService:
         if self.check:
             return
         if validate:
-            self._validate(text)
+            self._validate_with_service(text)
         textfile.write_file(path, text, mode, keep_owner=False)
 
     def _remove_file(self, path: str) -> None:
@@ -175,7 +175,7 @@ class GatewayService:
             if not self.check:
                 textfile.remove_file(path)
 
-    def _validate(self, text: str) -> None:
+    def _validate_with_service(self, text: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/{os.path.basename(self.path)}"
             textfile.write_file(path, text, 0o600)
@@ -186,14 +186,14 @@ class GatewayService:
                 + " ".join((result.err + result.out).split())
             )
 
-    def _move_drained_servers(self, models: Sequence[Mapping[str, Any]]) -> None:
+    def _update_addresses_of_drained_servers(self, models: Sequence[Mapping[str, Any]]) -> None:
         """Give servers that are out of service their new ports, because HAProxy reads ports from that file too."""
         path = f"{self.folder}/sovereign-epyc.state"
         text = textfile.read_text(path)
         if text is not None:
             servers = [(model["backend"], server) for model in models for server in model["servers"]]
             addresses = {f"{backend}/{server['name']}": str(server["address"]) for backend, server in servers}
-            self._write_file(path, move_servers(text, addresses))
+            self._write_file(path, update_addresses_in_state_file(text, addresses))
 
     def _read_state(self) -> dict[str, str]:
         """Return systemd's words for ``active`` and ``enabled``."""
@@ -202,11 +202,11 @@ class GatewayService:
         rows = dict(line.partition("=")[::2] for line in output.splitlines())
         return {"active": rows.get("ActiveState", ""), "enabled": rows.get("UnitFileState", "")}
 
-    def _run(self, reload: bool) -> None:
+    def _start_or_reload_and_enable(self, reload: bool) -> None:
         """Start the service, or have it load its configuration; and have it start at boot."""
         if not self._set_state("active", "start") and reload:
             self.before[f"{self.name}:loaded"], self.after[f"{self.name}:loaded"] = "another", "this configuration"
-            self._systemctl("reload")
+            self._run_systemctl_unless_check("reload")
         self._set_state("enabled", "enable")
 
     def _set_state(self, key: str, verb: str) -> bool:
@@ -216,14 +216,14 @@ class GatewayService:
         if positive == (verb in ("start", "enable")):
             return False
         self.before[f"{self.name}:{key}"], self.after[f"{self.name}:{key}"] = current, verb
-        self._systemctl(verb)
+        self._run_systemctl_unless_check(verb)
         return True
 
-    def _systemctl(self, verb: str) -> None:
+    def _run_systemctl_unless_check(self, verb: str) -> None:
         if not self.check:
             command.run_command(["systemctl", verb, f"{self.name}.service"])
 
-    def _wait_for_digest(self, url: str, digest: str) -> None:
+    def _wait_until_configuration_is_loaded(self, url: str, digest: str) -> None:
         for dummy in range(RELOAD_TIMEOUT):
             if _fetch_text(url) == digest:
                 return

@@ -39,7 +39,7 @@ class L3Domain:
         self.ccd = 0
 
 
-def group_by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
+def group_domains_by_die_id(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -> Ccds:
     """Return the CCDs by the kernel's die ids; offline domains, which have no die id, are grouped by their order."""
     groups = [[domain for domain in domains if dies.get(domain) == die] for die in dict.fromkeys(dies.values())]
     placed = _group_in_order(domains, max(len(group) for group in groups))
@@ -50,7 +50,7 @@ def group_by_die(domains: Sequence[L3Domain], dies: Mapping[L3Domain, object]) -
     return sorted(ccds, key=lambda ccd: ccd[0].present[0])
 
 
-def group_by_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
+def group_domains_by_cpu_family(domains: Sequence[L3Domain], family: int | None, model: int) -> tuple[Ccds, str]:
     """Return the CCDs by AMD's CPU family and model, and a text on how the CCDs are known."""
     for number, low, high, per_ccd, name in CCX_PER_CCD:
         if family == number and low <= model <= high:

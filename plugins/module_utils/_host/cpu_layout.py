@@ -29,7 +29,7 @@ class CpuLayout:
         self.cores = cores
 
 
-def infer_layout(
+def infer_layout_of_present_cpus(
     present: Cpus,
     domains: Sequence[tuple[int | None, Cpus]],
     cores: Sequence[Cpus],
@@ -60,7 +60,9 @@ def infer_layout(
     return None
 
 
-def add_offline_domains(online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int) -> list[L3Domain]:
+def complete_domains_with_offline_cpus(
+    online: Sequence[L3Domain], layout: Sequence[Cpus], sockets: int
+) -> list[L3Domain]:
     """Return all L3 domains of a layout in its order: online domains with their offline CPUs, and offline domains.
 
     Each socket has the same number of domains.

@@ -63,7 +63,7 @@ class Host:
         """Return the online CPUs of an option: numbers, roles and places, separated by commas."""
         cpus: set[int] = set()
         for word in text.split(","):
-            cpus.update(self._cpus_of_word(word.strip()))
+            cpus.update(self._cpus_of_role_or_place(word.strip()))
         if not cpus:
             raise BadRequest(f"'{text}' names no CPUs; say {CPU_GRAMMAR}.")
         missing = cpus - set(self.topology.online)
@@ -76,7 +76,7 @@ class Host:
             )
         return tuple(sorted(cpus))
 
-    def _cpus_of_word(self, word: str) -> tuple[int, ...]:
+    def _cpus_of_role_or_place(self, word: str) -> tuple[int, ...]:
         top = self.topology
         if word in ROLES:
             members: tuple[int, ...] = getattr(self.plan, word)

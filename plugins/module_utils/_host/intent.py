@@ -51,22 +51,22 @@ class Intent:
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Intent:
         """Return the intent from an inventory's dictionaries. Raises BadRequest with the key of a bad value."""
-        housekeeping = _require_table(options, "housekeeping", ("cores", "per"))
+        housekeeping = _require_known_keys(options, "housekeeping", ("cores", "per"))
         cores = _require_whole(housekeeping.get("cores", 1), "housekeeping.cores")
         per = housekeeping.get("per", "node")
         if per not in PER:
             raise BadRequest(f"housekeeping.per is '{per}'; say one of {', '.join(PER)}.")
-        default = _require_table(options, "default", ("l3",))
+        default = _require_known_keys(options, "default", ("l3",))
         return cls(
             cores,
             per,
-            _parse_placement(options, "draft", 0),
-            _parse_placement(options, "verify", None),
+            _parse_role_placement(options, "draft", 0),
+            _parse_role_placement(options, "verify", None),
             _parse_l3_amount(default, "default"),
         )
 
 
-def _require_table(options: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
+def _require_known_keys(options: Mapping[str, Any], name: str, keys: Sequence[str]) -> Mapping[str, Any]:
     table = options.get(name) or {}
     if not isinstance(table, dict):
         raise BadRequest(f"{name} must be a dictionary of {', '.join(keys)}, not '{table}'.")
@@ -92,8 +92,8 @@ def _parse_l3_amount(table: Mapping[str, Any], name: str) -> CacheAmount | None:
     return amount
 
 
-def _parse_placement(options: Mapping[str, Any], name: str, default_count: int | None) -> RolePlacement:
-    table = _require_table(options, name, (*UNITS, "l3"))
+def _parse_role_placement(options: Mapping[str, Any], name: str, default_count: int | None) -> RolePlacement:
+    table = _require_known_keys(options, name, (*UNITS, "l3"))
     given = [unit for unit in UNITS if unit in table]
     if len(given) > 1:
         raise BadRequest(f"{name} has both ccds and l3_domains; give one of them.")

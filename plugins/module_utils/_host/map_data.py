@@ -27,14 +27,14 @@ OFFLINE = "offline"
 LETTERS = {"housekeeping": "h", "draft": "d", "verify": "v", "idle": "i", OFFLINE: "x"}
 
 
-def build_map(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def build_map_data(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """Return the data of the map, as documented in the module epyc_plan: sizes in bytes, CPUs as lists."""
     roles = {role: getattr(plan, role) for role in ROLES}
     letter_of = {cpu: LETTERS[role] for role, cpus in roles.items() for cpu in cpus}
     return {
         "model": top.model or "unknown CPU",
         "kernel": top.kernel,
-        "parts": plan_text.format_host_parts(top),
+        "parts": plan_text.format_counts_of_host_parts(top),
         "roles": {name: format_cpulist(cpus) for name, cpus in {**roles, OFFLINE: top.offline}.items() if cpus},
         "nodes": [
             {
@@ -44,9 +44,12 @@ def build_map(plan: Plan, top: Topology, instances: Sequence[Mapping[str, Any]] 
             }
             for node in top.nodes
         ],
-        "domains": [_domain_to_dict(domain, plan, top, letter_of) for domain in top.domains or _nodes_as_domains(top)],
+        "domains": [
+            _domain_to_dict(domain, plan, top, letter_of)
+            for domain in top.domains or _nodes_to_domains_without_cache(top)
+        ],
         "instances": [dict(instance) for instance in instances],
-        "notes": plan_text.format_notes(plan, top),
+        "notes": plan_text.format_remarks_and_impossible_layers(plan, top),
     }
 
 
@@ -61,11 +64,11 @@ def _domain_to_dict(domain: L3Domain, plan: Plan, top: Topology, letter_of: Mapp
         "ccd": domain.ccd if top.domains else None,
         "cores": cores,
         "roles": ["".join(letter_of.get(cpu, LETTERS[OFFLINE]) for cpu in core) for core in cores],
-        "ways": plan_text.format_ways(plan, domain, full) if full and domain.id is not None else "",
+        "ways": plan_text.format_ways_as_group_letters(plan, domain, full) if full and domain.id is not None else "",
     }
 
 
-def _nodes_as_domains(top: Topology) -> list[L3Domain]:
+def _nodes_to_domains_without_cache(top: Topology) -> list[L3Domain]:
     """Return a domain without a cache for each node with CPUs, for the map of a host that shows no L3 domains."""
     places = []
     for node in top.nodes:

@@ -31,7 +31,7 @@ def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
     yield _shorten(data["parts"], WIDTH)
     yield ""
     for role, cpus in data["roles"].items():
-        yield f"{_paint(LETTERS[role], colour)} {role:<13} {_shorten(cpus, WIDTH - 16)}"
+        yield f"{_colour_runs_of_letters(LETTERS[role], colour)} {role:<13} {_shorten(cpus, WIDTH - 16)}"
     domains = data["domains"]
     divided = next((domain for domain in domains if domain["ways"]), None)
     if divided:
@@ -48,16 +48,18 @@ def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
             previous = (socket, node)
             yield ""
             yield _shorten(f"socket {_format_number(socket)}, node {_format_number(node)}{memory.get(node, '')}", WIDTH)
-        yield from _render_domain(domain, lines, (letters_width, ways_width), colour)
+        yield from _render_rows_of_domain(domain, lines, (letters_width, ways_width), colour)
 
 
-def _render_domain(
+def _render_rows_of_domain(
     domain: Mapping[str, Any], lines: Sequence[tuple[str, int]], column_widths: tuple[int, int], colour: bool
 ) -> Iterator[str]:
     """Yield the rows of a domain: the first row has its numbers, ways and CPUs, further rows have more cores."""
     first, length = lines[0]
     start = f"  CCD {_format_number(domain['ccd']):>2}  L3 {_format_number(domain['l3']):>3}  "
-    ways = _paint(domain["ways"], colour) + " " * (column_widths[1] - len(domain["ways"]) + bool(column_widths[1]) * 2)
+    ways = _colour_runs_of_letters(domain["ways"], colour) + " " * (
+        column_widths[1] - len(domain["ways"]) + bool(column_widths[1]) * 2
+    )
     cpus = format_cpulist(cpu for core in domain["cores"] for cpu in core)
     cpus = _shorten(cpus, WIDTH - len(start) - sum(column_widths) - 4)
     yield f"{start}{first}{' ' * (column_widths[0] - length)}  {ways}{cpus}"
@@ -76,7 +78,7 @@ def _render_core_letters(domain: Mapping[str, Any], colour: bool) -> list[tuple[
         threads = max((len(core) for core in cores), default=0)
         words = ["".join(core[thread : thread + 1] or " " for core in cores) for thread in range(threads)]
         text = " ".join(words)
-        rows.append((_paint(text, colour), len(text)))
+        rows.append((_colour_runs_of_letters(text, colour), len(text)))
     return rows
 
 
@@ -85,7 +87,7 @@ def _format_node_memory(node: Mapping[str, Any]) -> str:
     return "".join(f", {text}" for text in (node["memory"] and f"memory {node['memory']}", *pools) if text)
 
 
-def _paint(text: str, colour: bool) -> str:
+def _colour_runs_of_letters(text: str, colour: bool) -> str:
     """Return a text with a colour code for each run of equal letters."""
     if not colour:
         return text

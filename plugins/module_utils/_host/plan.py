@@ -97,15 +97,15 @@ class Plan:
 def build_plan(intent: Intent, top: Topology) -> Plan:
     """Return the plan for an intent on a host. Raises BadRequest with the reason where the intent does not fit."""
     result = Plan()
-    result.housekeeping = _choose_housekeeping(intent, top)
+    result.housekeeping = _choose_housekeeping_cpus(intent, top)
     # Offline CPUs count too, so that a role keeps its other CPUs when a CPU goes offline.
     planned = _first_cores_of_places(intent, _cpus_by_place(intent.housekeeping_per, top), top.present_cores)
     if not result.housekeeping:
         result.remarks.append("No core is kept for the operating system: interrupts and daemons run among the threads.")
-    result.remarks += _many_nodes_remarks(intent, result.housekeeping, top)
+    result.remarks += _l3_domains_as_nodes_remarks(intent, result.housekeeping, top)
     reserved = set(result.housekeeping)
-    draft, free_domains = _choose_domains(intent.draft, "draft", top, top.domains, (reserved, planned))
-    verify, dummy = _choose_domains(intent.verify, "verify", top, free_domains, (reserved, planned))
+    draft, free_domains = _split_domains_for_role(intent.draft, "draft", top, top.domains, (reserved, planned))
+    verify, dummy = _split_domains_for_role(intent.verify, "verify", top, free_domains, (reserved, planned))
     result.draft = _cpus_of_domains(draft, reserved)
     if top.l3 or intent.verify.count == 0:
         result.verify = _cpus_of_domains(verify, reserved)
@@ -119,8 +119,8 @@ def build_plan(intent: Intent, top: Topology) -> Plan:
             )
         if placement.l3 and not domains:
             result.remarks.append(f"{role}.l3 is without effect, because {role} has no L3 domain.")
-        _remark_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - planned, top)
-    _remark_offline_cpus(result, "housekeeping", planned, top)
+        _add_remark_on_offline_cpus(result, role, {cpu for domain in domains for cpu in domain.present} - planned, top)
+    _add_remark_on_offline_cpus(result, "housekeeping", planned, top)
     _plan_l3_masks(intent, top, draft, verify, result)
     if top.registers_read_only:
         result.cannot["prefetch"] = READ_ONLY + top.registers_read_only
@@ -137,7 +137,7 @@ def plan_facts(requested_intent: Mapping[str, Any], plan: Plan, top: Topology) -
     return {"topology": top.to_dict(), "plan": plan.to_dict(), "intent": requested_intent}
 
 
-def _remark_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
+def _add_remark_on_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology) -> None:
     """Add to the plan a remark on the offline CPUs among the CPUs of a role, if there are any."""
     offline = tuple(sorted(cpus.intersection(top.offline)))
     if offline:
@@ -150,7 +150,7 @@ def _remark_offline_cpus(result: Plan, role: str, cpus: set[int], top: Topology)
         result.remarks.append(result.offline_reasons[role])
 
 
-def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
+def _choose_housekeeping_cpus(intent: Intent, top: Topology) -> tuple[int, ...]:
     """Return the first cores of each node, socket or host; CPU 0, which cannot be isolated, is always among them."""
     places = _cpus_by_place(intent.housekeeping_per, top)
     for name, cpus in places.items():
@@ -166,7 +166,7 @@ def _choose_housekeeping(intent: Intent, top: Topology) -> tuple[int, ...]:
     return tuple(sorted(_first_cores_of_places(intent, places, cores)))
 
 
-def _many_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
+def _l3_domains_as_nodes_remarks(intent: Intent, housekeeping: Sequence[int], top: Topology) -> list[str]:
     """Return a remark if each L3 domain is a node, so that a core per node takes many cores; else an empty list."""
     nodes = [node for node in top.nodes if node.cpus]
     if intent.housekeeping_per != "node" or not housekeeping or len(nodes) <= MOST_NODES * len(top.sockets):
@@ -201,7 +201,7 @@ def _first_cores_of_places(
     return {cpu for members in cores_by_place for core in members[: intent.housekeeping_cores] for cpu in core}
 
 
-def _choose_domains(
+def _split_domains_for_role(
     placement: RolePlacement,
     role: str,
     top: Topology,
@@ -234,12 +234,12 @@ def _choose_domains(
             f"{role} asks for {placement.count} {placement.unit}, but only {len(units)} of {total} are left on this "
             "host."
         )
-    units.sort(key=lambda unit: _placement_order(unit, *housekeeping))
+    units.sort(key=lambda unit: _placement_sort_key(unit, *housekeeping))
     taken = [domain for unit in units[: placement.count] for domain in unit]
     return taken, [domain for domain in free_domains if domain not in taken]
 
 
-def _placement_order(
+def _placement_sort_key(
     unit: Sequence[L3Domain], housekeeping: set[int], planned_housekeeping: set[int]
 ) -> tuple[bool, int, int]:
     """Return the sort key of a CCD or domain: units with free CPUs first, then those with few housekeeping CPUs."""
@@ -271,7 +271,7 @@ def _plan_l3_masks(
     ]
     if intent.default_l3 and not groups:
         result.remarks.append("default.l3 is without effect, because no role has an L3 amount.")
-    _validate_l3_amounts(groups)
+    _refuse_amounts_above_domain_size(groups)
     features = top.resctrl
     reason = _no_cat_reason(top)
     if features is None or reason:
@@ -290,10 +290,10 @@ def _plan_l3_masks(
         result.default.domains = [domain for group in groups for domain in group.domains]
         return
     for domain in top.l3:
-        _allocate_domain(domain, features.cbm_mask, intent.default_l3, result)
+        _set_masks_in_domain(domain, features.cbm_mask, intent.default_l3, result)
 
 
-def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount | None, result: Plan) -> None:
+def _set_masks_in_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount | None, result: Plan) -> None:
     """Set the mask of every group in a domain."""
     amounts = [(group.name, group.amount) for group in result.groups if group.amount and domain in group.domains]
     title = f"L3 domain {domain.id}"
@@ -313,7 +313,7 @@ def _allocate_domain(domain: L3Domain, full_mask: int, default_l3: CacheAmount |
             result.remarks.append(remark)
 
 
-def _validate_l3_amounts(groups: Sequence[ResctrlGroup]) -> None:
+def _refuse_amounts_above_domain_size(groups: Sequence[ResctrlGroup]) -> None:
     for group in groups:
         smallest = min(group.domains, key=lambda domain: domain.bytes)
         if group.amount and group.amount.kind == "bytes" and group.amount.number > smallest.bytes:

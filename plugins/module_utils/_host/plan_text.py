@@ -9,7 +9,7 @@ from .._notation.cache_masks import count_ways
 from .._notation.cpulist import format_cpulist
 from .._notation.sizes import format_bytes
 from .cpu_roles import ROLES
-from .topology import format_l3_sizes
+from .topology import format_domain_counts_by_l3_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def render_plan(plan: Plan, top: Topology) -> str:
     """Return the text of a plan, without a newline at its end."""
     lines = [
         f"{top.model or 'unknown CPU'}, family {top.family} model {top.model_number}, Linux {top.kernel}",
-        format_host_parts(top),
+        format_counts_of_host_parts(top),
     ]
     if top.ccd_source:
         lines.append(f"CCDs from: {top.ccd_source}")
@@ -33,20 +33,20 @@ def render_plan(plan: Plan, top: Topology) -> str:
             lines.append(f"{role:<13} {_format_count(len(cpus), 'CPU'):>8}   {format_cpulist(cpus) or '-'}")
     if top.l3:
         lines += ["", *_render_l3_rows(plan, top)]
-    below = format_notes(plan, top)
+    below = format_remarks_and_impossible_layers(plan, top)
     return "\n".join([*lines, *([""] if below else []), *below])
 
 
-def format_host_parts(top: Topology) -> str:
+def format_counts_of_host_parts(top: Topology) -> str:
     """Return a line with the numbers of sockets, nodes, cores, CCDs and L3 domains of a host."""
     return (
         f"{_format_count(len(top.sockets), 'socket')}, {_format_count(len(top.nodes), 'node')}, "
         f"{_format_count(len(top.cores), 'core')}, SMT {top.smt}, {_format_count(len(top.ccds), 'CCD')}, L3: "
-        f"{format_l3_sizes(top.l3) or 'unknown'}"
+        f"{format_domain_counts_by_l3_size(top.l3) or 'unknown'}"
     )
 
 
-def format_notes(plan: Plan, top: Topology) -> list[str]:
+def format_remarks_and_impossible_layers(plan: Plan, top: Topology) -> list[str]:
     """Return a line for each remark of a plan, each layer that is impossible, and each fact that could not be read."""
     return [
         *(f"Note: {remark}" for remark in plan.remarks),
@@ -77,12 +77,12 @@ def _render_l3_rows(plan: Plan, top: Topology) -> list[str]:
         node = "-" if domain.node is None else domain.node
         row = f"{node:>4} {domain.ccd:>4} {number:>4}  {format_cpulist(domain.present):<{width}}  "
         if full and show_ways:
-            row += f"{format_ways(plan, domain, full):<{ways_width}}  "
-        rows.append(row + _format_roles(plan, domain))
+            row += f"{format_ways_as_group_letters(plan, domain, full):<{ways_width}}  "
+        rows.append(row + _format_roles_of_domain(plan, domain))
     return rows
 
 
-def format_ways(plan: Plan, domain: L3Domain, full_mask: int) -> str:
+def format_ways_as_group_letters(plan: Plan, domain: L3Domain, full_mask: int) -> str:
     """Return a letter for each way of a domain: the first letter of its group, or a dot for the default group."""
     groups = [group for group in plan.groups if set(group.cpus) & set(domain.cpus)]
     letters = ""
@@ -92,7 +92,7 @@ def format_ways(plan: Plan, domain: L3Domain, full_mask: int) -> str:
     return letters
 
 
-def _format_roles(plan: Plan, domain: L3Domain) -> str:
+def _format_roles_of_domain(plan: Plan, domain: L3Domain) -> str:
     parts = []
     for role in ROLES:
         cpus = [cpu for cpu in domain.cpus if plan.role_of(cpu) == role]

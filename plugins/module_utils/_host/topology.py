@@ -125,18 +125,18 @@ class Topology:
 def read_topology(fs: KernelFS) -> Topology:
     """Return the topology of a host, from a few files for each L3 domain and node, not for each CPU."""
     top = Topology()
-    _read_cpu_model(fs, top)
-    _read_cpus(fs, top)
-    _read_sockets(fs, top)
-    _read_nodes(fs, top)
-    _read_l3_domains(fs, top)
-    _place_offline_cpus(fs, top)
-    _group_ccds(fs, top)
-    _read_features(fs, top)
+    _read_model_into_topology(fs, top)
+    _read_cpus_into_topology(fs, top)
+    _read_sockets_into_topology(fs, top)
+    _read_nodes_into_topology(fs, top)
+    _read_l3_domains_into_topology(fs, top)
+    _add_offline_cpus_to_cores_and_domains(fs, top)
+    _group_l3_domains_into_ccds(fs, top)
+    _read_features_into_topology(fs, top)
     return top
 
 
-def _read_cpu_model(fs: KernelFS, top: Topology) -> None:
+def _read_model_into_topology(fs: KernelFS, top: Topology) -> None:
     # Only the first CPU's block is read, because on some kernels the whole file interrupts every CPU.
     block = fs.read("/proc/cpuinfo", limit=4096).split("\n\n")[0]
     fields = {}
@@ -162,7 +162,7 @@ def _read_cpu_model(fs: KernelFS, top: Topology) -> None:
         top.missing["kernel"] = "a kernel of its own: this is a container, and kernel settings belong to its host"
 
 
-def _read_cpus(fs: KernelFS, top: Topology) -> None:
+def _read_cpus_into_topology(fs: KernelFS, top: Topology) -> None:
     top.online = parse_cpulist(fs.read(f"{CPUS}/online"))
     present = parse_cpulist(fs.read_if_present(f"{CPUS}/present") or fs.read(f"{CPUS}/online"))
     top.offline = tuple(sorted(set(present) - set(top.online)))
@@ -172,10 +172,10 @@ def _read_cpus(fs: KernelFS, top: Topology) -> None:
     if fs.read_if_present(f"{CPUS}/smt/active") == "0":
         top.cores = tuple((cpu,) for cpu in top.online)
     else:
-        top.cores = _split_by_shared_list(fs, top.online, "topology/thread_siblings_list")
+        top.cores = _group_cpus_by_sysfs_list(fs, top.online, "topology/thread_siblings_list")
 
 
-def _split_by_shared_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
+def _group_cpus_by_sysfs_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple[tuple[int, ...], ...]:
     """Return CPUs in groups; a file in the sysfs folder of a CPU lists its group, and is read once for each group."""
     remaining = set(cpus)
     groups = []
@@ -188,19 +188,19 @@ def _split_by_shared_list(fs: KernelFS, cpus: Iterable[int], name: str) -> tuple
     return tuple(groups)
 
 
-def _read_number(fs: KernelFS, cpu: int, name: str) -> int | None:
+def _read_number_of_cpu(fs: KernelFS, cpu: int, name: str) -> int | None:
     """Return a number from a file in a CPU's sysfs folder; None where the file is missing or holds -1 (unknown)."""
     text = fs.read_if_present(f"{CPUS}/cpu{cpu}/{name}")
     return int(text) if text is not None and text.isdecimal() else None
 
 
-def _read_sockets(fs: KernelFS, top: Topology) -> None:
-    for cpus in _split_by_shared_list(fs, top.online, "topology/package_cpus_list"):
-        number = _read_number(fs, cpus[0], "topology/physical_package_id") or 0
+def _read_sockets_into_topology(fs: KernelFS, top: Topology) -> None:
+    for cpus in _group_cpus_by_sysfs_list(fs, top.online, "topology/package_cpus_list"):
+        number = _read_number_of_cpu(fs, cpus[0], "topology/physical_package_id") or 0
         top.sockets[number] = tuple(sorted((*top.sockets.get(number, ()), *cpus)))
 
 
-def _read_nodes(fs: KernelFS, top: Topology) -> None:
+def _read_nodes_into_topology(fs: KernelFS, top: Topology) -> None:
     names = [name for name in fs.list_names(NODES) if name.startswith("node") and name[4:].isdecimal()]
     for number in sorted(int(name[4:]) for name in names):
         folder = f"{NODES}/node{number}"
@@ -219,14 +219,16 @@ def _read_nodes(fs: KernelFS, top: Topology) -> None:
         top.nodes.append(Node(0, top.online, 0, {}))
 
 
-def _read_l3_domains(fs: KernelFS, top: Topology) -> None:
-    index = _find_l3_index(fs, top.online[0])
+def _read_l3_domains_into_topology(fs: KernelFS, top: Topology) -> None:
+    index = _find_sysfs_index_of_l3(fs, top.online[0])
     if index is None:
         top.missing["l3"] = f"L3 domains: {CPUS}/cpu{top.online[0]}/cache shows no cache of level 3"
         return
-    for cpus in _split_by_shared_list(fs, top.online, f"cache/{index}/shared_cpu_list"):
+    for cpus in _group_cpus_by_sysfs_list(fs, top.online, f"cache/{index}/shared_cpu_list"):
         size = fs.read_if_present(f"{CPUS}/cpu{cpus[0]}/cache/{index}/size") or "0K"
-        domain = L3Domain(_read_number(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus)
+        domain = L3Domain(
+            _read_number_of_cpu(fs, cpus[0], f"cache/{index}/id"), int(size.rstrip("K")) * UNITS["KiB"], cpus
+        )
         domain.socket = next((n for n, members in top.sockets.items() if cpus[0] in members), None)
         domain.node = next((node.id for node in top.nodes if cpus[0] in node.cpus), None)
         top.l3.append(domain)
@@ -236,7 +238,7 @@ def _read_l3_domains(fs: KernelFS, top: Topology) -> None:
         top.l3.sort(key=lambda domain: domain.id or 0)
 
 
-def _find_l3_index(fs: KernelFS, cpu: int) -> str | None:
+def _find_sysfs_index_of_l3(fs: KernelFS, cpu: int) -> str | None:
     folder = f"{CPUS}/cpu{cpu}/cache"
     for name in fs.list_names(folder):
         if name.startswith("index") and fs.read_if_present(f"{folder}/{name}/level") == "3":
@@ -244,7 +246,7 @@ def _find_l3_index(fs: KernelFS, cpu: int) -> str | None:
     return None
 
 
-def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
+def _add_offline_cpus_to_cores_and_domains(fs: KernelFS, top: Topology) -> None:
     """Add offline CPUs to cores and L3 domains, so that numbers do not change when a CPU goes offline."""
     top.domains, top.present_cores = list(top.l3), top.cores
     if not top.offline:
@@ -253,7 +255,7 @@ def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
     from . import cpu_layout
 
     threads = 2 if top.smt in ("on", "off", "forceoff") else max(len(core) for core in top.cores)
-    here = cpu_layout.infer_layout(
+    here = cpu_layout.infer_layout_of_present_cpus(
         tuple(sorted({*top.online, *top.offline})),
         [(domain.id, domain.cpus) for domain in top.l3],
         top.cores,
@@ -263,7 +265,7 @@ def _place_offline_cpus(fs: KernelFS, top: Topology) -> None:
     if here is None:
         return
     top.present_cores = tuple(here.cores)
-    top.domains = cpu_layout.add_offline_domains(top.l3, here.domains, len(top.sockets))
+    top.domains = cpu_layout.complete_domains_with_offline_cpus(top.l3, here.domains, len(top.sockets))
     for domain in top.domains:
         if domain.node is None:
             nodes = (_read_node_of_cpu(fs, cpu) for cpu in domain.present)
@@ -276,22 +278,22 @@ def _read_node_of_cpu(fs: KernelFS, cpu: int) -> int | None:
     return int(names[0][4:]) if names else None
 
 
-def _group_ccds(fs: KernelFS, top: Topology) -> None:
+def _group_l3_domains_into_ccds(fs: KernelFS, top: Topology) -> None:
     """Group the L3 domains by CCD: by the kernel's die_id, else by the table of families, else each domain alone."""
-    dies = {domain: (domain.socket, _read_number(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
+    dies = {domain: (domain.socket, _read_number_of_cpu(fs, domain.cpus[0], "topology/die_id")) for domain in top.l3}
     # Kernels that do not know CCDs show the same die id for the whole socket.
     if len(set(dies.values())) > len(top.sockets):
         top.ccd_source = "the kernel's die_id"
-        top.ccds = ccds.group_by_die(top.domains, dies)
+        top.ccds = ccds.group_domains_by_die_id(top.domains, dies)
     else:
         family = top.family if top.is_amd else None
-        top.ccds, top.ccd_source = ccds.group_by_family(top.domains, family, top.model_number)
+        top.ccds, top.ccd_source = ccds.group_domains_by_cpu_family(top.domains, family, top.model_number)
     for number, ccd in enumerate(top.ccds):
         for domain in ccd:
             domain.ccd = number
 
 
-def _read_features(fs: KernelFS, top: Topology) -> None:
+def _read_features_into_topology(fs: KernelFS, top: Topology) -> None:
     top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
         top.missing["cpufreq"] = "cpufreq: no driver is bound (BIOS without P-states, or a guest)"
@@ -312,7 +314,7 @@ def _read_features(fs: KernelFS, top: Topology) -> None:
     top.registers_read_only = lockdown.registers_read_only_reason(fs)
 
 
-def format_l3_sizes(domains: Sequence[L3Domain]) -> str:
+def format_domain_counts_by_l3_size(domains: Sequence[L3Domain]) -> str:
     """Return the number of L3 domains of each size, as "16 x 16 MiB"."""
     sizes: dict[int, int] = {}
     for domain in domains:

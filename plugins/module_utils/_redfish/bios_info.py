@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .attributes.catalogue import BIOS_OPTIONS
-from .attributes.redaction import redact_values
-from .attributes.resolve import deny_reason, find_attribute_of_option
+from .attributes.redaction import redact_secret_values
+from .attributes.resolve import find_attribute_of_option, subject_never_set_over_redfish
 from .connection.responses import BmcError
-from .machine import read_machine
-from .settings_table import build_claims
+from .machine import read_machine_settings_and_jobs
+from .settings_table import build_claims_for_bios_check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
 CATALOGUE, ALL = "catalogue", "all"
 
 
-def read_bios_info(client: RedfishClient, system_id: str | None, describe: Sequence[str]) -> dict[str, Any]:
+def read_result_of_bios_info_module(
+    client: RedfishClient, system_id: str | None, describe: Sequence[str]
+) -> dict[str, Any]:
     """Return the result of the module epyc_bmc_bios_info: machine, settings, and the descriptions of attributes.
 
     Without a registry, descriptions and claims are empty, and a remark has the reason.
     """
-    machine = read_machine(client, system_id)
+    machine = read_machine_settings_and_jobs(client, system_id)
     remarks = []
     try:
-        registry = machine.read_registry()
+        registry = machine.fetch_attribute_registry()
     except BmcError as error:
         registry = None
         remarks.append(str(error))
@@ -54,11 +56,11 @@ def read_bios_info(client: RedfishClient, system_id: str | None, describe: Seque
                 described.append(attribute)
     return {
         "machine": {**machine.summary, "apply_times": machine.apply_times},
-        "claims": build_claims(registry, machine) if registry else {},
-        "active": redact_values(machine.active, registry),
-        "pending": redact_values(machine.pending, registry),
+        "claims": build_claims_for_bios_check(registry, machine) if registry else {},
+        "active": redact_secret_values(machine.active, registry),
+        "pending": redact_secret_values(machine.pending, registry),
         "jobs": machine.job_summaries,
-        "messages": [message.text or message.id for message in machine.boot_messages],
+        "messages": [message.text or message.id for message in machine.failure_messages_of_last_boot],
         "registry": {attribute.name: _describe_attribute(attribute) for attribute in described},
         "remarks": remarks,
     }
@@ -71,5 +73,5 @@ def _describe_attribute(attribute: Attribute) -> dict[str, Any]:
         "type": attribute.type,
         "takes": attribute.format_allowed_values(),
         "flags": [flag for flag, is_set in attribute.flags.items() if is_set],
-        "never_set": deny_reason(attribute),
+        "never_set": subject_never_set_over_redfish(attribute),
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .._errors import BadRequest
 from .attributes.catalogue import BIOS_OPTIONS
-from .attributes.locks import find_lock
+from .attributes.locks import find_lock_under_future_values
 from .attributes.resolve import Target, find_locking_profile
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ class BootPhases:
         return 2 if self.second_boot else 1 if self.first_boot else 0
 
 
-def plan_boots(
+def plan_targets_by_boot(
     registry: Registry,
     vendor: str,
     targets: Mapping[str, Target],
@@ -44,7 +44,7 @@ def plan_boots(
     plan = BootPhases()
     inactive = {name: target for name, target in targets.items() if active.get(name) != target.value}
     future = {**active, **pending, **{name: target.value for name, target in inactive.items()}}
-    locks = {name: find_lock(registry, name, active, future) for name in inactive}
+    locks = {name: find_lock_under_future_values(registry, name, active, future) for name in inactive}
     profile = find_locking_profile(registry, vendor)
     if profile and unlock and profile.name not in targets and future.get(profile.name) != profile.value:
         freed = {**future, profile.name: profile.value}
@@ -56,7 +56,7 @@ def plan_boots(
         if gained:
             inactive = {profile.name: profile, **inactive}
             future = freed
-            locks = {name: find_lock(registry, name, active, future) for name in inactive}
+            locks = {name: find_lock_under_future_values(registry, name, active, future) for name in inactive}
             plan.remarks.append(
                 f"{profile.name} is set from {active.get(profile.name)} to {profile.value}, because it locks "
                 f"{', '.join(gained)}."
@@ -65,8 +65,8 @@ def plan_boots(
         lock = locks[name]
         if lock is None and name in active:
             plan.first_boot[name] = target
-        elif _may_be_unlocked_later(lock, profile, inactive, target) or (
-            lock is None and _changes_profile(profile, inactive)
+        elif _may_be_unlocked_by_profile(lock, profile, inactive, target) or (
+            lock is None and _contains_profile_target(profile, inactive)
         ):
             plan.second_boot[name] = target
         elif lock is not None:
@@ -80,7 +80,7 @@ def plan_boots(
     return plan
 
 
-def require_unblocked(blocked: Mapping[str, Lock], **details: object) -> None:
+def refuse_blocked_attributes(blocked: Mapping[str, Lock], **details: object) -> None:
     """Raise BadRequest that names the blocked attributes and their locks, if there are any."""
     if blocked:
         sentences = "; ".join(f"{name} cannot be set: {lock}" for name, lock in blocked.items())
@@ -101,19 +101,19 @@ def _is_locked_by_profile(
 ) -> bool:
     """Return whether a profile locks a target: by the causes in the registry, or else by the catalogue."""
     if lock.causes:
-        return profile in lock.causes and find_lock(registry, target.name, active, freed) is None
-    return _can_profiles_lock(target)
+        return profile in lock.causes and find_lock_under_future_values(registry, target.name, active, freed) is None
+    return _option_is_locked_by_profiles(target)
 
 
-def _can_profiles_lock(target: Target) -> bool:
+def _option_is_locked_by_profiles(target: Target) -> bool:
     return target.option in BIOS_OPTIONS and BIOS_OPTIONS[target.option].profiles_lock_it
 
 
-def _changes_profile(profile: Target | None, differ: Mapping[str, Target]) -> bool:
+def _contains_profile_target(profile: Target | None, differ: Mapping[str, Target]) -> bool:
     return profile is not None and profile.name in differ
 
 
-def _may_be_unlocked_later(
+def _may_be_unlocked_by_profile(
     lock: Lock | None, profile: Target | None, differ: Mapping[str, Target], target: Target
 ) -> bool:
     """Return whether a lock without a cause in the registry may end when the requested profile is active."""
@@ -121,6 +121,6 @@ def _may_be_unlocked_later(
         lock is not None
         and not lock.causes
         and lock.flag != "immutable"
-        and _changes_profile(profile, differ)
-        and (_can_profiles_lock(target) or target.option == "attributes")
+        and _contains_profile_target(profile, differ)
+        and (_option_is_locked_by_profiles(target) or target.option == "attributes")
     )

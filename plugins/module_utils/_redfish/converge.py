@@ -10,13 +10,20 @@ originals, send once, read back.
 from __future__ import annotations
 
 from .._errors import BadRequest
-from .attributes.locks import find_lock
-from .attributes.redaction import redact_values
-from .attributes.resolve import MissingOption, Target, resolve_request
-from .boot_phases import BootPhases, plan_boots, require_unblocked
-from .machine import read_machine
-from .settings_table import WAITS, WRONG, build_claims, build_rows, dropped_reason, summarize_rows
-from .staging import LockedUntilBoot, clear_pending, stage_settings
+from .attributes.locks import find_lock_under_future_values
+from .attributes.redaction import redact_secret_values
+from .attributes.resolve import MissingOption, Target, resolve_targets_and_missing_options
+from .boot_phases import BootPhases, plan_targets_by_boot, refuse_blocked_attributes
+from .machine import read_machine_settings_and_jobs
+from .settings_table import (
+    WAITS,
+    WRONG,
+    build_claims_for_bios_check,
+    build_rows,
+    rows_to_module_result,
+    value_dropped_at_boot_reason,
+)
+from .staging import LockedUntilBoot, clear_pending_settings_and_jobs, send_and_read_back_settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,30 +62,34 @@ class BiosRequest:
         self.system = system
 
 
-def apply_request(client: RedfishClient, request: BiosRequest, originals: Originals, check: bool) -> dict[str, Any]:
+def apply_bios_request(
+    client: RedfishClient, request: BiosRequest, originals: Originals, check: bool
+) -> dict[str, Any]:
     """Send settings that are neither active nor pending, unless ``check`` is set, and return the module's result."""
-    machine = read_machine(client, request.system)
-    originals.require_same_machine(machine)
-    registry = machine.read_registry()
+    machine = read_machine_settings_and_jobs(client, request.system)
+    originals.require_originals_of_machine(machine)
+    registry = machine.fetch_attribute_registry()
     targets, absent = (
         _originals_to_targets(registry, originals)
         if request.undo
-        else resolve_request(registry, machine.vendor, machine.active, request.options, request.attributes)
+        else resolve_targets_and_missing_options(
+            registry, machine.vendor, machine.active, request.options, request.attributes
+        )
     )
-    plan = _plan_boots(registry, machine, targets, request)
+    plan = _plan_boots_of_request(registry, machine, targets, request)
     before = build_rows(targets, absent, machine, plan, originals.sent)
     if plan.blocked:
-        require_unblocked(plan.blocked, **summarize_rows(before))
-    to_send, to_clear = _choose_values_to_send(registry, machine, targets, plan, originals, request)
+        refuse_blocked_attributes(plan.blocked, **rows_to_module_result(before))
+    to_send, to_clear = _choose_values_to_send_and_clear(registry, machine, targets, plan, originals, request)
     remarks = [*plan.remarks, *(missing.sentence for missing in absent)]
     remarks += [
         row["sentence"]
         for row in before
         if row["verdict"] == WRONG
         and row["attribute"] in to_send
-        and dropped_reason(to_send[row["attribute"]], machine, originals.sent)
+        and value_dropped_at_boot_reason(to_send[row["attribute"]], machine, originals.sent)
     ]
-    diff = _build_diff(registry, machine, to_send, to_clear)
+    diff = _build_diff_of_pending_values(registry, machine, to_send, to_clear)
     # Settings that a BMC hides while they are pending are sent in each run until they are active. Only the first time
     # counts as a change.
     already_sent = machine.hides_pending_settings and all(
@@ -86,7 +97,7 @@ def apply_request(client: RedfishClient, request: BiosRequest, originals: Origin
     )
     changed = bool(to_clear or (to_send and not already_sent))
     if check:
-        return _build_result(registry, machine, request, before, plan, remarks, diff if changed else {}, changed)
+        return _build_module_result(registry, machine, request, before, plan, remarks, diff if changed else {}, changed)
     if (to_send or to_clear) and machine.self_test_state:
         raise BadRequest(
             f"The server of the BMC {client.access.bmc_name} is in its self-test ({machine.self_test_state}), where "
@@ -94,14 +105,14 @@ def apply_request(client: RedfishClient, request: BiosRequest, originals: Origin
             "hangs: reset it once more. Nothing was changed."
         )
     if to_clear:
-        machine = clear_pending(machine)
-        originals.remove_sent(originals.sent)
+        machine = clear_pending_settings_and_jobs(machine)
+        originals.remove_stored_sent_values(originals.sent)
     if to_send:
-        machine = _send_values(machine, registry, to_send, plan, originals)
+        machine = _save_originals_and_send_values(machine, registry, to_send, plan, originals)
     if request.undo and not to_send and not machine.pending and not plan.first_boot and not plan.second_boot:
-        originals.remove_file()
+        originals.remove_originals_file()
     after = build_rows(targets, absent, machine, plan, originals.sent)
-    return _build_result(registry, machine, request, after, plan, remarks, diff if changed else {}, changed)
+    return _build_module_result(registry, machine, request, after, plan, remarks, diff if changed else {}, changed)
 
 
 def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dict[str, Target], list[MissingOption]]:
@@ -113,7 +124,7 @@ def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dic
         if attribute is None or value is None:
             missing.append(name)
             continue
-        targets[name] = Target(attribute, attribute.convert_value(value), "original", str(value))
+        targets[name] = Target(attribute, attribute.convert_to_attribute_type(value), "original", str(value))
     if missing:
         raise BadRequest(
             f"{', '.join(missing)} of {originals.path} cannot be put back: this machine does not have it any more, as "
@@ -123,21 +134,21 @@ def _originals_to_targets(registry: Registry, originals: Originals) -> tuple[dic
     return targets, []
 
 
-def _plan_boots(
+def _plan_boots_of_request(
     registry: Registry, machine: Machine, targets: Mapping[str, Target], request: BiosRequest
 ) -> BootPhases:
     active, pending = machine.active, {} if request.foreign == CLEAR else machine.pending
-    plan = plan_boots(registry, machine.vendor, targets, active, pending, request.unlock and not request.undo)
+    plan = plan_targets_by_boot(registry, machine.vendor, targets, active, pending, request.unlock and not request.undo)
     parents = {name for lock in plan.blocked.values() for name in lock.causes if name in targets}
     if request.undo and parents:
         # A profile that is put back locks attributes, so these attributes are put back first, at an earlier boot.
         children = {name: target for name, target in targets.items() if name not in parents}
-        plan = plan_boots(registry, machine.vendor, children, active, pending, False)
+        plan = plan_targets_by_boot(registry, machine.vendor, children, active, pending, False)
         plan.second_boot.update({name: targets[name] for name in parents})
     return plan
 
 
-def _choose_values_to_send(
+def _choose_values_to_send_and_clear(
     registry: Registry,
     machine: Machine,
     targets: Mapping[str, Target],
@@ -158,7 +169,7 @@ def _choose_values_to_send(
     jobs = [job.id for job in machine.jobs]
     if foreign and request.foreign == REFUSE:
         # A pending value may be a password.
-        active, shown = redact_values(machine.active, registry), redact_values(pending, registry)
+        active, shown = redact_secret_values(machine.active, registry), redact_secret_values(pending, registry)
         values = ", ".join(f"{name}: {active.get(name)} -> {shown[name]}" for name in foreign)
         by = f", in the job {', '.join(jobs)}" if jobs else ""
         raise BadRequest(
@@ -192,16 +203,16 @@ def _choose_values_to_send(
     return sending, clearing
 
 
-def _send_values(
+def _save_originals_and_send_values(
     machine: Machine, registry: Registry, to_send: dict[str, Target], plan: BootPhases, originals: Originals
 ) -> Machine:
     values = {name: target.value for name, target in to_send.items()}
     later = _names_unlocked_by_request(registry, machine, values)
-    originals.save_before_sending(machine, registry, values)
+    originals.save_originals_and_values_to_send(machine, registry, values)
     try:
-        return stage_settings(machine, values, later)[0]
+        return send_and_read_back_settings(machine, values, later)[0]
     except LockedUntilBoot:
-        originals.remove_sent(later)
+        originals.remove_stored_sent_values(later)
         first = {name: value for name, value in values.items() if name not in later}
         plan.remarks.append(
             f"This BMC takes {', '.join(sorted(later))} only when {', '.join(first)} is active. It takes two boots."
@@ -209,27 +220,29 @@ def _send_values(
         for name in later:
             plan.second_boot[name] = plan.first_boot.pop(name)
         try:
-            return stage_settings(machine, first, set())[0]
+            return send_and_read_back_settings(machine, first, set())[0]
         except Exception:
-            originals.remove_sent(first)
+            originals.remove_stored_sent_values(first)
             raise
     except Exception:
-        originals.remove_sent(values)
+        originals.remove_stored_sent_values(values)
         raise
 
 
 def _names_unlocked_by_request(registry: Registry, machine: Machine, values: Mapping[str, Value]) -> set[str]:
     """Return the names of attributes that only the other values of the same request unlock."""
     locked = {
-        name for name in values if find_lock(registry, name, machine.active, {**machine.active, name: values[name]})
+        name
+        for name in values
+        if find_lock_under_future_values(registry, name, machine.active, {**machine.active, name: values[name]})
     }
     return locked if len(locked) < len(values) else set()
 
 
-def _build_diff(
+def _build_diff_of_pending_values(
     registry: Registry, machine: Machine, to_send: Mapping[str, Target], to_clear: list[str]
 ) -> dict[str, dict[str, str]]:
-    active, pending = redact_values(machine.active, registry), redact_values(machine.pending, registry)
+    active, pending = redact_secret_values(machine.active, registry), redact_secret_values(machine.pending, registry)
     names = [*to_send, *(name for name in to_clear if name not in to_send)]
 
     def format_values(name: str, pending_value: object) -> str:
@@ -241,7 +254,7 @@ def _build_diff(
     }
 
 
-def _build_result(
+def _build_module_result(
     registry: Registry,
     machine: Machine,
     request: BiosRequest,
@@ -255,10 +268,10 @@ def _build_result(
         "changed": changed,
         "reboot_required": bool(machine.pending) or any(row["verdict"] == WAITS for row in rows),
         "boots": plan.boot_count,
-        **summarize_rows(rows),
+        **rows_to_module_result(rows),
         "again": machine.self_test_state is not None,
-        "claims": build_claims(registry, machine, None if request.undo else request.options),
-        "pending": redact_values(machine.pending, registry),
+        "claims": build_claims_for_bios_check(registry, machine, None if request.undo else request.options),
+        "pending": redact_secret_values(machine.pending, registry),
         "jobs": machine.job_summaries,
         "machine": machine.summary,
         "diff": diff,

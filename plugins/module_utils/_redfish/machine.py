@@ -72,8 +72,8 @@ class Machine:
     def bmc_name(self) -> str:
         return self.client.access.bmc_name
 
-    def read_again(self) -> Machine:
-        return read_machine(self.client, str(self.system.get("Id") or "") or None)
+    def read_machine_again(self) -> Machine:
+        return read_machine_settings_and_jobs(self.client, str(self.system.get("Id") or "") or None)
 
     @property
     def model(self) -> str:
@@ -94,7 +94,7 @@ class Machine:
         return [{"id": job.id, "state": job.state} for job in self.jobs]
 
     @property
-    def machine_id(self) -> str:
+    def uuid_or_serial_number(self) -> str:
         """Return the UUID of the machine, or else its serial number, or else ""."""
         return str(self.system.get("UUID") or self.system.get("SerialNumber") or "")
 
@@ -126,7 +126,7 @@ class Machine:
         return self.settings_path == self.bios_path
 
     @property
-    def boot_messages(self) -> list[Message]:
+    def failure_messages_of_last_boot(self) -> list[Message]:
         """Return the messages of the last boot about settings, without those that only report a success."""
         return [message for message in parse_messages(self.settings.get("Messages") or ()) if not message.is_success]
 
@@ -140,13 +140,13 @@ class Machine:
             return dict(self.staged)
         return {name: value for name, value in self.staged.items() if self.active.get(name) != value}
 
-    def read_registry(self) -> Registry:
+    def fetch_attribute_registry(self) -> Registry:
         """Fetch the registry of the BIOS attributes."""
         name = str(self.bios.body.get("AttributeRegistry") or "")
-        for path in self._registry_file_paths(name):
-            response = self.client.find_resource(path)
-            for uri in _registry_urls(response.body if response else {}):
-                document = self.client.find_resource(uri)
+        for path in self._list_registry_file_paths(name):
+            response = self.client.fetch_resource_if_present(path)
+            for uri in _registry_urls_english_first(response.body if response else {}):
+                document = self.client.fetch_resource_if_present(uri)
                 registry = Registry(document.body if document else {})
                 if len(registry):
                     return registry
@@ -156,12 +156,12 @@ class Machine:
             "start the machine once while its BMC is up, then run again. Nothing was changed."
         )
 
-    def _registry_file_paths(self, name: str) -> Iterator[str]:
+    def _list_registry_file_paths(self, name: str) -> Iterator[str]:
         if name:
             yield f"{SERVICE_ROOT}/Registries/{name}"
         # The name of the registry in the BIOS resource may differ from that in the collection of registries.
-        collection = self.client.find_resource(f"{SERVICE_ROOT}/Registries")
-        for member in list_members(collection.body if collection else {}):
+        collection = self.client.fetch_resource_if_present(f"{SERVICE_ROOT}/Registries")
+        for member in list_paths_of_members(collection.body if collection else {}):
             last = member.rsplit("/", 1)[-1]
             if ("bios" in last.lower() and "attribute" in last.lower()) or (
                 name and last.startswith(name.split(".")[0])
@@ -169,23 +169,23 @@ class Machine:
                 yield member
 
 
-def read_machine(client: RedfishClient, system_id: str | None = None) -> Machine:
+def read_machine_settings_and_jobs(client: RedfishClient, system_id: str | None = None) -> Machine:
     """Fetch a system, its active and pending settings and its open jobs; this takes five to seven requests."""
-    system = find_system(client, system_id)
-    path = find_link(system, "Bios")
-    bios = client.find_resource(path) if path else None
+    system = find_system_by_id_or_only_server(client, system_id)
+    path = find_nested_link_path(system, "Bios")
+    bios = client.fetch_resource_if_present(path) if path else None
     if bios is None or not isinstance(bios.body.get("Attributes"), dict):
         raise BmcError(
             f"The BMC {client.access.bmc_name} does not show BIOS settings. OpenBMC without additions has none, and "
             "boards of AMI show them after the first start with their BMC up. Nothing was changed."
         )
     machine = Machine(client, system, bios, path)
-    _read_pending_settings(machine)
-    _read_open_jobs(machine)
+    _read_pending_settings_into_machine(machine)
+    _read_open_bios_jobs_of_dell(machine)
     return machine
 
 
-def list_members(collection: Mapping[str, Any]) -> list[str]:
+def list_paths_of_members(collection: Mapping[str, Any]) -> list[str]:
     """Return the paths of the members of a collection."""
     members = collection.get("Members")
     paths = (
@@ -194,7 +194,7 @@ def list_members(collection: Mapping[str, Any]) -> list[str]:
     return [str(member) for member in paths if member]
 
 
-def find_link(resource: Mapping[str, Any], *keys: str) -> str:
+def find_nested_link_path(resource: Mapping[str, Any], *keys: str) -> str:
     """Return the path of a link under nested keys of a resource; "" where the resource has no such link."""
     value: Any = resource
     for key in keys:
@@ -202,15 +202,15 @@ def find_link(resource: Mapping[str, Any], *keys: str) -> str:
     return str(value.get("@odata.id") or "") if isinstance(value, dict) else ""
 
 
-def find_system(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
+def find_system_by_id_or_only_server(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
     """Return the system with an id; without an id, the server itself among the systems that the BMC shows."""
-    all_paths = paths = list_members(client.get_resource(f"{SERVICE_ROOT}/Systems"))
+    all_paths = paths = list_paths_of_members(client.fetch_resource_body(f"{SERVICE_ROOT}/Systems"))
     if system_id:
         paths = [path for path in all_paths if path.rstrip("/").rsplit("/", 1)[-1] == system_id]
         if not paths:
             names = ", ".join(path.rstrip("/").rsplit("/", 1)[-1] for path in all_paths) or "none"
             raise BmcError(f"The BMC {client.access.bmc_name} has no system {system_id}, but {names}.")
-    systems = [system for system in map(client.get_resource, paths) if find_link(system, "Bios")]
+    systems = [system for system in map(client.fetch_resource_body, paths) if find_nested_link_path(system, "Bios")]
     # A BMC also shows an add-in card that has processors as a system.
     physical = [system for system in systems if str(system.get("SystemType") or "Physical") == "Physical"]
     embedded = [system for system in physical if str(system.get("Id")) in ("1", "Self", "System.Embedded.1")]
@@ -223,13 +223,13 @@ def find_system(client: RedfishClient, system_id: str | None) -> dict[str, Any]:
     raise BmcError(f"The BMC {client.access.bmc_name} has several systems, {names}. Choose one with the option system.")
 
 
-def _read_pending_settings(machine: Machine) -> None:
+def _read_pending_settings_into_machine(machine: Machine) -> None:
     settings = machine.settings
     machine.apply_times = [str(apply_time) for apply_time in settings.get("SupportedApplyTimes") or ()]
-    linked_path = find_link(settings, "SettingsObject")
+    linked_path = find_nested_link_path(settings, "SettingsObject")
     paths = [linked_path] if linked_path else [f"{machine.bios_path.rstrip('/')}/{name}" for name in PENDING_NAMES]
     for path in paths:
-        response = machine.client.find_resource(path)
+        response = machine.client.fetch_resource_if_present(path)
         if response is not None:
             machine.settings_path, machine.settings_etag = path, response.etag
             attributes = response.body.get("Attributes")
@@ -248,32 +248,36 @@ def _read_pending_settings(machine: Machine) -> None:
         )
 
 
-def _read_open_jobs(machine: Machine) -> None:
+def _read_open_bios_jobs_of_dell(machine: Machine) -> None:
     if machine.vendor != "Dell":
         return
     managers = machine.system.get("Links", {}).get("ManagedBy") or ()
     paths = [str(entry.get("@odata.id")) for entry in managers if isinstance(entry, dict)]
-    paths = paths or list_members(machine.client.get_resource(f"{SERVICE_ROOT}/Managers"))
+    paths = paths or list_paths_of_members(machine.client.fetch_resource_body(f"{SERVICE_ROOT}/Managers"))
     if not paths:
         return
     machine.manager = paths[0]
-    manager = machine.client.get_resource(machine.manager)
-    linked_path = find_link(manager, "Links", "Oem", "Dell", "Jobs") or find_link(manager, "Jobs")
+    manager = machine.client.fetch_resource_body(machine.manager)
+    linked_path = find_nested_link_path(manager, "Links", "Oem", "Dell", "Jobs") or find_nested_link_path(
+        manager, "Jobs"
+    )
     for path in [linked_path] if linked_path else [f"{machine.manager}/Oem/Dell/Jobs", f"{machine.manager}/Jobs"]:
-        response = machine.client.find_resource(f"{path}?$expand=*($levels=1)") or machine.client.find_resource(path)
+        response = machine.client.fetch_resource_if_present(
+            f"{path}?$expand=*($levels=1)"
+        ) or machine.client.fetch_resource_if_present(path)
         if response is None:
             continue
         machine.jobs_path = path
         for entry in response.body.get("Members") or ():
             job_path = str(entry.get("@odata.id") or "")
-            resource = entry if "JobState" in entry else machine.client.get_resource(job_path)
+            resource = entry if "JobState" in entry else machine.client.fetch_resource_body(job_path)
             job = Job(job_path, resource)
             if job.state in OPEN_JOB_STATES and "bios" in job.kind.lower():
                 machine.jobs.append(job)
         return
 
 
-def _registry_urls(resource: Mapping[str, Any]) -> list[str]:
+def _registry_urls_english_first(resource: Mapping[str, Any]) -> list[str]:
     """Return the URLs of a registry; the URL of its English version comes first."""
     if isinstance(resource.get("RegistryEntries"), dict):
         return [str(resource.get("@odata.id"))]

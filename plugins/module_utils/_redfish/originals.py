@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from .._errors import Damaged, TuningError
 from .._io import textfile
-from .attributes.redaction import redact_values
+from .attributes.redaction import redact_secret_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Originals:
         self.data: dict[str, Any] = {}
         text = textfile.read_text(self.path) if self.path else None
         if text is not None and self.path:
-            self.data = _parse_originals(self.path, text)
+            self.data = _parse_originals_document(self.path, text)
 
     @property
     def attributes(self) -> dict[str, Value]:
@@ -48,17 +48,19 @@ class Originals:
         """Return the value that was last sent for each attribute."""
         return dict(self.data.get("sent", {}))
 
-    def require_same_machine(self, machine: Machine) -> None:
+    def require_originals_of_machine(self, machine: Machine) -> None:
         """Raise TuningError if the file belongs to another machine."""
         stored_id = str(self.data.get("machine") or "")
-        if stored_id and machine.machine_id and stored_id != machine.machine_id:
+        if stored_id and machine.uuid_or_serial_number and stored_id != machine.uuid_or_serial_number:
             raise TuningError(
                 f"{self.path} holds the originals of the machine {stored_id} ({self.data.get('model')}), but the BMC "
-                f"{machine.bmc_name} has {machine.machine_id}. Was the board replaced, or is this the BMC of another "
-                "host? Correct the name of the BMC, or move the file away. Nothing was changed."
+                f"{machine.bmc_name} has {machine.uuid_or_serial_number}. Was the board replaced, or is this the BMC "
+                "of another host? Correct the name of the BMC, or move the file away. Nothing was changed."
             )
 
-    def save_before_sending(self, machine: Machine, registry: Registry, values: Mapping[str, Value]) -> None:
+    def save_originals_and_values_to_send(
+        self, machine: Machine, registry: Registry, values: Mapping[str, Value]
+    ) -> None:
         """Store the values that are about to be sent, and the originals of attributes that were never sent before."""
         originals = self.attributes
         for name in values:
@@ -67,36 +69,38 @@ class Originals:
             self.data = {
                 "format": FORMAT,
                 "bmc": machine.bmc_name,
-                "machine": machine.machine_id,
+                "machine": machine.uuid_or_serial_number,
                 "model": machine.model,
                 "bios_version": machine.bios_version,
                 "saved": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                "active": redact_values(machine.active, registry),
+                "active": redact_secret_values(machine.active, registry),
             }
-        self._save({**self.data, "attributes": originals, "sent": {**self.sent, **values}})
+        self._save_originals_document({**self.data, "attributes": originals, "sent": {**self.sent, **values}})
 
-    def remove_sent(self, names: Iterable[str]) -> None:
+    def remove_stored_sent_values(self, names: Iterable[str]) -> None:
         """Remove values from the stored sent values, because they were cleared or could not be sent.
 
         Their originals stay in the file.
         """
         removed = set(names)
         if removed & self.sent.keys():
-            self._save({**self.data, "sent": {name: value for name, value in self.sent.items() if name not in removed}})
+            self._save_originals_document(
+                {**self.data, "sent": {name: value for name, value in self.sent.items() if name not in removed}}
+            )
 
-    def remove_file(self) -> None:
+    def remove_originals_file(self) -> None:
         """Remove the file, because all originals are active again."""
         if self.path and not self.read_only and os.path.lexists(self.path):
             os.unlink(self.path)
         self.data = {}
 
-    def _save(self, data: dict[str, Any]) -> None:
+    def _save_originals_document(self, data: dict[str, Any]) -> None:
         self.data = data
         if self.path and not self.read_only:
             textfile.write_file(self.path, json.dumps(data, indent=1, sort_keys=True) + "\n", mode=0o600)
 
 
-def _parse_originals(path: str, text: str) -> dict[str, Any]:
+def _parse_originals_document(path: str, text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except ValueError:

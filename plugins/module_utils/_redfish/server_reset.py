@@ -13,7 +13,7 @@ import time
 
 from .._errors import BadRequest
 from .connection.responses import BmcError
-from .machine import find_system
+from .machine import find_system_by_id_or_only_server
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,27 +43,27 @@ def reset_server(
     A server that is off is switched on. Before a cold reset, the operating system of the server has
     ``shutdown_timeout`` seconds to shut down.
     """
-    system = find_system(client, system_id)
+    system = find_system_by_id_or_only_server(client, system_id)
     path, name = str(system.get("@odata.id") or ""), client.access.bmc_name
-    action = _find_reset_action(system)
-    allowed = _list_allowed_types(client, action)
-    power = _power_state(system)
+    action = _get_reset_action_or_empty(system)
+    allowed = _list_allowed_reset_types(client, action)
+    power = _parse_lower_power_state(system)
     if not action or not allowed:
         raise BmcError(f"The BMC {name} does not say that it can reset its server, or how. Nothing was changed.")
     types = _choose_reset_types(name, allowed, reset_kind)
     sent = [ON] if power == "off" else types
     if check:
         return {"changed": True, "sent": sent, "power": power}
-    if reset_kind == COLD and power != "off" and _wait_until_off(client, path, shutdown_timeout, sleep):
+    if reset_kind == COLD and power != "off" and _wait_until_server_is_off(client, path, shutdown_timeout, sleep):
         sent = [ON]
     for kind in sent:
-        if kind == ON and sent[0] != ON and not _wait_until_off(client, path, POWER_CUT_SECONDS, sleep):
+        if kind == ON and sent[0] != ON and not _wait_until_server_is_off(client, path, POWER_CUT_SECONDS, sleep):
             raise BmcError(
                 f"The BMC {name} was sent {OFF}, and its server is still on after {POWER_CUT_SECONDS:.0f} seconds."
             )
         answer = client.send_request("POST", str(action["target"]), {"ResetType": kind})
         if not answer.is_success:
-            raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_message()}")
+            raise BmcError(f"The BMC {name} refuses the reset {kind}: {answer.status_and_error_messages()}")
     return {"changed": True, "sent": sent, "power": power}
 
 
@@ -86,17 +86,17 @@ def _choose_reset_types(name: str, allowed: list[str], reset_kind: str) -> list[
     return types
 
 
-def _find_reset_action(system: Mapping[str, Any]) -> Mapping[str, Any]:
+def _get_reset_action_or_empty(system: Mapping[str, Any]) -> Mapping[str, Any]:
     actions = system.get("Actions")
     action = actions.get("#ComputerSystem.Reset") if isinstance(actions, dict) else None
     return action if isinstance(action, dict) and action.get("target") else {}
 
 
-def _list_allowed_types(client: RedfishClient, action: Mapping[str, Any]) -> list[str]:
+def _list_allowed_reset_types(client: RedfishClient, action: Mapping[str, Any]) -> list[str]:
     """Return the reset types that the BMC takes, from the action or from the resource that describes the action."""
     types = action.get(ALLOWED_TYPES_KEY)
     if not types and action.get("@Redfish.ActionInfo"):
-        answer = client.find_resource(str(action["@Redfish.ActionInfo"]))
+        answer = client.fetch_resource_if_present(str(action["@Redfish.ActionInfo"]))
         parameters = answer.body.get("Parameters") if answer else None
         for parameter in parameters if isinstance(parameters, list) else ():
             if isinstance(parameter, dict) and parameter.get("Name") == "ResetType":
@@ -104,14 +104,14 @@ def _list_allowed_types(client: RedfishClient, action: Mapping[str, Any]) -> lis
     return [str(parameter) for parameter in types] if isinstance(types, list) else []
 
 
-def _power_state(system: Mapping[str, Any]) -> str:
+def _parse_lower_power_state(system: Mapping[str, Any]) -> str:
     return str(system.get("PowerState") or "unknown").lower()
 
 
-def _wait_until_off(client: RedfishClient, path: str, seconds: float, sleep: Callable[[float], None]) -> bool:
+def _wait_until_server_is_off(client: RedfishClient, path: str, seconds: float, sleep: Callable[[float], None]) -> bool:
     """Wait until the server is off, at most a number of seconds, and return whether the server is off."""
     waited = 0.0
-    while _power_state(client.get_resource(path)) != "off":
+    while _parse_lower_power_state(client.fetch_resource_body(path)) != "off":
         if waited >= seconds:
             return False
         sleep(min(POWER_CHECK_SECONDS, seconds - waited))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .._notation.text_table import format_aligned_columns
 from .attributes.catalogue import BIOS_OPTIONS
-from .attributes.resolve import find_attribute_of_option, find_meaning_of_value
+from .attributes.resolve import attribute_value_to_option_value, find_attribute_of_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def build_rows(
     rows = []
     for name, target in {**targets, **plan.first_boot, **plan.second_boot}.items():
         title = BIOS_OPTIONS[target.option].title if target.option in BIOS_OPTIONS else target.attribute.title
-        verdict, sentence = _judge_target(target, machine, plan, sent)
+        verdict, sentence = _judge_requested_attribute(target, machine, plan, sent)
         values = (target.value, machine.active.get(name), pending.get(name))
         rows.append(dict(zip(KEYS, (target.option, title, name, *values, verdict, f"{name} {sentence}"))))
     for missing in absent:
@@ -53,7 +53,9 @@ def build_rows(
     return rows
 
 
-def _judge_target(target: Target, machine: Machine, plan: BootPhases, sent: Mapping[str, Value]) -> tuple[str, str]:
+def _judge_requested_attribute(
+    target: Target, machine: Machine, plan: BootPhases, sent: Mapping[str, Value]
+) -> tuple[str, str]:
     """Return the verdict on a requested attribute, and a sentence without its subject, the name of the attribute."""
     name, wanted = target.name, target.value
     active, pending = machine.active.get(name), machine.pending
@@ -71,14 +73,16 @@ def _judge_target(target: Target, machine: Machine, plan: BootPhases, sent: Mapp
         return BLOCKED, f"is {active} and cannot become {wanted}: {plan.blocked[name]}."
     if name in plan.second_boot:
         return WAITS, f"is {active} and can become {wanted} only after the next boot; run again then."
-    reason = dropped_reason(target, machine, sent)
+    reason = value_dropped_at_boot_reason(target, machine, sent)
     return WRONG, f"is {active} and should be {wanted}.{reason and ' '}{reason}"
 
 
-def dropped_reason(target: Target, machine: Machine, sent: Mapping[str, Value]) -> str:
+def value_dropped_at_boot_reason(target: Target, machine: Machine, sent: Mapping[str, Value]) -> str:
     """Return why no boot applied a value that is neither active nor pending; "" for a value that was never sent."""
     message = " ".join(
-        entry.text or entry.id for entry in machine.boot_messages if entry.mentions_attribute(target.name)
+        entry.text or entry.id
+        for entry in machine.failure_messages_of_last_boot
+        if entry.mentions_attribute(target.name)
     )
     if message:
         return f"The last boot says: '{message}'"
@@ -90,7 +94,7 @@ def dropped_reason(target: Target, machine: Machine, sent: Mapping[str, Value]) 
     return ""
 
 
-def summarize_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def rows_to_module_result(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the values of a module's result that are made of rows: the rows, their table, and sentences."""
     return {
         "settings": rows,
@@ -109,7 +113,7 @@ def render_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return format_aligned_columns(table)
 
 
-def build_claims(
+def build_claims_for_bios_check(
     registry: Registry, machine: Machine, options: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return by option the requested, active and pending value, as values of the option, for epyc_bios_check_info.
@@ -126,6 +130,6 @@ def build_claims(
         claims[option] = {"title": bios_option.title, "wanted": wanted, "attribute": name}
         for key, values in (("active", machine.active), ("pending", pending)):
             value = values.get(name) if name else None
-            meaning = find_meaning_of_value(option, attribute, value, machine.vendor) if attribute else None
+            meaning = attribute_value_to_option_value(option, attribute, value, machine.vendor) if attribute else None
             claims[option][key] = None if value is None else meaning or str(value)
     return claims

@@ -25,7 +25,7 @@ from .._knobs.managed_files import ManagedFiles
 from .._knobs.managed_units import ManagedUnits, unit_address
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
-from .host_tool_files import choose_interpreter
+from .host_tool_files import choose_python_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class AgentUnits(ManagedUnits, ManagedFiles):
         ``textfile`` is the path of the file to which the check of the host writes its metrics every ``interval``
         seconds. Raises BadRequest for options that cannot be written to a unit, or not safely.
         """
-        super().__init__(_render_units(options, textfile, interval, cpus) if options else {}, root)
+        super().__init__(_render_agent_units(options, textfile, interval, cpus) if options else {}, root)
 
     def wanted_settings(self) -> Settings:
         """Return the wanted files, and the socket as enabled and active; without files, all units as absent."""
@@ -139,12 +139,14 @@ class AgentUnits(ManagedUnits, ManagedFiles):
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:
         """Return the units to restart after these changes of files; the service is restarted with its socket."""
         written = [
-            name for name in UNITS if any(change.address == _file_address(name) and change.after for change in files)
+            name
+            for name in UNITS
+            if any(change.address == _address_of_unit_file(name) and change.after for change in files)
         ]
         return written[:1]
 
 
-def plan_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] | None) -> str:
+def format_planned_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] | None) -> str:
     """Return the housekeeping CPUs of the plan as a list; an empty text where this host cannot be planned.
 
     Without an intent, the stored one is used, so that every run gets the same CPUs.
@@ -155,7 +157,7 @@ def plan_housekeeping_cpus(host: Host, store: Store, intent: Mapping[str, Any] |
         return ""
 
 
-def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cpus: str) -> dict[str, str]:
+def _render_agent_units(options: Mapping[str, Any], textfile: str, interval: float, cpus: str) -> dict[str, str]:
     """Return the texts of the units by their paths."""
     address, port = _parse_listen_address(str(options["bind"]))
     everywhere = address == "*"
@@ -168,7 +170,7 @@ def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cp
                 f"agent_bind is '{options['bind']}', where every host could connect: name the gateways in agent_allow."
             )
         allow = [*LOOPBACKS]
-    shares = {key: _parse_share(key, str(options[key])) for key in ("untuned", "unknown")}
+    shares = {key: _parse_share_of_requests(key, str(options[key])) for key in ("untuned", "unknown")}
     section = {
         **_agent.DEFAULTS,
         **shares,
@@ -180,7 +182,7 @@ def _render_units(options: Mapping[str, Any], textfile: str, interval: float, cp
         "listen": port if everywhere else f"[{address}]:{port}" if ":" in address else f"{address}:{port}",
         "allow": " ".join(allow),
         "socket": SOCKET,
-        "python": choose_interpreter(),
+        "python": choose_python_path(),
         "engine": HOST_TOOL_FOLDER,
         "cpus": f"CPUAffinity={cpus}\n" if cpus else "",
         "section": _agent.SECTION,
@@ -210,7 +212,7 @@ def _parse_network(text: str) -> str:
         ) from None
 
 
-def _parse_share(key: str, text: str) -> str:
+def _parse_share_of_requests(key: str, text: str) -> str:
     """Return a share of requests in HAProxy's notation, such as "50%", or HAProxy's word for no requests."""
     match = SHARE.match(text)
     if not match and text != OUT:
@@ -218,5 +220,5 @@ def _parse_share(key: str, text: str) -> str:
     return f"{int(match[1])}%" if match else OUT
 
 
-def _file_address(name: str) -> str:
+def _address_of_unit_file(name: str) -> str:
     return f"{PREFIX}:{UNIT_FOLDER}/{name}"

@@ -135,7 +135,7 @@ class HostTool(ManagedUnits, HostToolFiles):
                 f"textfile is '{textfile}', but has to be the whole path of a file whose name ends with .prom, without "
                 "spaces, quotes, backslashes, % and $."
             )
-        if not 0 < parse_time_span(interval) < 1 << 63:
+        if not 0 < parse_systemd_span_to_microseconds(interval) < 1 << 63:
             raise BadRequest(
                 f"interval is '{interval}', but has to be a time above zero in the notation of systemd, such as 15min, "
                 "1h 30min, or 90 for 90 seconds."
@@ -156,7 +156,7 @@ class HostTool(ManagedUnits, HostToolFiles):
             for state, names in (("enabled", STARTED_BY), ("active", (WATCH, TIMER))):
                 wanted.update({unit_address("host_tool", name, state): state for name in names if name in self.units})
             return wanted
-        self._refuse_units_that_call_it()
+        self._refuse_units_that_call_host_tool()
         wanted.update(dict.fromkeys(f"host_tool:{UNIT_FOLDER}/{name}" for name in self.units))
         wanted.update(dict.fromkeys(unit_address("host_tool", name, "enabled") for name in STARTED_BY))
         wanted.update(dict.fromkeys(unit_address("host_tool", name, "active") for name in self.units))
@@ -165,7 +165,7 @@ class HostTool(ManagedUnits, HostToolFiles):
             wanted[f"host_tool:{self.metrics}"] = None
         return wanted
 
-    def _refuse_units_that_call_it(self) -> None:
+    def _refuse_units_that_call_host_tool(self) -> None:
         """Raise BadRequest where other units call the host tool: without the host tool, their next start would fail."""
         folder = textfiles.path_in_tree(self.root, UNIT_FOLDER)
         files = os.listdir(folder) if os.path.isdir(folder) else []
@@ -194,7 +194,7 @@ class HostTool(ManagedUnits, HostToolFiles):
         return [name for name in names if os.path.exists(textfiles.path_in_tree(self.root, f"{UNIT_FOLDER}/{name}"))]
 
 
-def parse_time_span(text: str) -> float:
+def parse_systemd_span_to_microseconds(text: str) -> float:
     """Return a time span in systemd's notation, such as "1h 30min", in microseconds; 0 for an invalid text."""
     total, place = 0.0, 0
     while place < len(text):

@@ -81,7 +81,7 @@ class HostToolFiles(ManagedFiles):
 
     def __init__(self, present: bool, root: str = "/", more_files: Mapping[str, str] | None = None) -> None:
         """``more_files`` maps paths of further files to their texts."""
-        super().__init__({**_file_texts(), **(more_files or {})} if present else {}, root)
+        super().__init__({**_read_host_tool_files(), **(more_files or {})} if present else {}, root)
 
     def wanted_settings(self) -> Settings:
         """Return a digest for each file of this version, None for files of older versions."""
@@ -104,7 +104,7 @@ class HostToolFiles(ManagedFiles):
                 command.run_command([textfile.path_in_tree(self.root, HOST_TOOL), "--help"])
             except TuningError as error:
                 raise TuningError(
-                    f"{HOST_TOOL}, which {choose_interpreter()} is to run, does not start: {error}"
+                    f"{HOST_TOOL}, which {choose_python_path()} is to run, does not start: {error}"
                 ) from None
         # A removed package leaves a folder with bytecode, which is removed here.
         top, packages = textfile.path_in_tree(self.root, PACKAGE), {os.path.dirname(name) for name in modules}
@@ -120,16 +120,16 @@ class HostToolFiles(ManagedFiles):
         return sorted(os.path.relpath(path, top) for path in paths if path.endswith(".py"))
 
 
-def choose_interpreter() -> str:
+def choose_python_path() -> str:
     """Return the path of the Python that runs this module: /usr/bin/python3 where this is the same program."""
     is_system_python = os.path.exists(PYTHON) and os.path.samefile(PYTHON, sys.executable)
     return PYTHON if is_system_python else sys.executable
 
 
-def _file_texts() -> dict[str, str]:
+def _read_host_tool_files() -> dict[str, str]:
     """Return the texts of all files of the host tool by path, read from the folder or archive of this package."""
     root = __import__(__package__.rpartition(".")[0], fromlist=[""])
-    texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=choose_interpreter())}
+    texts = {f"{PACKAGE}/__init__.py": "", HOST_TOOL: LAUNCHER.format(python=choose_python_path())}
     texts.update(
         (f"{PACKAGE}/{path}", text) for path, text in module_sources.list_module_sources(root.__path__, NOT_INSTALLED)
     )

@@ -91,7 +91,7 @@ class LastRunCheck:
         result = {
             "holds": True,
             "reason": "",
-            "coverage": self._coverage(self.survey),
+            "coverage": self._count_with_reboots_as_configured(self.survey),
             "remarks": list(dict.fromkeys(self.remarks)),
             "running": {name: verdict.found for name, verdict in boot.items()},
             "configured": {name: verdict.wanted for name, verdict in boot.items()},
@@ -105,7 +105,7 @@ class LastRunCheck:
             result["remarks"] = list(dict.fromkeys([*planned.remarks, *self.remarks]))
         return result
 
-    def _coverage(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
+    def _count_with_reboots_as_configured(self, survey: surveys.Survey) -> dict[str, dict[str, int]]:
         """Return the counts by layer and status; a setting that waits for a reboot counts as configured."""
         counts = survey.count_by_layer()
         for verdict in self.waiting_for_reboot:
@@ -115,21 +115,23 @@ class LastRunCheck:
         return counts
 
 
-def read_state(host: Host, store: Store, inputs: str) -> dict[str, str]:
+def read_host_state_to_save(host: Host, store: Store, inputs: str) -> dict[str, str]:
     """Return the state of a host, which a run saves at its end: a digest or a text for each part."""
     fs, top = host.fs, host.topology
     items = check_bios_settings(KernelView(fs, top, Ledger(store, fs)), {})
     return {
         INPUTS: inputs,
         "stored": _compute_digest(stored_requests.load_stored_requests(store)),
-        "system": str(prerequisites.read_system(fs)),
-        "firmware": _compute_digest([_topology_without_settings(top), [(item.name, item.found) for item in items]]),
-        "files": _compute_digest(dict(_digest_files(fs.root))),
+        "system": str(prerequisites.read_distribution_and_kernel(fs)),
+        "firmware": _compute_digest(
+            [_topology_to_dict_without_settings(top), [(item.name, item.found) for item in items]]
+        ),
+        "files": _compute_digest(dict(_digest_files_of_collection(fs.root))),
         BOOTED: fs.read("/proc/cmdline").strip(),
     }
 
 
-def _topology_without_settings(top: Topology) -> dict[str, object]:
+def _topology_to_dict_without_settings(top: Topology) -> dict[str, object]:
     """Return the topology without values that are settings or change between boots.
 
     These are the mount options of resctrl, huge pages, the bytes of a node, and remarks.
@@ -139,7 +141,9 @@ def _topology_without_settings(top: Topology) -> dict[str, object]:
     return {**top.to_dict(), "nodes": nodes, "resctrl": features, "missing": []}
 
 
-def save_last_run(store: Store, state: Mapping[str, str], intent: Mapping[str, Any], check: bool) -> bool:
+def save_state_and_intent_of_run(
+    store: Store, state: Mapping[str, str], intent: Mapping[str, Any], check: bool
+) -> bool:
     """Save the state after a run with its intent, unless this is a check; return whether it differs from before."""
     document = {**state, INTENT: dict(intent)}
     changed = store.load_cache(FILE, SHAPE) != document
@@ -149,7 +153,9 @@ def save_last_run(store: Store, state: Mapping[str, str], intent: Mapping[str, A
     return changed
 
 
-def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]) -> LastRunCheck:
+def check_whether_site_play_may_be_skipped(
+    fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]
+) -> LastRunCheck:
     """Return whether site.yml may have something to do; cheap comparisons come first."""
     saved = store.load_cache(FILE, SHAPE)
     if not saved:
@@ -163,22 +169,22 @@ def check_last_run(fs: KernelFS, store: Store, inputs: str, packages: Sequence[s
     if not all(verdict.is_clean or waits_for_reboot(verdict) for verdict in survey.verdicts):
         result.reason = DRIFTED
         return result
-    present = read_state(survey.host, store, inputs)
+    present = read_host_state_to_save(survey.host, store, inputs)
     parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or result.waiting_for_reboot]
     differences = (DIFFERENCE_REASONS[part] for part in parts if saved.get(part) != present[part])
     # Missing packages and kernel modules may be the cause of other differences, so their reason comes first.
-    result.reason = _missing_reason(fs, packages) or next(differences, "")
+    result.reason = _missing_package_or_service_reason(fs, packages) or next(differences, "")
     return result
 
 
-def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
+def _missing_package_or_service_reason(fs: KernelFS, packages: Sequence[str]) -> str:
     """Return a reason if packages, kernel modules or services are missing; "" if nothing is missing."""
-    system = prerequisites.read_system(fs)
+    system = prerequisites.read_distribution_and_kernel(fs)
     if prerequisites.list_missing_packages(packages, system.is_debian):
         return MISSING
     lines = (fs.read_if_present(prerequisites.FILE) or "").splitlines()
     names = {line.replace("-", "_") for line in lines if not line.startswith("#")}
-    if not names <= prerequisites.list_loaded_modules(fs, system.kernel, names):
+    if not names <= prerequisites.list_loaded_kernel_modules(fs, system.kernel, names):
         return UNLOADED
     # Sockets, timers and the watch service must be active at any time; other units end by themselves.
     installed = (name for name in fs.list_names(UNIT_FOLDER) if name.startswith(UNITS))
@@ -186,7 +192,7 @@ def _missing_reason(fs: KernelFS, packages: Sequence[str]) -> str:
     properties = systemd_units.read_unit_properties([*units, BOOT_SERVICE])
     if properties.get(BOOT_SERVICE, {}).get("ActiveState") == "failed":
         return FAILED
-    return "" if all(_is_running(properties.get(name, {})) for name in units) else IDLE
+    return "" if all(_unit_is_running(properties.get(name, {})) for name in units) else IDLE
 
 
 def rerun_failed_boot_service() -> bool:
@@ -200,11 +206,11 @@ def rerun_failed_boot_service() -> bool:
     return True
 
 
-def _is_running(unit: Mapping[str, str]) -> bool:
+def _unit_is_running(unit: Mapping[str, str]) -> bool:
     return unit.get("ActiveState") == "active" and unit.get("NeedDaemonReload") != "yes"
 
 
-def _digest_files(root: str) -> Iterator[tuple[str, str]]:
+def _digest_files_of_collection(root: str) -> Iterator[tuple[str, str]]:
     """Yield each file of the collection on this host with its digest, mode and owner, and each link with its target."""
     for path in (HOST_TOOL, prerequisites.FILE):
         yield from _digest_file(root, path)

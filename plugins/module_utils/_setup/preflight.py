@@ -59,18 +59,22 @@ class Preflight:
         self.refusals: list[str] = []
         self._booted = True
 
-    def find_refusals(self) -> list[str]:
+    def find_refusals_of_layers(self) -> list[str]:
         """Return a message for each refusal of a layer of this run."""
         in_container = self._refuse_container()
         self._booted = self._refuse_without_systemd()
-        checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_system}
+        checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_distribution_and_kernel}
         if not in_container and self.params["intent"] is not None:
-            checks.update(grub_params=self._check_boot_parameters, cat=self._check_cat, prefetch=self._check_prefetch)
+            checks.update(
+                grub_params=self._check_boot_parameters,
+                cat=self._check_cache_allocation,
+                prefetch=self._check_read_only_prefetchers,
+            )
         if self.params["instances"] is not None:
             checks["llama"] = self._check_instances
         for layer, check in checks.items():
             if layer in self.layers:
-                self._collect_refusals(check)
+                self._run_check_and_collect_refusals(check)
         return list(dict.fromkeys(self.refusals))
 
     def _refuse_container(self) -> bool:
@@ -95,69 +99,73 @@ class Preflight:
             return False
         return True
 
-    def _collect_refusals(self, check: Callable[[], None]) -> None:
+    def _run_check_and_collect_refusals(self, check: Callable[[], None]) -> None:
         try:
             check()
         except TuningError as error:
             several = error.details.get("refusals")
             self.refusals += several if isinstance(several, list) else [str(error)]
 
-    def _check_system(self) -> None:
+    def _check_distribution_and_kernel(self) -> None:
         options = self.params["system"]
         if options and not options["allow_unsupported"]:
-            system = prerequisites.read_system(self.host.fs)
-            prerequisites.validate_system(system, options["distributions"], options["kernel"])
+            system = prerequisites.read_distribution_and_kernel(self.host.fs)
+            prerequisites.validate_distribution_and_kernel(system, options["distributions"], options["kernel"])
 
     def _check_boot_parameters(self) -> None:
         options = self.params["boot_parameters"]
         if options and (options["parameters"] or options["absent"]):
-            self._check_knobs(boot.build_knobs(self.host, options))
+            self._predict_knobs(boot.build_knobs(self.host, options))
 
-    def _check_cat(self) -> None:
+    def _check_cache_allocation(self) -> None:
         if "cat" in self.host.plan.cannot:
             self.refusals.append(self.host.plan.cannot["cat"])
 
-    def _check_prefetch(self) -> None:
+    def _check_read_only_prefetchers(self) -> None:
         """Check the prefetchers on a host with read-only registers, where requested bits may still be set already."""
         if not self.params["prefetch"] or "prefetch" not in self.host.plan.cannot:
             return
         try:
-            self._check_knobs(msr.build_knobs(self.host, {"settings": self.params["prefetch"], "load_module": True}))
+            self._predict_knobs(msr.build_knobs(self.host, {"settings": self.params["prefetch"], "load_module": True}))
         except TuningError as error:
             self.refusals.append(
                 f"{error} To tune the rest of this host without its prefetchers, set epyc_prefetch_draft and "
                 "epyc_prefetch_verify to {}."
             )
 
-    def _check_knobs(self, knobs: Sequence[Knob]) -> None:
+    def _predict_knobs(self, knobs: Sequence[Knob]) -> None:
         converge_knobs(knobs, self.ledger, check=True)
 
     def _check_instances(self) -> None:
         params = self.params
         binary = params["binary"] or NOT_BUILT
-        self._check_present_files()
-        self._collect_refusals(self._check_sources)
+        self._check_model_files_without_url()
+        self._run_check_and_collect_refusals(self._check_llama_sources)
         if "base" not in self.layers and params["instances"]:
-            self._collect_refusals(lambda: instances.require_host_tool(self.host.fs.root))
-        self._check_server(binary)
+            self._run_check_and_collect_refusals(lambda: instances.require_host_tool(self.host.fs.root))
+        self._check_server_checksum(binary)
         options = [{**item, "binary": item.get("binary") or binary} for item in params["instances"]]
         servers = [binary] if params["installs"] else []
-        pending = Pending(self._pending_files(), servers, self._placement_is_pending(), not self._booted)
+        pending = Pending(
+            self._list_models_to_fetch_or_make(), servers, self._may_change_cpus_or_memory(), not self._booted
+        )
         purge = instances.Purge(params["purge"])
         instances.build_knobs(LlamaEngine(), self.host, options, purge, self.host.fs.root, pending)
 
-    def _check_present_files(self) -> None:
+    def _check_model_files_without_url(self) -> None:
         for path in self.params["present"]:
             if not os.path.isfile(path):
                 self.refusals.append(
                     f"epyc_llama_models: there is no file {path} on the host. Give its url, or copy it there first."
                 )
 
-    def _check_sources(self) -> None:
+    def _check_llama_sources(self) -> None:
         if self.params["sources"]:
-            self.refusals += llama_sources.find_refusals(self.params["sources"], self.host.fs, self.ledger.store)
+            self.refusals += llama_sources.find_unavailable_llama_sources(
+                self.params["sources"], self.host.fs, self.ledger.store
+            )
 
-    def _check_server(self, binary: str) -> None:
+    def _check_server_checksum(self, binary: str) -> None:
         """Compare a server that is already on the host with its requested checksum."""
         checksum = self.params["binary_checksum"]
         if checksum and os.path.isfile(binary):
@@ -168,13 +176,13 @@ class Preflight:
                     "epyc_llama_checksum."
                 )
 
-    def _pending_files(self) -> list[str]:
+    def _list_models_to_fetch_or_make(self) -> list[str]:
         """Return the paths of models that this run may still fetch or make."""
         store: Store = self.ledger.store
         fetched = [model["path"] for model in self.params["fetched"] if not has_stored_requested_digests(store, model)]
         return [*fetched, *self.params["made"]]
 
-    def _placement_is_pending(self) -> bool:
+    def _may_change_cpus_or_memory(self) -> bool:
         """Return whether this run may change CPUs or free memory before it starts the instances."""
         if self.params["intent"] is None:
             return True

@@ -62,7 +62,7 @@ class System:
         return f"{self.distribution} {self.version or 'without a version'} with kernel {self.kernel}"
 
 
-def read_system(fs: KernelFS) -> System:
+def read_distribution_and_kernel(fs: KernelFS) -> System:
     """Read the distribution and the kernel of a host."""
     text = fs.read_if_present("/etc/os-release")
     if text is None:
@@ -80,13 +80,16 @@ def read_system(fs: KernelFS) -> System:
     return System(distribution, version, kernel, "debian" in (name, *words.get("ID_LIKE", "").split()))
 
 
-def validate_system(system: System, distributions: Mapping[str, Any], kernel: str) -> None:
+def validate_distribution_and_kernel(system: System, distributions: Mapping[str, Any], kernel: str) -> None:
     """Raise BadRequest for a distribution that is not in the list, or for an old version or an old kernel."""
     least = {
-        name: _require_version(f"distributions: the version of {name}", text) for name, text in distributions.items()
+        name: _parse_required_version(f"distributions: the version of {name}", text)
+        for name, text in distributions.items()
     }
-    right = not least or (system.distribution in least and _parse_version(system.version) >= least[system.distribution])
-    if right and (not kernel or _parse_version(system.kernel) >= _require_version("kernel", kernel)):
+    right = not least or (
+        system.distribution in least and _parse_version_numbers(system.version) >= least[system.distribution]
+    )
+    if right and (not kernel or _parse_version_numbers(system.kernel) >= _parse_required_version("kernel", kernel)):
         return
     names = " or ".join(
         f"{name} {distributions[name]}" for name in sorted(distributions, key=lambda name: str(name).lower())
@@ -120,7 +123,7 @@ def list_missing_packages(packages: Sequence[str], is_debian: bool) -> list[str]
     return [name for name in packages if f"{name} installed" not in installed]
 
 
-def list_loaded_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
+def list_loaded_kernel_modules(fs: KernelFS, kernel: str, names: Collection[str]) -> set[str]:
     """Return loaded and built-in kernel modules; complete for the modules in ``names``, which must have no hyphens."""
     modules = {name for name in names if fs.is_dir(f"/sys/module/{name}")}
     if modules != {*names}:
@@ -141,9 +144,9 @@ class Prerequisites(ManagedFiles):
     def __init__(self, fs: KernelFS, params: Mapping[str, Any]) -> None:
         """Raises BadRequest for an unsupported distribution or kernel."""
         self.fs = fs
-        self.system = read_system(fs)
+        self.system = read_distribution_and_kernel(fs)
         if not params["allow_unsupported"]:
-            validate_system(self.system, params["distributions"], params["kernel"])
+            validate_distribution_and_kernel(self.system, params["distributions"], params["kernel"])
         self.missing = list_missing_packages(params["packages"], self.system.is_debian)
         self.modules: Sequence[str] = params["modules"] or ()
         for name in self.modules:
@@ -162,17 +165,17 @@ class Prerequisites(ManagedFiles):
         addresses = list(addresses)
         files = super().read_settings(address for address in addresses if not address.startswith(MODULE))
         names = {address: address[len(MODULE) :].replace("-", "_") for address in addresses if address not in files}
-        loaded = list_loaded_modules(self.fs, self.system.kernel, names.values())
+        loaded = list_loaded_kernel_modules(self.fs, self.system.kernel, names.values())
         return {**files, **{address: LOADED if name in loaded else None for address, name in names.items()}}
 
     def write_changes(self, changes: Sequence[Change]) -> None:
         """Load modules, or for an undo unload them; then write the file for the next boot."""
         for change in changes:
             if change.address.startswith(MODULE):
-                self._load_module(change.address[len(MODULE) :], change.after is not None)
+                self._load_or_unload_kernel_module(change.address[len(MODULE) :], change.after is not None)
         super().write_changes([change for change in changes if not change.address.startswith(MODULE)])
 
-    def _load_module(self, name: str, load: bool) -> None:
+    def _load_or_unload_kernel_module(self, name: str, load: bool) -> None:
         try:
             self.fs.load_module(name, load)
         except TuningError as error:
@@ -197,7 +200,7 @@ class Prerequisites(ManagedFiles):
         }
 
 
-def _parse_version(text: str) -> tuple[int, ...]:
+def _parse_version_numbers(text: str) -> tuple[int, ...]:
     """Return the numbers at the beginning of a version for comparisons: 6.1.0-13-amd64 equals 6.1 and 6.1.0."""
     match = VERSION.match(text)
     numbers = [int(word) for word in match[0].split(".")] if match else []
@@ -206,10 +209,10 @@ def _parse_version(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _require_version(option: str, text: object) -> tuple[int, ...]:
+def _parse_required_version(option: str, text: object) -> tuple[int, ...]:
     # YAML reads an unquoted 24.10 as the number 24.1, so numbers with a point are refused.
     if isinstance(text, float) or not VERSION.fullmatch(str(text)):
         raise BadRequest(
             f"{option} is {text!r}, but has to be a version in quotes, such as '24.04'. Nothing was changed."
         )
-    return _parse_version(str(text))
+    return _parse_version_numbers(str(text))

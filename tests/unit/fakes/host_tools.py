@@ -36,7 +36,9 @@ def bare(root: Path, monkeypatch: pytest.MonkeyPatch) -> Systemd:
 
 def version(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Have another version of the host tool to install; the launcher is the same in all."""
-    monkeypatch.setattr(host_tool_files, "_file_texts", lambda: {MODULE: text, host_tool_files.HOST_TOOL: "launch"})
+    monkeypatch.setattr(
+        host_tool_files, "_read_host_tool_files", lambda: {MODULE: text, host_tool_files.HOST_TOOL: "launch"}
+    )
 
 
 def run(systemd: Systemd, present: bool = True, check: bool = False, **options: Any) -> Outcome:

@@ -40,7 +40,9 @@ class Lock:
         return f"it is {FLAG_WORDS[self.flag]}, and the registry does not say why"
 
 
-def find_lock(registry: Registry, name: str, active: Mapping[str, Value], future: Mapping[str, Value]) -> Lock | None:
+def find_lock_under_future_values(
+    registry: Registry, name: str, active: Mapping[str, Value], future: Mapping[str, Value]
+) -> Lock | None:
     """Return the lock of an attribute under the ``future`` values, None for an attribute without a lock.
 
     A flag of the registry belongs to the ``active`` values. Where a dependency explains the flag, the dependency
@@ -50,36 +52,38 @@ def find_lock(registry: Registry, name: str, active: Mapping[str, Value], future
     wanted = future.get(name)
     for flag in FLAG_NAMES:
         state, causes = attribute.flags[flag], {}
-        rules = [rule for rule in registry.dependencies if _rule_target(rule) == (name, flag)]
-        if state and any(rule.get("MapToValue") is True and _rule_applies(registry, rule, active) for rule in rules):
+        rules = [rule for rule in registry.dependencies if _attribute_and_property_of_rule(rule) == (name, flag)]
+        if state and any(
+            rule.get("MapToValue") is True and _condition_of_rule_is_met(registry, rule, active) for rule in rules
+        ):
             state = False
         for rule in rules:
-            if _rule_applies(registry, rule, future):
+            if _condition_of_rule_is_met(registry, rule, future):
                 state = rule.get("MapToValue") is True
-                causes = _rule_causes(rule, future) if state else {}
+                causes = _causing_values_of_rule(rule, future) if state else {}
         # A hidden attribute counts as locked. Some machines take a value for it, but the registry does not show which.
         if state:
             return Lock(flag, causes)
     for rule in registry.dependencies:
         if (
-            _rule_target(rule) == (name, "currentvalue")
-            and _rule_applies(registry, rule, future)
+            _attribute_and_property_of_rule(rule) == (name, "currentvalue")
+            and _condition_of_rule_is_met(registry, rule, future)
             and rule["MapToValue"] != wanted
         ):
-            return Lock("currentvalue", _rule_causes(rule, future), rule["MapToValue"])
+            return Lock("currentvalue", _causing_values_of_rule(rule, future), rule["MapToValue"])
     return None
 
 
-def _rule_target(rule: Mapping[str, Any]) -> tuple[str, str]:
+def _attribute_and_property_of_rule(rule: Mapping[str, Any]) -> tuple[str, str]:
     return str(rule.get("MapToAttribute")), str(rule.get("MapToProperty")).lower()
 
 
-def _rule_causes(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
+def _causing_values_of_rule(rule: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
     names = [str(term.get("MapFromAttribute")) for term in rule.get("MapFrom") or ()]
     return {name: values.get(name) for name in names}
 
 
-def _rule_applies(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
+def _condition_of_rule_is_met(registry: Registry, rule: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     """Return whether the condition of a dependency is met; its terms are joined from left to right."""
     met: bool | None = None
     for term in rule.get("MapFrom") or ():

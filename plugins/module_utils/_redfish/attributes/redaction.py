@@ -21,7 +21,7 @@ SECRET_NAMES = re.compile(
 PLACEHOLDER = "(removed)"
 
 
-def redact_values(values: Mapping[str, Value], registry: Registry | None) -> dict[str, Value]:
+def redact_secret_values(values: Mapping[str, Value], registry: Registry | None) -> dict[str, Value]:
     """Return the values with a placeholder in place of each secret or identifying value; empty values stay."""
     redacted: dict[str, Value] = {}
     for name, value in values.items():

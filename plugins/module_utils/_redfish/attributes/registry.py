@@ -49,7 +49,7 @@ class Attribute:
         self.flags = {flag: flags.get(flag) is True for flag in FLAG_NAMES}
 
     @property
-    def base_name(self) -> str:
+    def name_without_board_suffix(self) -> str:
         """Return the name without the suffix of Supermicro."""
         return BOARD_SUFFIX.sub("", self.name)
 
@@ -68,19 +68,19 @@ class Attribute:
             return f"a number from {self.lower} to {self.upper}{step}"
         return "a text"
 
-    def convert_value(self, wanted: Value) -> Value:
+    def convert_to_attribute_type(self, wanted: Value) -> Value:
         """Return a value in the type that the BMC expects; raises BadRequest for a value that the BMC would refuse."""
         if self.type == "Enumeration":
-            return self._convert_to_choice(wanted)
+            return self._convert_to_allowed_choice(wanted)
         if self.type == "Boolean" and isinstance(wanted, bool):
             return wanted
         if self.type == "Integer" and not isinstance(wanted, bool):
-            return self._convert_to_number(wanted)
+            return self._convert_to_allowed_number(wanted)
         if self.type not in ("Boolean", "Integer", "Enumeration") and isinstance(wanted, (str, int)):
-            return self._convert_to_text(str(wanted))
+            return self._require_allowed_length(str(wanted))
         raise self._refused_value_error(wanted)
 
-    def _convert_to_choice(self, wanted: Value) -> Value:
+    def _convert_to_allowed_choice(self, wanted: Value) -> Value:
         if isinstance(wanted, bool):
             # YAML reads On, Off, Yes and No as booleans, so the word of the user is lost.
             raise BadRequest(f"{self.name}: say the value in quotes, as one of {self.format_allowed_values()}.")
@@ -93,7 +93,7 @@ class Attribute:
             raise self._refused_value_error(wanted)
         return names[0]
 
-    def _convert_to_number(self, wanted: Value) -> int:
+    def _convert_to_allowed_number(self, wanted: Value) -> int:
         text = str(wanted)
         number = parse_whole_number(text[text.startswith("-") :])
         if number is None:
@@ -106,7 +106,7 @@ class Attribute:
             raise self._refused_value_error(wanted)
         return number
 
-    def _convert_to_text(self, wanted: str) -> str:
+    def _require_allowed_length(self, wanted: str) -> str:
         shortest = self.shortest if isinstance(self.shortest, int) else 0
         longest = self.longest if isinstance(self.longest, int) else len(wanted)
         if not shortest <= len(wanted) <= longest:
@@ -143,11 +143,11 @@ class Registry:
         """Return the attribute with this exact name, None for an unknown name."""
         return self.attributes.get(name)
 
-    def find_matching(self, pattern: str) -> Iterator[Attribute]:
+    def find_attributes_by_pattern(self, pattern: str) -> Iterator[Attribute]:
         """Yield the attributes whose whole name, with or without the suffix of Supermicro, matches a pattern."""
         compiled = re.compile(pattern)
         for attribute in self.attributes.values():
-            if compiled.fullmatch(attribute.name) or compiled.fullmatch(attribute.base_name):
+            if compiled.fullmatch(attribute.name) or compiled.fullmatch(attribute.name_without_board_suffix):
                 yield attribute
 
     def list_similar_names(self, name: str) -> list[str]:

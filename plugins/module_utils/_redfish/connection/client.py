@@ -21,7 +21,7 @@ from http.client import HTTPException
 from urllib.parse import urljoin, urlsplit
 
 from . import pinned_certificate
-from .responses import BmcBusy, BmcError, RequestRefused, Response, connection_error_message
+from .responses import BmcBusy, BmcError, RequestRefused, Response, bmc_connection_error_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class BmcAccess:
         timeout: float = 30,
         patience: float = 60,
     ) -> None:
-        self.base_url = parse_bmc_address(address)
+        self.base_url = bmc_address_to_https_url(address)
         self.username = username
         self.password = password
         self.ca_path = ca_path
-        self.certificate_sha256 = pinned_certificate.parse_fingerprint(fingerprint) if fingerprint else None
+        self.certificate_sha256 = pinned_certificate.parse_sha256_fingerprint(fingerprint) if fingerprint else None
         self.validate_certs = validate_certs
         self.timeout = timeout
         self.patience = patience
@@ -67,7 +67,7 @@ class BmcAccess:
         return urlsplit(self.base_url).netloc
 
 
-def parse_bmc_address(address: str) -> str:
+def bmc_address_to_https_url(address: str) -> str:
     """Return scheme, host and port of a BMC as a URL. Only HTTPS is accepted, because the password is sent there."""
     text = address if "://" in address else f"https://{address}"
     shown = address
@@ -95,7 +95,7 @@ class RedfishClient:
         self._open_url = open_url
         self._sleep = sleep
         self._context = (
-            pinned_certificate.make_pinned_context(access.certificate_sha256) if access.certificate_sha256 else None
+            pinned_certificate.make_pinned_tls_context(access.certificate_sha256) if access.certificate_sha256 else None
         )
         self._token: str | None = None
         self._session: str | None = None
@@ -104,13 +104,13 @@ class RedfishClient:
         """Start the session."""
         body = {"UserName": self.access.username, "Password": self.access.password}
         response = self._send_until_not_busy("POST", SESSIONS_PATH, body, {})
-        if response.status in (401, 403) and not response.mentions_any(*NO_SESSION_WORDS):
+        if response.status in (401, 403) and not response.messages_contain_any(*NO_SESSION_WORDS):
             raise BmcError(
-                f"The BMC {self.access.bmc_name} refuses the user or the password{response.quoted_error_messages()}. "
+                f"The BMC {self.access.bmc_name} refuses the user or the password{response.quote_error_messages()}. "
                 "The request was not repeated, because BMCs lock accounts. Check the username and the password, or "
                 "wait until a locked account is free. Nothing was changed."
             )
-        if response.mentions_any(*NO_SESSION_WORDS):
+        if response.messages_contain_any(*NO_SESSION_WORDS):
             raise BmcError(
                 f"The BMC {self.access.bmc_name} has no free session. Old sessions end by themselves, on most BMCs "
                 "after 20 to 30 minutes; run again then, or end them in its web interface. Nothing was changed."
@@ -118,7 +118,8 @@ class RedfishClient:
         self._token = response.headers.get("x-auth-token")
         if response.status not in (200, 201, 204) or not self._token:
             raise BmcError(
-                f"The BMC {self.access.bmc_name} gives no session: {response.status_message()} Nothing was changed."
+                f"The BMC {self.access.bmc_name} gives no session: {response.status_and_error_messages()} "
+                "Nothing was changed."
             )
         self._session = response.headers.get("location") or response.body.get("@odata.id")
         return self
@@ -130,18 +131,18 @@ class RedfishClient:
                 self._send_following_redirects("DELETE", self._session, None, {})
         self._token = self._session = None
 
-    def get_resource(self, path: str) -> dict[str, Any]:
+    def fetch_resource_body(self, path: str) -> dict[str, Any]:
         """Return the body of a resource; raises RequestRefused for any status but 200."""
-        return self._require_ok(path, self.send_request("GET", path)).body
+        return self._require_status_200(path, self.send_request("GET", path)).body
 
-    def find_resource(self, path: str) -> Response | None:
+    def fetch_resource_if_present(self, path: str) -> Response | None:
         """Return the response with a resource, None for a resource that the BMC does not have."""
         response = self.send_request("GET", path)
-        return None if response.status in (404, 405, 410, 501) else self._require_ok(path, response)
+        return None if response.status in (404, 405, 410, 501) else self._require_status_200(path, response)
 
-    def _require_ok(self, path: str, response: Response) -> Response:
+    def _require_status_200(self, path: str, response: Response) -> Response:
         if response.status != 200:
-            message = f"The BMC {self.access.bmc_name} does not give {path}: {response.status_message()}"
+            message = f"The BMC {self.access.bmc_name} does not give {path}: {response.status_and_error_messages()}"
             raise RequestRefused(message, response)
         return response
 
@@ -159,7 +160,7 @@ class RedfishClient:
         waited = 0.0
         for pause in (*BUSY_PAUSES, None):
             response = self._send_following_redirects(method, path, body, headers)
-            if response.status not in BUSY_STATUSES or response.mentions_any(*NO_SESSION_WORDS):
+            if response.status not in BUSY_STATUSES or response.messages_contain_any(*NO_SESSION_WORDS):
                 return response
             seconds = response.retry_after_seconds() or pause
             if pause is None or seconds is None or waited + seconds > self.access.patience:
@@ -167,7 +168,7 @@ class RedfishClient:
             self._sleep(seconds)
             waited += seconds
         raise BmcBusy(
-            f"The BMC {self.access.bmc_name} is busy{response.quoted_error_messages()}: it did not take {method} "
+            f"The BMC {self.access.bmc_name} is busy{response.quote_error_messages()}: it did not take {method} "
             f"{path} within {self.access.patience:.0f} seconds. BMCs need some minutes after a reset; run again then.",
             again=True,
         )
@@ -175,7 +176,7 @@ class RedfishClient:
     def _send_following_redirects(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Response:
         url = urljoin(f"{self.access.base_url}/", path)
         for dummy in range(3):
-            response = self._send_once(method, url, body, headers)
+            response = self._send_once_without_redirects(method, url, body, headers)
             if response.status not in (301, 302, 303, 307, 308):
                 return response
             url = urljoin(url, response.headers.get("location", ""))
@@ -188,7 +189,7 @@ class RedfishClient:
                 break
         raise BmcError(f"The BMC {self.access.bmc_name} answers {method} {path} with a redirection that leads nowhere.")
 
-    def _send_once(self, method: str, url: str, body: Any, headers: dict[str, str]) -> Response:
+    def _send_once_without_redirects(self, method: str, url: str, body: Any, headers: dict[str, str]) -> Response:
         if urlsplit(url)[:2] != urlsplit(self.access.base_url)[:2]:
             raise BmcError(f"The BMC {self.access.bmc_name} names a resource at another place, {urlsplit(url).netloc}.")
         request_headers = {"Accept": "application/json", "OData-Version": "4.0", **headers}
@@ -212,18 +213,18 @@ class RedfishClient:
                 ca_path=self.access.ca_path,
                 context=self._context,
             ) as reply:
-                return self._make_response(reply.status, reply.headers, reply.read(MAX_RESPONSE_BYTES))
+                return self._parse_http_response(reply.status, reply.headers, reply.read(MAX_RESPONSE_BYTES))
         except urllib.error.HTTPError as error:
             with error:
-                return self._make_response(error.code, error.headers, error.read(MAX_RESPONSE_BYTES))
+                return self._parse_http_response(error.code, error.headers, error.read(MAX_RESPONSE_BYTES))
         except (OSError, HTTPException) as error:
             # A later run may reach the BMC, but an untrusted certificate stays untrusted.
             again = not isinstance(getattr(error, "reason", error), ssl.SSLError)
             raise BmcError(
-                connection_error_message(self.access.bmc_name, error, self.access.timeout), again=again
+                bmc_connection_error_message(self.access.bmc_name, error, self.access.timeout), again=again
             ) from None
 
-    def _make_response(self, status: int, headers: Any, data: bytes) -> Response:
+    def _parse_http_response(self, status: int, headers: Any, data: bytes) -> Response:
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
         try:

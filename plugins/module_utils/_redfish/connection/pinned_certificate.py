@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def parse_fingerprint(text: str) -> bytes:
+def parse_sha256_fingerprint(text: str) -> bytes:
     """Return the 32 bytes of a SHA-256 in hexadecimal digits, with or without colons."""
     plain = re.sub(r"^sha256[:=]", "", text.strip(), flags=re.IGNORECASE)
     digits = re.sub(r"[:\s]", "", plain)
@@ -51,7 +51,7 @@ class PinnedContext(ssl.SSLContext):
         return wrapped
 
 
-def make_pinned_context(sha256: bytes) -> ssl.SSLContext:
+def make_pinned_tls_context(sha256: bytes) -> ssl.SSLContext:
     """Return a TLS context that accepts only the certificate with this SHA-256."""
     context = PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

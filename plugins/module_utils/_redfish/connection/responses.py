@@ -99,16 +99,16 @@ class Response:
             messages = [Message({"MessageId": error.get("code"), "Message": error.get("message")})]
         return messages
 
-    def mentions_any(self, *words: str) -> bool:
+    def messages_contain_any(self, *words: str) -> bool:
         """Return whether a message contains one of the words."""
         text = " ".join(f"{message.id} {message.text}" for message in self.messages).lower()
         return any(word.lower() in text for word in words)
 
     @property
-    def lacks_licence(self) -> bool:
-        return self.status in (400, 403) and self.mentions_any(*NO_LICENCE_WORDS)
+    def says_licence_is_missing(self) -> bool:
+        return self.status in (400, 403) and self.messages_contain_any(*NO_LICENCE_WORDS)
 
-    def quoted_error_messages(self) -> str:
+    def quote_error_messages(self) -> str:
         """Return the error messages in parentheses, with a blank before them; "" without error messages."""
         messages = self.error_messages()
         return f" ('{messages}')" if messages else ""
@@ -121,9 +121,9 @@ class Response:
             text = text.replace(self._secret, "***")
         return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[:MAX_MESSAGE_LENGTH]}..."
 
-    def status_message(self) -> str:
+    def status_and_error_messages(self) -> str:
         """Return status and error messages as the end of a sentence, with a full stop."""
-        return f"status {self.status}{self.quoted_error_messages()}."
+        return f"status {self.status}{self.quote_error_messages()}."
 
     def retry_after_seconds(self) -> float | None:
         """Return the seconds in the header Retry-After; None for a date or a response without the header."""
@@ -136,7 +136,7 @@ def parse_messages(entries: Iterable[Any]) -> Iterator[Message]:
             yield Message(entry)
 
 
-def connection_error_message(bmc_name: str, error: Exception, timeout: float) -> str:
+def bmc_connection_error_message(bmc_name: str, error: Exception, timeout: float) -> str:
     """Return sentences on why a BMC cannot be reached and what to do."""
     cause: object = getattr(error, "reason", None) or error
     if isinstance(cause, ssl.SSLCertVerificationError):

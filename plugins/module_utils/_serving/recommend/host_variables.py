@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..._errors import BadRequest
 from ..._host.host import Host
 from ..._host.plan import MOST_NODES
-from ..._host.topology import format_l3_sizes
+from ..._host.topology import format_domain_counts_by_l3_size
 from ..._knobs.boot import bootloader
 from ..._notation.cache_masks import count_ways
 from ..._notation.sizes import format_bytes, format_bytes_short
@@ -58,7 +58,7 @@ def describe_host(host: Host, available: int) -> str:
     parts = [format_count_with_noun(len(members), name) for members, name in places]
     memory = sum(node.bytes for node in top.nodes)
     return (
-        f"Host: {top.model}, {', '.join(parts)}, L3 {format_l3_sizes(top.l3) or 'unknown'}, "
+        f"Host: {top.model}, {', '.join(parts)}, L3 {format_domain_counts_by_l3_size(top.l3) or 'unknown'}, "
         f"{format_bytes_short(memory)} of memory, {format_bytes_short(available)} of it available."
     )
 

@@ -70,27 +70,29 @@ def finding(what: str, live: str = "drift", pending: bool = False) -> Finding:
 @pytest.mark.parametrize("state", ["deactivating", "activating", "inactive", "failed"])
 def test_an_instance_that_stops_or_does_not_serve_yet_gets_nothing(host: Host, state: str) -> None:
     host.states["llama-chat.service"] = state
-    assert _agent.build_answer("chat", host.wants()) == f"stopped # llama-chat.service is {state}"
+    assert _agent.answer_about_instance("chat", host.wants()) == f"stopped # llama-chat.service is {state}"
 
 
 def test_where_systemd_does_not_answer_nothing_is_said(host: Host) -> None:
     host.states["llama-chat.service"] = ""
-    assert _agent.build_answer("chat", host.wants()) == ""
+    assert _agent.answer_about_instance("chat", host.wants()) == ""
 
 
 def test_a_host_as_configured_gets_all_and_says_so_each_time(host: Host) -> None:
     """Without the weight, HAProxy would keep the one of the last drift."""
     host.checked()
-    assert _agent.build_answer("chat", host.wants()) == "up 100%"
-    assert _agent.build_answer("chat", {**_agent.DEFAULTS}).startswith("up 100% # it does not check itself")
+    assert _agent.answer_about_instance("chat", host.wants()) == "up 100%"
+    assert _agent.answer_about_instance("chat", {**_agent.DEFAULTS}).startswith("up 100% # it does not check itself")
 
 
 def test_drift_costs_what_the_operator_says(host: Host) -> None:
     host.checked(finding("NUMA balancing"), finding("prefetcher \u4e2d\n\x1b"), finding("a"), finding("b"))
-    said = _agent.build_answer("chat", host.wants())
+    said = _agent.answer_about_instance("chat", host.wants())
     assert said == "up 50% # not as configured: NUMA balancing, prefetcher ?\\n\\\\x1b, a and more"
-    assert _agent.build_answer("chat", host.wants(untuned="out")).startswith("stopped # not as configured: NUMA")
-    assert _agent.build_answer("chat", host.wants(untuned="0%")).startswith("up 0% # ")
+    assert _agent.answer_about_instance("chat", host.wants(untuned="out")).startswith(
+        "stopped # not as configured: NUMA"
+    )
+    assert _agent.answer_about_instance("chat", host.wants(untuned="0%")).startswith("up 0% # ")
 
 
 def test_a_run_of_site_yml_that_did_not_end_is_the_reason(host: Host) -> None:
@@ -98,13 +100,13 @@ def test_a_run_of_site_yml_that_did_not_end_is_the_reason(host: Host) -> None:
     run = finding(sentence)
     run.layer = "run"
     host.checked(run, finding("NUMA balancing"))
-    assert _agent.build_answer("chat", host.wants()) == f"up 50% # {sentence}"
+    assert _agent.answer_about_instance("chat", host.wants()) == f"up 50% # {sentence}"
 
 
 def test_what_is_in_force_or_waits_for_a_reboot_costs_nothing(host: Host) -> None:
     """A boot service that is not enabled, and a boot parameter that the operator has just asked for."""
     host.checked(finding("boot service", live="ok"), finding("isolcpus", pending=True), finding("x", live="unknown"))
-    assert _agent.build_answer("chat", host.wants()) == "up 100%"
+    assert _agent.answer_about_instance("chat", host.wants()) == "up 100%"
 
 
 @pytest.mark.parametrize(
@@ -125,15 +127,15 @@ def test_a_check_that_says_nothing_is_told_and_costs_what_the_operator_says(
     host: Host, break_it: Any, why: str
 ) -> None:
     break_it(host)
-    said = _agent.build_answer("chat", host.wants())
+    said = _agent.answer_about_instance("chat", host.wants())
     assert said.startswith("up 100% # ") and why in said
-    assert _agent.build_answer("chat", host.wants(unknown="out")).startswith("stopped # ")
+    assert _agent.answer_about_instance("chat", host.wants(unknown="out")).startswith("stopped # ")
 
 
 def test_an_instance_of_vllm_is_asked_for_by_its_engine(host: Host) -> None:
     host.states["vllm-chat.service"] = "deactivating"
-    assert _agent.build_answer("vllm chat", host.wants()) == "stopped # vllm-chat.service is deactivating"
-    assert _agent.build_answer("chat", host.wants()).startswith("up ")
+    assert _agent.answer_about_instance("vllm chat", host.wants()) == "stopped # vllm-chat.service is deactivating"
+    assert _agent.answer_about_instance("chat", host.wants()).startswith("up ")
     assert [_agent._unit_of_question(asked) for asked in ("vllm -h", "other chat", "vllm  chat", "vllm")] == [
         "",
         "",
@@ -144,7 +146,7 @@ def test_an_instance_of_vllm_is_asked_for_by_its_engine(host: Host) -> None:
 
 @pytest.mark.parametrize("name", ["", "-h", "--all", "a.b", "a*", "a b", "../a", "\u00e4", "a;b", "_"])
 def test_what_is_no_name_of_an_instance(name: str) -> None:
-    assert not _agent._is_name(name)
+    assert not _agent._can_be_instance_name(name)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +154,8 @@ def test_what_is_no_name_of_an_instance(name: str) -> None:
     [("10.0.0.2", True), ("::ffff:10.0.0.2", True), ("10.0.1.2", False), ("fd00::7%eth0", True), ("fd01::7", False)],
 )
 def test_who_may_ask(peer: str, may: bool) -> None:
-    assert _agent._may_ask(peer, ["10.0.0.0/24", "fd00::/64"]) is may
-    assert not _agent._may_ask(peer, [])
+    assert _agent._is_allowed_peer(peer, ["10.0.0.0/24", "fd00::/64"]) is may
+    assert not _agent._is_allowed_peer(peer, [])
 
 
 def test_by_hand_it_says_what_gateways_are_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,7 +200,7 @@ def test_no_answer_has_a_word_that_holds(host: Host) -> None:
         host.states["llama-chat.service"] = state
         for share in ("out", "0%", "50%"):
             host.checked(finding("x"))
-            words = _agent.build_answer("chat", host.wants(untuned=share)).partition("#")[0].split()
+            words = _agent.answer_about_instance("chat", host.wants(untuned=share)).partition("#")[0].split()
             assert not STICKY & {*words} and words[0] in ("up", "stopped")
             assert len(words) == (2 if words[0] == "up" else 1)
 
@@ -234,8 +236,8 @@ def test_who_may_not_ask_is_not_waited_for(host: Host) -> None:
     """Each silent stranger would take a second, while the question of a gateway waits behind it."""
     write_service(host, json.dumps({"allow": ["10.0.0.0/24"]}))
     stranger, gateway = SilentPeer(), Gateway()
-    _agent.answer_connection(stranger, "10.0.1.9")  # type: ignore[arg-type]
-    _agent.answer_connection(gateway, "10.0.0.2")  # type: ignore[arg-type]
+    _agent.answer_question_of_gateway(stranger, "10.0.1.9")  # type: ignore[arg-type]
+    _agent.answer_question_of_gateway(gateway, "10.0.0.2")  # type: ignore[arg-type]
     assert (stranger.sent, gateway.sent[0].split()[:2]) == ([], [b"up", b"100%"])
 
 
@@ -267,24 +269,24 @@ def test_a_damaged_unit_is_told_in_one_sentence(host: Host, capsys: pytest.Captu
     assert said.startswith(f"{host.root / _agent.SERVICE} is damaged: ") and said.count("\n") == 1
     assert "Run site.yml --tags base for this host." in said
     with pytest.raises(TuningError, match="is damaged"):
-        _agent.answer_connection(Gateway(), "10.0.0.2")  # type: ignore[arg-type]
+        _agent.answer_question_of_gateway(Gateway(), "10.0.0.2")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("char", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029", "\0"])
 def test_drift_is_seen_whatever_its_name_holds(host: Host, char: str) -> None:
     host.checked(finding(f"a{char}b"))
-    assert _agent.build_answer("chat", host.wants()).startswith("up 50% # not as configured: a")
+    assert _agent.answer_about_instance("chat", host.wants()).startswith("up 50% # not as configured: a")
     # As a version before this one wrote it.
     line = f'sovereign_epyc_drift{{layer="x",what="a{char}b",where="",live="drift",pending_reboot="false"}} 1\n'
     (host.root / "epyc.prom").write_text(f"sovereign_epyc_check_success 1\n{line}")
-    assert _agent.build_answer("chat", host.wants()).startswith("up 50% # not as configured: a")
+    assert _agent.answer_about_instance("chat", host.wants()).startswith("up 50% # not as configured: a")
 
 
 def test_a_check_of_the_future_is_not_fresh_for_ever(host: Host) -> None:
     host.checked(age=-30)
-    assert _agent.build_answer("chat", host.wants()) == "up 100%", "the clock was set a little"
+    assert _agent.answer_about_instance("chat", host.wants()) == "up 100%", "the clock was set a little"
     host.checked(age=-3 * 365 * 24 * 3600)
-    said = _agent.build_answer("chat", host.wants(unknown="20%"))
+    said = _agent.answer_about_instance("chat", host.wants(unknown="20%"))
     assert said.startswith("up 20% # its last check is dated 1576800 minutes ahead")
 
 
@@ -293,7 +295,9 @@ def test_a_fifo_in_the_place_of_the_metrics_is_not_waited_for(host: Host) -> Non
     path = host.root / "epyc.prom"
     os.mkfifo(path)
     answers: list[str] = []
-    reader = threading.Thread(target=lambda: answers.append(_agent.build_answer("chat", host.wants())), daemon=True)
+    reader = threading.Thread(
+        target=lambda: answers.append(_agent.answer_about_instance("chat", host.wants())), daemon=True
+    )
     reader.start()
     reader.join(2)
     if reader.is_alive():

@@ -188,7 +188,7 @@ def test_the_engine_is_installed_replaced_and_removed(
     package.mkdir(parents=True)
     monkeypatch.setattr(
         host_tool_files,
-        "_file_texts",
+        "_read_host_tool_files",
         lambda: {f"{host_tool_files.PACKAGE}/_knob.py": "new", paths.HOST_TOOL: "#!/bin/sh\n"},
     )
     monkeypatch.setattr(host_tool, "SERVICES", {})

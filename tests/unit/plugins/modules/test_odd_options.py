@@ -182,7 +182,7 @@ def closed(tree: RuledFS, monkeypatch: pytest.MonkeyPatch) -> None:
                 if hasattr(module, word):
                     monkeypatch.setattr(module, word, lambda *dummy, made=made, **more: made)
     # Reading the files of the collection, or the certificates of this machine, hundreds of times takes seconds.
-    monkeypatch.setattr(host_tool_files, "_file_texts", dict)
+    monkeypatch.setattr(host_tool_files, "_read_host_tool_files", dict)
     monkeypatch.setattr(ssl, "_create_default_https_context", functools.cache(ssl.create_default_context))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(subprocess, "run", refuse)

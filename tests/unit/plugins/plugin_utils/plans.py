@@ -39,7 +39,7 @@ def _planned(kind: str) -> dict[str, Any]:
     top = hosts.standing(kind).topology()
     raw = {"draft": {"ccds": 1, "l3": draft}, "verify": {"l3": verify}, "default": {"l3": default}}
     result = build_plan(Intent.from_options(raw), top)
-    data = map_data.build_map(result, top)
+    data = map_data.build_map_data(result, top)
     for node in data["nodes"]:
         node.update(memory=memory, hugepages={"2048kB": 5120})
     return {"map": data, "text": plan_text.render_plan(result, top)}

@@ -24,7 +24,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._setup import host_
 from ansible_collections.sovereign.epyc.tests.unit.fakes.host_tools import bare, run
 from ansible_collections.sovereign.epyc.tests.unit.fakes.measured import Measured, measured
 
-ENGINE_SOURCES = host_tool_files._file_texts
+ENGINE_SOURCES = host_tool_files._read_host_tool_files
 QUICK = ("--rounds", "1", "--tokens", "8", "--kinds", "prose", "--streams", "")
 
 

@@ -55,7 +55,9 @@ class Gateway:
     def bring(self, state: str | None, host: str = "h1", seconds: float = 10, **more: Any) -> dict[str, Any]:
         clock = more.pop("clock", Clock())
         member = GatewayMember(Haproxy(self.haproxy.socket, self.haproxy.master), str(self.file), host, clock)
-        return member.move_to_state(state, seconds, more.get("last", False), more.get("check", False))
+        return member.move_servers_to_state_and_report(
+            state, seconds, more.get("last", False), more.get("check", False)
+        )
 
     @property
     def states(self) -> list[int]:
@@ -174,7 +176,7 @@ def test_what_cannot_be_is_said(gateway: Gateway, tmp_path: Path) -> None:
 def test_a_gateway_without_a_master_has_no_workers_from_before(gateway: Gateway, tmp_path: Path) -> None:
     haproxy = Haproxy(gateway.haproxy.socket, str(tmp_path / "none"))
     gateway.haproxy.servers["model_chat/h1:a"].old = 7
-    assert haproxy.count_requests(["model_chat/h1:a"]) == 0
+    assert haproxy.count_active_and_queued_requests(["model_chat/h1:a"]) == 0
 
 
 def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> None:
@@ -191,5 +193,5 @@ def test_the_module_hands_its_options_on(gateway: Gateway, tmp_path: Path) -> No
 def test_the_file_follows_a_new_configuration() -> None:
     other = LINE.replace("h1:a", "h2:a")
     text = f"{server_state_file.HEAD}{LINE}\n{other}\nno line at all\n"
-    moved = server_state_file.move_servers(text, {"model_chat/h1:a": "[fd00::1]:9000"})
+    moved = server_state_file.update_addresses_in_state_file(text, {"model_chat/h1:a": "[fd00::1]:9000"})
     assert moved == server_state_file.HEAD + LINE.replace("10.9.0.1", "fd00::1").replace("8081", "9000") + "\n"

@@ -95,10 +95,10 @@ def test_haproxy_is_configured_and_restored(distribution: Distribution) -> None:
     again = distribution.apply()
     assert (again.after, distribution.calls, distribution.files()) == ({}, ["reload"], files)
     restored = distribution.service()
-    restored.restore_original()
+    restored.restore_configuration_and_state()
     assert distribution.files() == before and distribution.calls == ["reload", "reload"] and restored.after
     nothing = distribution.service()
-    nothing.restore_original()
+    nothing.restore_configuration_and_state()
     assert nothing.after == {}
 
 
@@ -119,7 +119,7 @@ def test_a_check_writes_nothing_and_shows_all(distribution: Distribution) -> Non
     distribution.apply()
     before, calls = distribution.files(), list(distribution.calls)
     removal = distribution.service(check=True)
-    removal.restore_original()
+    removal.restore_configuration_and_state()
     assert (distribution.files(), distribution.calls) == (before, calls) and removal.after["haproxy:active"] == "stop"
 
 
@@ -128,7 +128,7 @@ def test_a_service_that_was_off_is_off_again(distribution: Distribution) -> None
     distribution.active, distribution.enabled = "inactive", "disabled"
     distribution.apply()
     assert (distribution.active, distribution.enabled) == ("active", "enabled")
-    distribution.service().restore_original()
+    distribution.service().restore_configuration_and_state()
     assert (distribution.active, distribution.enabled, distribution.files()) == ("inactive", "disabled", {})
 
 
@@ -159,19 +159,19 @@ def test_keepalived_is_configured_and_removed(distribution: Distribution) -> Non
     before = distribution.files()
     for text in ("one\n", "one\n", "two\n"):
         keepalived = distribution.service("keepalived")
-        keepalived.require_replaceable()
+        keepalived.refuse_foreign_keepalived()
         keepalived.apply_configuration(text, script="check\n")
     assert distribution.calls == ["start", "enable", "reload"]
     note = json.loads((distribution.keepalived / "before-sovereign-epyc.json").read_text())
     assert not note["enabled"] and note["loaded"] == hashlib.sha256(b"two\n").hexdigest()
     assert distribution.files()["sovereign-epyc-check"] == ("check\n", 0o644)
-    distribution.service("keepalived").restore_original()
+    distribution.service("keepalived").restore_configuration_and_state()
     assert distribution.files() == before and distribution.calls[3:] == ["stop", "disable"]
 
 
 def test_a_foreign_configuration_of_keepalived_is_refused(distribution: Distribution) -> None:
-    distribution.service("haproxy").require_replaceable()
-    distribution.service("keepalived").require_replaceable()
+    distribution.service("haproxy").refuse_foreign_keepalived()
+    distribution.service("keepalived").refuse_foreign_keepalived()
     (distribution.keepalived / "keepalived.conf").write_text("of somebody else\n")
     with pytest.raises(BadRequest, match="not from here"):
-        distribution.service("keepalived").require_replaceable()
+        distribution.service("keepalived").refuse_foreign_keepalived()

@@ -43,7 +43,7 @@ socket 0, node 3, memory 1 GiB, 8 pages of 2 MiB
 
 
 def drawn(top: Topology, **raw: Any) -> dict[str, Any]:
-    return map_data.build_map(build_plan(Intent.from_options(raw), top), top)
+    return map_data.build_map_data(build_plan(Intent.from_options(raw), top), top)
 
 
 def bare(text: str) -> str:
@@ -60,7 +60,7 @@ def test_a_small_machine() -> None:
 def test_it_has_each_cpu_once_and_fits_a_terminal_of_100_columns(kind: str) -> None:
     top = hosts.standing(kind).topology()
     result = build_plan(Intent.from_options(RECIPE), top)
-    data = map_data.build_map(result, top)
+    data = map_data.build_map_data(result, top)
     cells = [
         (cpu, letter)
         for domain in data["domains"]

@@ -7,8 +7,13 @@
 from __future__ import annotations
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.registry import Registry
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import resolve_request
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.boot_phases import BootPhases, plan_boots
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import (
+    resolve_targets_and_missing_options,
+)
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.boot_phases import (
+    BootPhases,
+    plan_targets_by_boot,
+)
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import enumeration, locked
 
 ATTRIBUTES = [
@@ -30,8 +35,13 @@ def planned(wanted: dict[str, str], **active: str) -> BootPhases:
     """Return the phases of attributes by name on a machine of HPE whose profile is not opened."""
     registry = Registry({"RegistryEntries": {"Attributes": ATTRIBUTES, "Dependencies": [LOCK]}})
     values = {**ACTIVE, **active}
-    return plan_boots(
-        registry, "HPE", resolve_request(registry, "HPE", values, {}, wanted)[0], values, {}, unlock=False
+    return plan_targets_by_boot(
+        registry,
+        "HPE",
+        resolve_targets_and_missing_options(registry, "HPE", values, {}, wanted)[0],
+        values,
+        {},
+        unlock=False,
     )
 
 

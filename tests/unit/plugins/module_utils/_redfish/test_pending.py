@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadRequest
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.connection.responses import BmcError
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import read_machine
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.machine import read_machine_settings_and_jobs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bios_runs import BIOS, SETTINGS, Runs
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import Bmc, enumeration
 
@@ -107,5 +107,5 @@ def test_pending_objects_that_nobody_names(bmc: Bmc, run: Runs) -> None:
     ]
     bmc.apply_times = []
     with bmc.client() as client:
-        machine = read_machine(client)
+        machine = read_machine_settings_and_jobs(client)
     assert (machine.settings_path, machine.apply_times) == (f"{BIOS}/Pending", ["OnReset"])

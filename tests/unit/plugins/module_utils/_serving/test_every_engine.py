@@ -273,11 +273,11 @@ def test_it_is_rolled_behind_a_gateway(life: Life, tmp_path: Path) -> None:
         Haproxy(haproxy.socket, haproxy.master), str(tmp_path / "servers.state"), "h1", RequestEnds()
     )
     try:
-        left = member.move_to_state("maint", 10, False, False)
+        left = member.move_servers_to_state_and_report("maint", 10, False, False)
         assert left["out"] and left["in_work"] == {"before": 1, "after": 0}
         life.converge({**life.asked, "slots": 4})
         assert f"try-restart {life.unit}" in life.systemd.asked()
-        returned = member.move_to_state("ready", 0, False, False)
+        returned = member.move_servers_to_state_and_report("ready", 0, False, False)
         assert returned["changed"] and not returned["out"] and server.admin == 0
     finally:
         haproxy.close()

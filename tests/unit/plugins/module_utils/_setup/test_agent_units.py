@@ -148,9 +148,9 @@ def test_it_runs_on_the_cpus_for_the_system(tmp_path: Path) -> None:
     tree = hosts.small(tmp_path)
     store = Store(str(tmp_path))
     intent = {"housekeeping": {"cores": 1, "per": "node"}}
-    given = agent_units.plan_housekeeping_cpus(Host(tree.fs, intent), store, intent)
+    given = agent_units.format_planned_housekeeping_cpus(Host(tree.fs, intent), store, intent)
     assert given
     store.save_document("desired.json", {"intent": intent, "requests": {}})
-    assert agent_units.plan_housekeeping_cpus(Host(tree.fs), store, None) == given
+    assert agent_units.format_planned_housekeeping_cpus(Host(tree.fs), store, None) == given
     store.save_document("desired.json", {"intent": {"housekeeping": {"cores": 99, "per": "node"}}, "requests": {}})
-    assert agent_units.plan_housekeeping_cpus(Host(tree.fs), store, None) == ""
+    assert agent_units.format_planned_housekeeping_cpus(Host(tree.fs), store, None) == ""

@@ -288,7 +288,9 @@ def test_a_package_that_an_older_version_had_goes_with_its_bytecode(systemd: Sys
 
 def test_nothing_on_the_host_needs_what_only_installs() -> None:
     """Also where a module is imported only when it is needed, which loading the host tool would not show."""
-    sources = {path[len(host_tool_files.PACKAGE) + 1 :]: text for path, text in host_tool_files._file_texts().items()}
+    sources = {
+        path[len(host_tool_files.PACKAGE) + 1 :]: text for path, text in host_tool_files._read_host_tool_files().items()
+    }
     modules = {path[: -len(".py")].removesuffix("/__init__").replace("/", "."): text for path, text in sources.items()}
     assert len(modules) > 60
     for name, text in modules.items():
@@ -317,7 +319,7 @@ def test_the_command_is_for_the_python_that_installs_it(
     if is_the_usual:
         usual.symlink_to(sys.executable)
     monkeypatch.setattr(host_tool_files, "PYTHON", str(usual))
-    launcher = host_tool_files._file_texts()[host_tool_files.HOST_TOOL]
+    launcher = host_tool_files._read_host_tool_files()[host_tool_files.HOST_TOOL]
     assert launcher.splitlines()[0] == f"#!{usual if is_the_usual else sys.executable} -IS"
 
 
@@ -327,7 +329,7 @@ def test_the_command_runs_no_code_that_its_caller_brings(brought: str, tmp_path:
     (tmp_path / f"{brought}.py").write_text("raise SystemExit('not ours')")
     launcher = tmp_path / "sovereign-epyc"
     launcher.write_text(
-        host_tool_files._file_texts()[host_tool_files.HOST_TOOL].replace(
+        host_tool_files._read_host_tool_files()[host_tool_files.HOST_TOOL].replace(
             host_tool_files.HOST_TOOL_FOLDER, str(tmp_path / "engine")
         )
     )

@@ -97,12 +97,16 @@ def tree(tmp_path: Path, systemd: Systemd) -> hosts.Host:
     store = Store(str(tmp_path))
     Ledger(store, host.fs).ensure_files()
     store.save_document("desired.json", {"intent": {}, "requests": REQUESTS})
-    assert last_run.save_last_run(store, last_run.read_state(Host(host.fs), store, "asked"), INTENT, check=False)
+    assert last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(host.fs), store, "asked"), INTENT, check=False
+    )
     return host
 
 
 def told(tree: hosts.Host, inputs: str = "asked") -> dict[str, Any]:
-    return last_run.check_last_run(tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]).to_dict()
+    return last_run.check_whether_site_play_may_be_skipped(
+        tree.fs, Store(str(tree.root), read_only=True), inputs, ["kmod"]
+    ).to_dict()
 
 
 def look(tree: hosts.Host, inputs: str = "asked") -> str:
@@ -128,7 +132,9 @@ def test_a_look_brings_the_facts_of_the_plan(tree: hosts.Host) -> None:
 
 def test_without_an_intent_there_are_no_facts(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    last_run.save_last_run(store, last_run.read_state(Host(tree.fs), store, "asked"), {}, check=False)
+    last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(tree.fs), store, "asked"), {}, check=False
+    )
     assert "ansible_facts" not in told(tree)
 
 
@@ -142,10 +148,12 @@ def test_a_look_remarks_what_each_layer_would(tree: hosts.Host) -> None:
 
 def test_what_is_remembered_is_written_once_and_not_by_a_check(tree: hosts.Host) -> None:
     store = Store(str(tree.root))
-    found = last_run.read_state(Host(tree.fs), store, "asked")
-    assert last_run.save_last_run(store, found, INTENT, check=False) is False
+    found = last_run.read_host_state_to_save(Host(tree.fs), store, "asked")
+    assert last_run.save_state_and_intent_of_run(store, found, INTENT, check=False) is False
     other = {**found, "inputs": "other"}
-    assert last_run.save_last_run(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
+    assert (
+        last_run.save_state_and_intent_of_run(Store(str(tree.root), read_only=True), other, INTENT, check=True) is True
+    )
     assert store.load_document(FILE) == {**found, "intent": INTENT}
     assert found.keys() == DIFFERENCE_REASONS.keys()
 
@@ -213,7 +221,9 @@ def test_what_was_wrong_already_when_the_run_ended_is_wrong_all_the_same(
     for change in CHANGES[reason]:
         change(tree, systemd)
     store = Store(str(tree.root))
-    last_run.save_last_run(store, last_run.read_state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(tree.fs), store, "asked"), INTENT, check=False
+    )
     assert look(tree) == reason
 
 
@@ -222,7 +232,9 @@ def test_a_socket_that_does_not_listen_is_found(tree: hosts.Host, systemd: Syste
     name = "sovereign-epyc-agent.socket"
     tree.put(f"{UNIT_FOLDER}/{name}", "[Socket]")
     store = Store(str(tree.root))
-    last_run.save_last_run(store, last_run.read_state(Host(tree.fs), store, "asked"), INTENT, check=False)
+    last_run.save_state_and_intent_of_run(
+        store, last_run.read_host_state_to_save(Host(tree.fs), store, "asked"), INTENT, check=False
+    )
     assert look(tree) == ""
     systemd.stopped = name
     assert look(tree) == IDLE
@@ -277,8 +289,8 @@ class Boot:
         self.remember()
 
     def remember(self) -> None:
-        last_run.save_last_run(
-            self.store, last_run.read_state(Host(self.tree.fs), self.store, "asked"), {}, check=False
+        last_run.save_state_and_intent_of_run(
+            self.store, last_run.read_host_state_to_save(Host(self.tree.fs), self.store, "asked"), {}, check=False
         )
 
 

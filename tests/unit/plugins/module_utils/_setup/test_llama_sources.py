@@ -16,7 +16,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import Abse
 from ansible_collections.sovereign.epyc.plugins.module_utils._io import command as host_command
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.kernelfs import KernelFS
 from ansible_collections.sovereign.epyc.plugins.module_utils._io.store import Store
-from ansible_collections.sovereign.epyc.plugins.module_utils._setup.llama_sources import find_refusals
+from ansible_collections.sovereign.epyc.plugins.module_utils._setup.llama_sources import find_unavailable_llama_sources
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
 from ansible_collections.sovereign.epyc.tests.unit.fakes.servers import say, serving
 
@@ -62,7 +62,7 @@ class Machine(hosts.Host):
         nothing = {"install": "binary", "packages": [], "archive": None, "checksum": None, "models": []}
         store = Store(str(self.root), read_only=True)
         sources = {"hub_needs_token": False, **nothing, **more}
-        return find_refusals(sources, KernelFS(str(self.root), read_only=True), store)
+        return find_unavailable_llama_sources(sources, KernelFS(str(self.root), read_only=True), store)
 
 
 @pytest.fixture

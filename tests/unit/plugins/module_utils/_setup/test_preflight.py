@@ -47,7 +47,7 @@ class Machine:
     def refusals(self, *layers: str, **asked: Any) -> list[str]:
         params = {**NOTHING, "intent": INTENT, "layers": list(layers), **asked}
         fs = KernelFS(str(self.tree.root), read_only=True)
-        return preflight.Preflight(params, Host(fs, params["intent"]), Ledger(self.store, fs)).find_refusals()
+        return preflight.Preflight(params, Host(fs, params["intent"]), Ledger(self.store, fs)).find_refusals_of_layers()
 
     def of_instance(self, *layers: str, **asked: Any) -> list[str]:
         """Return the refusals where one instance is asked for, whose server will be installed."""

@@ -216,7 +216,7 @@ def test_what_the_collection_is_not_made_for_is_refused(
     assert str(refused.value) == f"{host} {MADE_FOR}"
     assert (machine.state(), machine.calls) == (before, [])
     assert machine.run(allow_unsupported=True)[0].changes
-    assert str(prerequisites.read_system(machine.fs)) == host
+    assert str(prerequisites.read_distribution_and_kernel(machine.fs)) == host
 
 
 @pytest.mark.parametrize(

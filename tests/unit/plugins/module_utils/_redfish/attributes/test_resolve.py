@@ -11,19 +11,21 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes
     BIOS_OPTIONS,
     detect_vendor,
 )
-from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.locks import find_lock
+from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.locks import (
+    find_lock_under_future_values,
+)
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.redaction import (
     PLACEHOLDER,
-    redact_values,
+    redact_secret_values,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.registry import Attribute, Registry
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish.attributes.resolve import (
     MissingOption,
-    deny_reason,
+    attribute_value_to_option_value,
     find_attribute_of_option,
     find_locking_profile,
-    find_meaning_of_value,
-    resolve_request,
+    resolve_targets_and_missing_options,
+    subject_never_set_over_redfish,
 )
 from ansible_collections.sovereign.epyc.tests.unit.fakes.bmcs import enumeration, locked
 
@@ -37,7 +39,7 @@ def registry(*attributes: dict[str, Any], dependencies: Any = ()) -> Registry:
 
 
 def found(vendor: str, told: Registry, knob: str, meaning: str, **active: str) -> dict[str, Any] | str:
-    targets, absent = resolve_request(told, vendor, active, {knob: meaning}, {})
+    targets, absent = resolve_targets_and_missing_options(told, vendor, active, {knob: meaning}, {})
     return absent[0].sentence if absent else {name: target.value for name, target in targets.items()}
 
 
@@ -137,12 +139,12 @@ def test_two_attributes_of_a_name_are_refused() -> None:
 def test_values_have_a_meaning_in_the_words_of_the_option() -> None:
     for text, meaning in (("CbsDfCmnDramNpsNPS4", "4"), ("CbsDfCmnDramNpsAuto", None)):
         one = Attribute(enumeration("CbsDfCmnDramNps", text))
-        assert find_meaning_of_value("nps", one, text, "AMI") == meaning
+        assert attribute_value_to_option_value("nps", one, text, "AMI") == meaning
     one = Attribute(enumeration("MinProcIdlePower", "C6=C6 State", "NoCStates=No C-states"))
-    assert find_meaning_of_value("c_states", one, "NoCStates", "HPE") == "off"
+    assert attribute_value_to_option_value("c_states", one, "NoCStates", "HPE") == "off"
     switch = Attribute({"AttributeName": "Hsmp", "Type": "Boolean"})
     assert (
-        resolve_request(
+        resolve_targets_and_missing_options(
             Registry({"RegistryEntries": {"Attributes": [{"AttributeName": "Hsmp", "Type": "Boolean"}]}}),
             "Dell",
             {},
@@ -151,7 +153,7 @@ def test_values_have_a_meaning_in_the_words_of_the_option() -> None:
         )[0]["Hsmp"].value
         is True
     )
-    assert find_meaning_of_value("hsmp", switch, False, "Dell") == "off"
+    assert attribute_value_to_option_value("hsmp", switch, False, "Dell") == "off"
 
 
 def test_the_profile_that_locks_others() -> None:
@@ -173,7 +175,7 @@ def test_the_profile_that_locks_others() -> None:
     ],
 )
 def test_values_in_the_type_of_the_registry(told: dict[str, Any], wanted: Any, value: Any) -> None:
-    assert Attribute(told).convert_value(wanted) == value
+    assert Attribute(told).convert_to_attribute_type(wanted) == value
 
 
 @pytest.mark.parametrize(
@@ -195,12 +197,12 @@ def test_values_in_the_type_of_the_registry(told: dict[str, Any], wanted: Any, v
 )
 def test_values_that_the_bmc_would_refuse(told: dict[str, Any], wanted: Any, words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        Attribute(told).convert_value(wanted)
+        Attribute(told).convert_to_attribute_type(wanted)
 
 
 def test_attributes_by_name() -> None:
     told = registry(enumeration("ProcSMT", "Enabled", "Disabled"), enumeration("WorkloadProfile", "Custom"))
-    targets, dummy = resolve_request(
+    targets, dummy = resolve_targets_and_missing_options(
         told, "HPE", {}, {"smt": "off"}, {"WorkloadProfile": "Custom", "ProcSMT": "Disabled"}
     )
     assert {name: target.option for name, target in targets.items()} == {
@@ -208,11 +210,11 @@ def test_attributes_by_name() -> None:
         "WorkloadProfile": "attributes",
     }
     with pytest.raises(BadRequest, match="wanted as Disabled by smt and as Enabled by attributes"):
-        resolve_request(told, "HPE", {}, {"smt": "off"}, {"ProcSMT": "Enabled"})
+        resolve_targets_and_missing_options(told, "HPE", {}, {"smt": "off"}, {"ProcSMT": "Enabled"})
     with pytest.raises(BadRequest, match="Did you mean ProcSMT"):
-        resolve_request(told, "HPE", {}, {}, {"ProcSmt": "Enabled"})
+        resolve_targets_and_missing_options(told, "HPE", {}, {}, {"ProcSmt": "Enabled"})
     with pytest.raises(BadRequest, match=r"has no Qqq\. The module epyc_bmc_bios_info"):
-        resolve_request(told, "HPE", {}, {}, {"Qqq": "Enabled"})
+        resolve_targets_and_missing_options(told, "HPE", {}, {}, {"Qqq": "Enabled"})
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_attributes_by_name() -> None:
 )  # fmt: skip
 def test_what_can_lock_out_is_never_set(name: str) -> None:
     with pytest.raises(BadRequest, match="never"):
-        resolve_request(registry(enumeration(name, "a", "b")), "Dell", {}, {}, {name: "a"})
+        resolve_targets_and_missing_options(registry(enumeration(name, "a", "b")), "Dell", {}, {}, {name: "a"})
 
 
 def test_what_the_options_set_is_not_denied() -> None:
@@ -235,12 +237,12 @@ def test_what_the_options_set_is_not_denied() -> None:
         "Processors_SMTMode", "DevicesandIOPorts_IOMMU", "SMTControl_00CB", "TransparentSme", "Hsmp", "MemFrequency",
         "ProcConfigTdp", "AmdL1Prefetcher", "CcdCores",
     ]  # fmt: skip
-    assert [name for name in names if deny_reason(Attribute(enumeration(name, "a")))] == []
+    assert [name for name in names if subject_never_set_over_redfish(Attribute(enumeration(name, "a")))] == []
 
 
 def test_secrets_are_removed_from_what_is_shown() -> None:
     told = registry({"AttributeName": "Hidden1", "Type": "Password"})
-    shown = redact_values(
+    shown = redact_secret_values(
         {
             "NewSetupPassword": "hunter2",
             "Hidden1": "x",
@@ -262,23 +264,26 @@ SLIDER = enumeration("Slider", "Power", "Perf")
 def test_a_lock_is_asked_of_what_will_hold() -> None:
     told = registry(PROFILE, {**SLIDER, "Readonly": True}, dependencies=[locked("Slider", "Profile", "Custom")])
     now = {"Profile": "Fast", "Slider": "Power"}
-    lock = find_lock(told, "Slider", now, {**now, "Slider": "Perf"})
+    lock = find_lock_under_future_values(told, "Slider", now, {**now, "Slider": "Perf"})
     assert str(lock) == "it is read-only, because Profile is Fast"
-    assert find_lock(told, "Slider", now, {"Slider": "Perf", "Profile": "Custom"}) is None
+    assert find_lock_under_future_values(told, "Slider", now, {"Slider": "Perf", "Profile": "Custom"}) is None
 
 
 def test_a_flag_without_a_reason_is_believed() -> None:
     told = registry({**SLIDER, "Immutable": True})
-    assert str(find_lock(told, "Slider", {}, {})) == "it is fixed by the maker, and the registry does not say why"
+    assert (
+        str(find_lock_under_future_values(told, "Slider", {}, {}))
+        == "it is fixed by the maker, and the registry does not say why"
+    )
 
 
 def test_a_value_may_be_forced() -> None:
     forced = locked("Slider", "Profile", "Fast", "CurrentValue", "Power", "EQU")
     told = registry(PROFILE, SLIDER, dependencies=[forced])
-    assert str(find_lock(told, "Slider", {}, {"Profile": "Fast", "Slider": "Perf"})) == (
+    assert str(find_lock_under_future_values(told, "Slider", {}, {"Profile": "Fast", "Slider": "Perf"})) == (
         "it is forced to Power, because Profile is Fast"
     )
-    assert find_lock(told, "Slider", {}, {"Profile": "Fast", "Slider": "Power"}) is None
+    assert find_lock_under_future_values(told, "Slider", {}, {"Profile": "Fast", "Slider": "Power"}) is None
 
 
 @pytest.mark.parametrize(
@@ -287,7 +292,7 @@ def test_a_value_may_be_forced() -> None:
 )
 def test_conditions_of_numbers(condition: str, value: Any, holds: bool) -> None:
     told = registry(SLIDER, dependencies=[locked("Slider", "Watts", value, condition=condition)])
-    assert (find_lock(told, "Slider", {}, {"Watts": 4}) is not None) is holds
+    assert (find_lock_under_future_values(told, "Slider", {}, {"Watts": 4}) is not None) is holds
 
 
 def test_terms_are_joined_and_may_ask_for_flags() -> None:
@@ -296,16 +301,21 @@ def test_terms_are_joined_and_may_ask_for_flags() -> None:
     rule["Dependency"]["MapFrom"].append({**term, "MapTerms": "AND"})
     other = enumeration("Other", "a", ReadOnly=True)
     values = {"Profile": "Fast"}
-    assert find_lock(registry(SLIDER, PROFILE, other, dependencies=[rule]), "Slider", {}, values) is not None
-    assert find_lock(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is None
+    assert (
+        find_lock_under_future_values(registry(SLIDER, PROFILE, other, dependencies=[rule]), "Slider", {}, values)
+        is not None
+    )
+    assert find_lock_under_future_values(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is None
     rule["Dependency"]["MapFrom"][1]["MapTerms"] = "OR"
-    assert find_lock(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is not None
+    assert (
+        find_lock_under_future_values(registry(SLIDER, PROFILE, dependencies=[rule]), "Slider", {}, values) is not None
+    )
 
 
 def test_every_option_can_be_found_somewhere() -> None:
     assert all(knob.ways and knob.title_words and knob.title for knob in BIOS_OPTIONS.values())
     told = registry(enumeration("X", "a"))
-    dummy, absent = resolve_request(
+    dummy, absent = resolve_targets_and_missing_options(
         told, "Dell", {}, {name: next(iter(knob.values)) for name, knob in BIOS_OPTIONS.items()}, {}
     )
     assert [type(one) for one in absent] == [MissingOption] * len(BIOS_OPTIONS)

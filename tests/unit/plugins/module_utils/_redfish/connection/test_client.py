@@ -46,7 +46,7 @@ def test_a_session_is_ended_whatever_happens(bmc: Bmc) -> None:
 def test_a_session_that_cannot_be_ended_hides_nothing(bmc: Bmc) -> None:
     bmc.answers["DELETE", f"{SESSIONS[1]}/1"] = [(200, b"", {"Location": "x"})]
     with bmc.client() as session:
-        assert session.get_resource(f"{ROOT}/Systems")["Members"]
+        assert session.fetch_resource_body(f"{ROOT}/Systems")["Members"]
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -77,7 +77,7 @@ def test_a_service_without_sessions_is_told(bmc: Bmc) -> None:
 def test_a_busy_bmc_is_asked_again_at_growing_intervals(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(503, {}, {}), (429, {}, {"Retry-After": "7"}), (503, {}, {"Retry-After": "soon"})]
-        assert session.get_resource(SYSTEMS[1])["Members"]
+        assert session.fetch_resource_body(SYSTEMS[1])["Members"]
     assert bmc.slept == [1, 7, 4]
 
 
@@ -85,7 +85,7 @@ def test_a_bmc_that_stays_busy_is_left(bmc: Bmc) -> None:
     with bmc.client(patience=10) as session:
         bmc.answers[SYSTEMS] = [(503, error("Wait."), {})] * 9
         with pytest.raises(BmcBusy, match=r"busy \('Wait\.'\).*within 10 seconds"):
-            session.get_resource(SYSTEMS[1])
+            session.fetch_resource_body(SYSTEMS[1])
     assert sum(bmc.slept) <= 10
 
 
@@ -93,14 +93,14 @@ def test_a_session_that_somebody_ended_is_not_begun_again(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(401, {}, {})]
         with pytest.raises(BmcError, match="in the middle of the run"):
-            session.get_resource(SYSTEMS[1])
+            session.fetch_resource_body(SYSTEMS[1])
     assert bmc.log.count(SESSIONS) == 1
 
 
 def test_a_redirection_within_the_bmc_is_followed(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers["GET", "/old"] = [(308, {}, {"Location": SYSTEMS[1]})]
-        assert session.get_resource("/old")["Members"]
+        assert session.fetch_resource_body("/old")["Members"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_redirection_to_another_place_is_refused(bmc: Bmc, place: str, words: 
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(302, {}, {"Location": place})]
         with pytest.raises(BmcError, match=words):
-            session.get_resource(SYSTEMS[1])
+            session.fetch_resource_body(SYSTEMS[1])
     assert not any("elsewhere" in path for dummy, path in bmc.log)
 
 
@@ -122,7 +122,7 @@ def test_redirections_lead_somewhere(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(302, {}, {"Location": SYSTEMS[1]})] * 4
         with pytest.raises(BmcError, match="leads nowhere"):
-            session.get_resource(SYSTEMS[1])
+            session.fetch_resource_body(SYSTEMS[1])
         bmc.answers["PATCH", "/x"] = [(302, {}, {"Location": "/y"})]
         with pytest.raises(BmcError, match="leads nowhere"):
             session.send_request("PATCH", "/x", {})
@@ -130,25 +130,25 @@ def test_redirections_lead_somewhere(bmc: Bmc) -> None:
 
 def test_a_resource_at_another_place_is_not_asked_for(bmc: Bmc) -> None:
     with bmc.client() as session, pytest.raises(BmcError, match=r"another place, other\.example\.com"):
-        session.get_resource("https://other.example.com/redfish/v1")
+        session.fetch_resource_body("https://other.example.com/redfish/v1")
 
 
 def test_what_is_compressed_is_read(bmc: Bmc) -> None:
     with bmc.client() as session:
         bmc.answers[SYSTEMS] = [(200, gzip.compress(json.dumps({"a": 1}).encode()), {})]
-        assert session.get_resource(SYSTEMS[1]) == {"a": 1}
+        assert session.fetch_resource_body(SYSTEMS[1]) == {"a": 1}
         bmc.answers[SYSTEMS] = [(200, b"<html>not up yet</html>", {})]
-        assert session.get_resource(SYSTEMS[1]) == {}
+        assert session.fetch_resource_body(SYSTEMS[1]) == {}
 
 
 def test_what_is_not_there_is_none_and_what_fails_is_told(bmc: Bmc) -> None:
     with bmc.client() as session:
-        assert session.find_resource("/nowhere") is None
+        assert session.fetch_resource_if_present("/nowhere") is None
         bmc.answers["GET", "/broken"] = [(500, error("Out of memory."), {})] * 2
         with pytest.raises(RequestRefused, match=r"status 500 \('Out of memory\.'\)"):
-            session.find_resource("/broken")
+            session.fetch_resource_if_present("/broken")
         with pytest.raises(RequestRefused, match="does not give /broken"):
-            session.get_resource("/broken")
+            session.fetch_resource_body("/broken")
 
 
 @pytest.mark.parametrize(
@@ -185,14 +185,14 @@ def test_a_certificate_that_is_not_trusted_says_what_helps() -> None:
 @pytest.mark.parametrize("address", ["http://bmc", "https://bmc/redfish/v1", "https://me:secret@bmc", "https://"])
 def test_an_address_that_is_none_is_refused_without_its_secret(address: str) -> None:
     with pytest.raises(BmcError, match="is no BMC") as failed:
-        client.parse_bmc_address(address)
+        client.bmc_address_to_https_url(address)
     assert "secret" not in str(failed.value)
 
 
 def test_an_address_may_have_a_port() -> None:
     assert (
-        client.parse_bmc_address("10.0.0.7:8443")
-        == client.parse_bmc_address("https://10.0.0.7:8443/")
+        client.bmc_address_to_https_url("10.0.0.7:8443")
+        == client.bmc_address_to_https_url("https://10.0.0.7:8443/")
         == "https://10.0.0.7:8443"
     )
 
@@ -201,13 +201,13 @@ def test_fingerprints_as_people_write_them() -> None:
     digits = "ab" * 32
     colons = ":".join(["AB"] * 32)
     assert (
-        pinned_certificate.parse_fingerprint(digits)
-        == pinned_certificate.parse_fingerprint(f"SHA256={colons}")
+        pinned_certificate.parse_sha256_fingerprint(digits)
+        == pinned_certificate.parse_sha256_fingerprint(f"SHA256={colons}")
         == bytes.fromhex(digits)
     )
     with pytest.raises(BmcError, match="64 hexadecimal digits"):
-        pinned_certificate.parse_fingerprint("ab:cd")
-    context = pinned_certificate.make_pinned_context(bytes.fromhex(digits))
+        pinned_certificate.parse_sha256_fingerprint("ab:cd")
+    context = pinned_certificate.make_pinned_tls_context(bytes.fromhex(digits))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
     assert BmcAccess("b", "u", "p", fingerprint=digits).certificate_sha256 == bytes.fromhex(digits)
 

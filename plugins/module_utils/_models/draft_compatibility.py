@@ -141,7 +141,6 @@ def _vocabulary_differences(model: Model, draft: Model) -> list[str]:
 
 
 def _special_token_differences(name: str, model: Model, draft: Model) -> list[str]:
-    """Return how two models differ in a special token, such as bos; empty where a file does not state this token."""
     add, number = f"tokenizer.ggml.add_{name}_token", f"tokenizer.ggml.{name}_token_id"
     adds = [member.values.get(add) for member in (model, draft)]
     numbers = [member.values.get(number) for member in (model, draft)]

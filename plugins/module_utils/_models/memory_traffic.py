@@ -64,20 +64,23 @@ def compute_step_traffic(
     types: tuple[str, str] = F16,
     streams: int = 1,
     draft: DraftModel | None = None,
-    used: int | None = None,
-    guessed: float = 0,
+    experts_per_token: int | None = None,
+    guessed_per_stream: float = 0,
 ) -> StepTraffic | None:
     """Return the traffic of a step when each stream has ``context`` tokens; None for a header that states no layers.
 
-    ``types`` are the types of keys and of values by their names in llama.cpp. ``used`` is the number of experts for
-    each token, by default from the header. ``guessed`` is the mean number of tokens for each stream that are drafted
-    without a model, as by n-grams.
+    ``types`` are the types of keys and of values by their names in llama.cpp. ``experts_per_token``
+    comes from the header by default. ``guessed_per_stream`` is the mean number of tokens that are drafted without a
+    model, as by n-grams.
     """
-    work, context_traffic = TokenWork.of_model(model, used), _context_bytes_and_operations(model, context, types)
+    work, context_traffic = (
+        TokenWork.of_model(model, experts_per_token),
+        _context_bytes_and_operations(model, context, types),
+    )
     if context_traffic is None:
         return None
     keeps, attention = context_traffic
-    tokens = streams * (1 + (draft.drafted if draft else guessed))
+    tokens = streams * (1 + (draft.drafted if draft else guessed_per_stream))
     parts = {**work.bytes_read_by_batch_per_part(tokens), **{name: streams * size for name, size in keeps.items()}}
     flops = tokens * (2 * work.parameters_per_token + attention)
     if draft:
@@ -96,7 +99,6 @@ def compute_step_traffic(
 def _context_bytes_and_operations(
     model: Model, tokens: int, types: tuple[str, str]
 ) -> tuple[dict[str, float], float] | None:
-    """Return the bytes of KV cache and state that a token of one stream reads, and the operations on these bytes."""
     if model.architecture in ARCHITECTURES_WITHOUT_CACHE:
         return {"kv": 0.0, "state": 0.0}, 0.0
     layers = ModelLayers(model)

@@ -107,7 +107,6 @@ class ModelLayers:
         return max(0, self.model.header_number_of_architecture(key) or 0)
 
     def _header_numbers_by_layer(self, key: str) -> list[int]:
-        """Return the number of a header's key for each layer; empty without the key. The key may be a list by layer."""
         value: Any = self.model.values.get(f"{self.architecture}.{key}")
         if isinstance(value, list):
             return [max(0, int(number)) for number in value[: self._blocks]] + [0] * (self._blocks - len(value))
@@ -249,9 +248,9 @@ class TokenWork:
         self.output = output
 
     @classmethod
-    def of_model(cls, model: Model, used: int | None = None) -> TokenWork:
-        """Return the work of a model; ``used`` is the number of experts for each token, by default from the header."""
-        return cls._of_tensors(model, _list_tensors_read_completely(model), used)
+    def of_model(cls, model: Model, experts_per_token: int | None = None) -> TokenWork:
+        """Return the work of a model; ``experts_per_token`` comes from the header by default."""
+        return cls._of_tensors(model, _list_tensors_read_completely(model), experts_per_token)
 
     @classmethod
     def of_mtp_layers(cls, model: Model) -> TokenWork:
@@ -262,9 +261,9 @@ class TokenWork:
         )
 
     @classmethod
-    def _of_tensors(cls, model: Model, tensors: list[Tensor], used: int | None = None) -> TokenWork:
+    def _of_tensors(cls, model: Model, tensors: list[Tensor], experts_per_token: int | None = None) -> TokenWork:
         work = cls(0, 0, experts=model.expert_count)
-        work.used = used or model.header_number_of_architecture("expert_used_count") or model.expert_count
+        work.used = experts_per_token or model.header_number_of_architecture("expert_used_count") or model.expert_count
         for tensor in tensors:
             if "_exps." in tensor.name:
                 work.expert += tensor.bytes
@@ -291,7 +290,6 @@ class TokenWork:
 
 
 def _list_tensors_read_completely(model: Model) -> list[Tensor]:
-    """Return the tensors that decoding a token reads completely, and not only one row of."""
     tensors = model.tensors
     tables = (*LOOKUP_TABLES, EMBEDDING) if any(tensor.name == OUTPUT for tensor in tensors) else LOOKUP_TABLES
     layers = ModelLayers(model).count
@@ -299,7 +297,6 @@ def _list_tensors_read_completely(model: Model) -> list[Tensor]:
 
 
 def _layer_number(tensor: Tensor) -> int:
-    """Return the number of the layer to which a tensor belongs, -1 for a tensor outside of all layers."""
     first, dummy, rest = tensor.name.partition(".")
     number = rest.partition(".")[0]
     return int(number) if first == "blk" and number.isdecimal() else -1

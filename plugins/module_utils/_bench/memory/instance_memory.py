@@ -86,7 +86,7 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
         context = round(sum(sample["prompt_n"] + sample["predicted_n"] / 2 for sample in of_kind) / len(of_kind))
         guessed = sum(sample["drafted"] for sample in of_kind) / figures.count_decoding_steps(of_kind)
         draft_model = DraftModel(draft, guessed) if draft else None
-        traffic = compute_step_traffic(model, context, types, draft=draft_model, guessed=guessed)
+        traffic = compute_step_traffic(model, context, types, draft=draft_model, guessed_per_stream=guessed)
         if traffic is not None:
             parts = {name: round(size) for name, size in traffic.parts.items()}
             rows.append({"kind": kind, "context": context, "guessed": round(guessed, 3), "parts": parts})

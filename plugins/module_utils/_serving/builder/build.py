@@ -160,9 +160,9 @@ class Build:
             folder for folder in builds if folder != self.folder and not any(f"{folder}/" in text for text in texts)
         )
 
-    def require_disk_space(self, coming: int | None) -> None:
-        """Raise an error where the disk lacks space for a build and an archive of ``coming`` bytes (None: unknown)."""
-        require_disk_space(self.folder, BUILD_BYTES + (coming or 0), self.reserve)
+    def require_disk_space(self, archive_bytes: int | None) -> None:
+        """Raise an error where the disk lacks space for a build and its archive (None: of unknown size)."""
+        require_disk_space(self.folder, BUILD_BYTES + (archive_bytes or 0), self.reserve)
 
     def build_result_facts(self) -> dict[str, Any]:
         """Return the key, folder, programs, version and options of the build for the module's result."""

@@ -75,7 +75,7 @@ class Cmake:
         )
 
     def list_words_of_target_list(self, build: str) -> list[str]:
-        """Return the words in cmake's list of targets; among these words are the names of all targets."""
+        """Return the words in cmake's list of targets, which include the names of all targets."""
         return command.run_command(["cmake", "--build", build, "--target", "help"]).replace(":", " ").split()
 
     def build_targets(self, build: str, targets: Sequence[str], jobs: int) -> None:

@@ -85,11 +85,11 @@ def sample_page_cache(path: str) -> CacheSample:
     return CacheSample(len(pages), nodes)
 
 
-def choose_sample_pages(count: int) -> list[int]:
+def choose_sample_pages(page_count: int) -> list[int]:
     """Return the numbers of all pages of a small file; of a large one, a page from each of many equal parts."""
-    if count <= SAMPLE_PAGES:
-        return list(range(count))
-    return sorted({int((part + part * GOLDEN % 1) * count / SAMPLE_PAGES) for part in range(SAMPLE_PAGES)})
+    if page_count <= SAMPLE_PAGES:
+        return list(range(page_count))
+    return sorted({int((part + part * GOLDEN % 1) * page_count / SAMPLE_PAGES) for part in range(SAMPLE_PAGES)})
 
 
 def evict_file_from_page_cache(path: str) -> None:

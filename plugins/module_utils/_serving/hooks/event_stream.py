@@ -25,13 +25,13 @@ LONGEST_LINE = 1 << 20
 
 
 def stream_events(
-    url: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time, path: str = "/completion"
+    url: str, body: Mapping[str, Any], deadline: float, key: str | None, clock: Any = time, path: str = "/completion"
 ) -> Generator[dict[str, Any], None, None]:
-    """Yield the events of a streamed answer, one for each token, until ``end`` of the clock or the end of the answer.
+    """Yield the events of a streamed answer, one for each token, until the deadline or the end of the answer.
 
     ``path`` is the path of the API below the URL. TuningError for an answer with an error, and for one that breaks off.
     """
-    connection, base = server_http.make_connection_and_path_prefix(url, end - clock.monotonic())
+    connection, base = server_http.make_connection_and_path_prefix(url, deadline - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", base + path, json.dumps(body), headers)
@@ -41,8 +41,8 @@ def stream_events(
         if response.status != 200:
             answer = parse_json_or_none(response.read(LONGEST_LINE).decode("utf-8", "replace"))
             raise TuningError(f"{path} answers {response.status}{server_error_message(answer)}.")
-        while clock.monotonic() < end:
-            channel.settimeout(max(end - clock.monotonic(), 0.1))
+        while clock.monotonic() < deadline:
+            channel.settimeout(max(deadline - clock.monotonic(), 0.1))
             line = response.readline(LONGEST_LINE)
             if not line:
                 return

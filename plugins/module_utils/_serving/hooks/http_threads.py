@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from ..._io.kernelfs import KernelFS
 
 
-def list_threads_without_own_cpu(fs: KernelFS, pid: int) -> list[int]:
+def list_threads_without_own_cpu(fs: KernelFS, server_pid: int) -> list[int]:
     """Return the threads without a CPU of their own, except the main thread, which computes."""
     allowed = {}
-    for name in fs.list_names(f"/proc/{pid}/task"):
+    for name in fs.list_names(f"/proc/{server_pid}/task"):
         with suppress(Absent):
-            allowed[int(name)] = parse_cpulist(read_thread_status(fs, pid, int(name))["Cpus_allowed_list"])
-    if pid not in allowed:
-        raise TuningError(f"Process {pid} has ended.")
-    return [tid for tid, cpus in allowed.items() if tid != pid and (len(cpus) > 1 or cpus == allowed[pid])]
+            allowed[int(name)] = parse_cpulist(read_thread_status(fs, server_pid, int(name))["Cpus_allowed_list"])
+    if server_pid not in allowed:
+        raise TuningError(f"Process {server_pid} has ended.")
+    return [
+        tid for tid, cpus in allowed.items() if tid != server_pid and (len(cpus) > 1 or cpus == allowed[server_pid])
+    ]
 
 
 def move_threads_without_own_cpu(fs: KernelFS, pid: int, cpus: Collection[int]) -> int:

@@ -42,13 +42,13 @@ LOADED, NOT_LOADED = "loaded", 400
 def wait_for_health(
     url: str,
     timeout: float,
-    process: int | None = None,
+    server_process_id: int | None = None,
     clock: Any = time,
     key: str | None = None,
     models: Sequence[str] = (),
     row: EngineRow = LLAMA,
 ) -> str:
-    """Wait until a server serves and return a sentence with the time; stop as soon as ``process`` has ended.
+    """Wait until a server serves and return a sentence with the time; stop as soon as ``server_process_id`` has ended.
 
     A router serves when all ``models`` are loaded, which it reports only to a client with a key. TuningError after the
     timeout, for an ended process, for a failed model, and for another program at the port.
@@ -74,9 +74,9 @@ def wait_for_health(
             )
         latest_state = not_loaded or (text if status is None else "it is reading the model (503)")
         # The process is checked after the request, because it may have ended during the request.
-        if process is not None and _has_process_ended(process):
+        if server_process_id is not None and _has_process_ended(server_process_id):
             raise TuningError(
-                f"{url} will not serve: its process {process} has ended. The journal of the unit says why."
+                f"{url} will not serve: its process {server_process_id} has ended. The journal of the unit says why."
             )
         clock.sleep(PAUSE_SECONDS)
 

@@ -68,7 +68,7 @@ class FileCopy:
         return self.folder.file_status(self.name)
 
     def is_copy_up_to_date(self) -> bool:
-        """Return whether such a file is a copy of the present source."""
+        """Return whether the copy exists and is a copy of the present source."""
         status = self.status_of_existing_copy()
         wanted = (self.size, self.source_status.st_mtime_ns)
         return status is not None and (status.st_size, status.st_mtime_ns) == wanted
@@ -237,7 +237,6 @@ def _copy_contents(copy: FileCopy, memory: mmap.mmap) -> None:
 
 
 def _count_copy_pages_by_node(fs: KernelFS, copy: FileCopy) -> dict[int, int]:
-    """Return the pages by node, from the numa_maps of this process; empty on a kernel without NUMA."""
     try:
         maps = fs.read("/proc/self/numa_maps", LARGEST_NUMA_MAPS)
     except Absent:

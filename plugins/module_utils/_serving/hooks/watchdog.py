@@ -30,15 +30,15 @@ def watch_and_kill_silent_server(
     fs: KernelFS,
     url: str,
     unit: str,
-    limit: float,
+    silence_limit: float,
     key_file: str | None,
     report: Callable[[str], None],
     clock: Any = time,
 ) -> NoReturn:
-    """Send requests until systemd ends this process with the unit; kill a server that is silent for ``limit`` s."""
+    """Send requests until systemd ends this process with the unit; kill a server that is silent for too long."""
     answered_at = clock.monotonic()
     while True:
-        seconds_left = limit - (clock.monotonic() - answered_at)
+        seconds_left = silence_limit - (clock.monotonic() - answered_at)
         status, text = server_http.send_get_request(
             url, "/metrics", seconds_left, keys.read_api_key_loaded_by_unit(fs, unit, key_file)
         )
@@ -46,10 +46,10 @@ def watch_and_kill_silent_server(
         # A server that has not started yet, or has ended, is a matter of systemd.
         if status is not None or text == server_http.CONNECTION_REFUSED:
             answered_at = clock.monotonic()
-        elif silent_seconds >= limit:
+        elif silent_seconds >= silence_limit:
             report(
                 f"{unit} has not answered for {silent_seconds:.0f} s, at {url}/metrics. It is killed, and starts anew."
             )
             command.run_command(["systemctl", "kill", "--signal=KILL", unit])
             answered_at = clock.monotonic()
-        clock.sleep(min(PAUSE_SECONDS, limit / 4))
+        clock.sleep(min(PAUSE_SECONDS, silence_limit / 4))

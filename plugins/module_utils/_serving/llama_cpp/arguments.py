@@ -127,7 +127,6 @@ def _format_value(name: str, value: Any) -> object:
 
 
 def _speculation_kind_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return the arguments with the kinds of speculation; empty where the build infers drafting from a draft model."""
     flag = "--spec-type"
     drafts_by_model = SPEC_TYPES["draft"] not in capabilities.offered_values(flag)
     if not kinds or (kinds == ["draft"] and drafts_by_model):

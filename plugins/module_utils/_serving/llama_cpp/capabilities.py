@@ -160,7 +160,6 @@ def parse_capabilities(
 
 
 def _parse_options_by_flag(text: str) -> dict[str, HelpOption]:
-    """Return the options of a help text by flag. Where a flag is listed twice, the first option counts."""
     options: dict[str, HelpOption] = {}
     option = None
     for line in text.splitlines():
@@ -179,7 +178,6 @@ def _parse_options_by_flag(text: str) -> dict[str, HelpOption]:
 
 
 def _split_flags_from_line(line: str, at: int) -> tuple[list[str], str]:
-    """Return the flags with which the first line of an option begins, and the rest of the line."""
     names: list[str] = []
     while True:
         name = FLAG_NAME.match(line, at)

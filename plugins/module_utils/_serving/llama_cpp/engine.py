@@ -111,10 +111,14 @@ class LlamaEngine(Engine):
         return read_keys_change_time(options, capabilities.allows_key_comments, capabilities.title)
 
     def render_units(
-        self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+        self,
+        service: InstancePlan,
+        arguments: Sequence[str],
+        programs: Mapping[str, list[int]],
+        keys_changed_at: int | None,
     ) -> dict[str, str]:
         """Return the texts of the server's unit, and of the unit of a separate draft, by path."""
-        return units.render_llama_units(service, arguments, programs, keys)
+        return units.render_llama_units(service, arguments, programs, keys_changed_at)
 
     def try_program_in_sandbox(
         self, host: Host, service: InstancePlan, capabilities: Capabilities, arguments: Sequence[str]
@@ -144,7 +148,6 @@ def _read_size_and_time_of_other_files(options: Options) -> dict[str, list[int]]
 
 
 def _read_size_and_change_time(option: str, path: str) -> list[int]:
-    """Return the size of a file, and the time of its last change in nanoseconds."""
     try:
         status = os.stat(path)
     except OSError as error:

@@ -120,7 +120,6 @@ def _require_supported_parameters(parameters: Mapping[str, Any], capabilities: C
 
 
 def _older_spec_type_arguments(kinds: list[str], capabilities: Capabilities) -> list[str]:
-    """Return --spec-type for an older build, which takes one kind, and drafts whenever it has a draft model."""
     if len(kinds) > 1:
         raise BadRequest(
             f"{capabilities.title} has one kind of speculation at a time, and {', '.join(kinds)} are requested. Take "
@@ -134,7 +133,6 @@ def _older_spec_type_arguments(kinds: list[str], capabilities: Capabilities) -> 
 def _spec_type_arguments_per_kind(
     parameters: Mapping[str, Any], kinds: list[str], capabilities: Capabilities
 ) -> list[str]:
-    """Return a --spec-type for each kind of speculation, whose value includes the settings of the kind."""
     offered = capabilities.offered_values("--spec-type")
     for kind in kinds:
         if kind not in offered:

@@ -101,7 +101,6 @@ def _list_files_in_folder(binary: str, pattern: re.Pattern[str]) -> list[str]:
 
 
 def _read_sizes_and_times(binary: str, libraries: str) -> dict[str, list[int]]:
-    """Return size and modification time in nanoseconds of a binary and of each of its libraries, by path."""
     linked = [os.path.realpath(path) for path in LIBRARY.findall(libraries)]
     server_libraries = [
         path for path in linked if OWN_LIBRARY.match(os.path.basename(path)) or not path.startswith(SYSTEM)

@@ -86,7 +86,6 @@ def refuse_reserved_or_secret_variables(
 def _map_reserved_flags_to_parameters(
     parameters: Mapping[str, object], table: Table, capabilities: Capabilities
 ) -> dict[str, str]:
-    """Return the parameter that each reserved flag sets, by every name of the flag."""
     owned: dict[str, str] = {}
     rows = [(row.partition("=")[0].partition("/")[0], candidates) for row, candidates in table.items()]
     flags = [(word, parameter) for parameter, candidates in rows for words in candidates for word in words]
@@ -102,7 +101,6 @@ def _map_reserved_flags_to_parameters(
 
 
 def _list_flag_aliases(flag: str, capabilities: Capabilities) -> list[str]:
-    """Return all names of a flag in this binary's --help; empty for an unknown flag."""
     option = capabilities.options.get(flag)
     return [name for name, other in capabilities.options.items() if other is option] if option else []
 

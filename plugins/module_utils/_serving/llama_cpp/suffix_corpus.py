@@ -48,7 +48,6 @@ def validate_suffix_corpus(path: str) -> None:
 
 
 def _yield_corpus_texts(node: object) -> Iterator[str]:
-    """Yield the texts in a JSON document that ik_llama.cpp would use."""
     if isinstance(node, str):
         if node:
             yield node

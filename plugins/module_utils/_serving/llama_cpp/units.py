@@ -41,11 +41,11 @@ def render_llama_units(
     service: InstancePlan,
     arguments: Sequence[str],
     programs: Mapping[str, list[int]] | None = None,
-    keys: int | None = None,
+    keys_changed_at: int | None = None,
 ) -> dict[str, str]:
     """Return the texts of an instance's units by path: the unit of the server, and the unit of a separate draft."""
     texts = unit_files.render_server_unit_by_path(
-        LLAMA, service, _build_server_unit_parts(service, arguments), programs, keys
+        LLAMA, service, _build_server_unit_parts(service, arguments), programs, keys_changed_at
     )
     if service.rpc:
         texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_render_draft_unit(service, service.rpc))
@@ -58,7 +58,6 @@ def draft_rpc_server_path(options: OptionTable) -> str:
 
 
 def _build_server_unit_parts(service: InstancePlan, arguments: Sequence[str]) -> unit_files.UnitParts:
-    """Return the lines and files that the unit of a llama-server has in addition to those of every engine."""
     options = service.options
     parts = unit_files.UnitParts(options.binary, arguments, f"llama-server {service.name}")
     paths = [*service.files, *map(os.path.realpath, service.files)]

@@ -159,10 +159,10 @@ class Options(OptionTable):
         _refuse_conflicting_options(self)
 
 
-def options_refused_for_kinds(words: Sequence[str]) -> list[str]:
+def options_refused_for_kinds(kinds: Sequence[str]) -> list[str]:
     """Return the options that have no effect, and are refused, with these kinds of speculation."""
-    drafts = any(word in speculation_kinds.DRAFTING_KINDS for word in words)
-    return [key for key in KIND_NEEDED_BY_OPTION if not (drafts if key in DRAFT_OPTIONS else "suffix" in words)]
+    drafts = any(word in speculation_kinds.DRAFTING_KINDS for word in kinds)
+    return [key for key in KIND_NEEDED_BY_OPTION if not (drafts if key in DRAFT_OPTIONS else "suffix" in kinds)]
 
 
 def _refuse_conflicting_options(options: Options) -> None:

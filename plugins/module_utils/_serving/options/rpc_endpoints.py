@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def parse_worker_endpoints(words: Sequence[str]) -> list[tuple[str, int]]:
+def parse_worker_endpoints(workers: Sequence[str]) -> list[tuple[str, int]]:
     """Return address and port of each RPC worker; BadRequest for a public address, or for a worker named twice."""
-    endpoints = [parse_endpoint(word, "rpc_workers") for word in words]
+    endpoints = [parse_endpoint(word, "rpc_workers") for word in workers]
     for endpoint in endpoints:
         if endpoints.count(endpoint) > 1:
             raise BadRequest(f"rpc_workers names {format_endpoint(*endpoint)} twice. Name each worker once.")
@@ -43,6 +43,6 @@ def refuse_options_impossible_with_workers(options: Any) -> None:
         )
 
 
-def format_rpc_flag_value(words: Sequence[str]) -> str:
+def format_rpc_flag_value(workers: Sequence[str]) -> str:
     """Return the value of the flag --rpc: the addresses of the workers, with commas between them."""
-    return ",".join(format_endpoint(*endpoint) for endpoint in parse_worker_endpoints(words))
+    return ",".join(format_endpoint(*endpoint) for endpoint in parse_worker_endpoints(workers))

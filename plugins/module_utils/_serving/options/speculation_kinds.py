@@ -45,6 +45,6 @@ def parse_speculation_kinds(value: object) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def sort_speculation_kinds(words: Sequence[str]) -> list[str]:
+def sort_speculation_kinds(kinds: Sequence[str]) -> list[str]:
     """Return kinds of speculation in the order in which llama.cpp asks them for tokens."""
-    return [word for word in SERVER_KINDS if word in words]
+    return [word for word in SERVER_KINDS if word in kinds]

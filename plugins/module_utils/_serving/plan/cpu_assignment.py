@@ -46,9 +46,9 @@ def choose_compute_cpus(options: OptionTable, host: Host) -> list[int]:
     return busy
 
 
-def parse_cpu_selection(host: Host, words: str) -> list[int]:
+def parse_cpu_selection(host: Host, text: str) -> list[int]:
     """Return the CPUs, in ascending order, that a text names by roles, places and numbers with commas in between."""
-    return sorted({cpu for word in words.split(",") for cpu in _parse_cpu_selection_word(host, word.strip())})
+    return sorted({cpu for word in text.split(",") for cpu in _parse_cpu_selection_word(host, word.strip())})
 
 
 def _parse_cpu_selection_word(host: Host, word: str) -> set[int]:
@@ -57,11 +57,11 @@ def _parse_cpu_selection_word(host: Host, word: str) -> set[int]:
     return named if word in ROLES or word[:1].isdigit() else named.difference(host.plan.housekeeping)
 
 
-def choose_memory_nodes(options: OptionTable, host: Host, busy: Sequence[int]) -> tuple[int, ...]:
+def choose_memory_nodes(options: OptionTable, host: Host, compute_cpus: Sequence[int]) -> tuple[int, ...]:
     """Return the nodes for the memory of an instance: the option nodes, or else the nodes of the CPUs that compute."""
     if options.nodes:
         return tuple(hugepages.parse_nodes(host.fs, options.nodes, "nodes"))
-    return memory_nodes_of_cpus(host, busy)
+    return memory_nodes_of_cpus(host, compute_cpus)
 
 
 def memory_nodes_of_cpus(host: Host, cpus: Sequence[int]) -> tuple[int, ...]:

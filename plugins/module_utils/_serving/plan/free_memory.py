@@ -106,7 +106,6 @@ def read_free_and_staged_memory(host: Host, options: OptionTable, models: Sequen
 
 
 def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
-    """Return the page size in kB of the hugetlbfs that contains a path, None for a path on another file system."""
     nearest: tuple[str, int] = ("", 0)
     for point, kb in list_hugetlbfs_mounts(fs, with_other_kinds=True):
         inside = path == point or path.startswith(f"{point.rstrip('/')}/")
@@ -175,7 +174,6 @@ def require_ordinary_memory(
 
 
 def _ways_to_need_less_memory(required: MemoryNeed) -> str:
-    """Return the part of a sentence that lists changes of options with which an instance would need less memory."""
     ways = ["a smaller context or model", "a quantized KV cache"]
     ways += ["a smaller prompt_cache"] if required.prompt_cache else []
     return ", ".join([*ways, *(["fewer checkpoints"] if required.checkpoints else [])])

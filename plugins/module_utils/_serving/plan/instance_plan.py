@@ -87,15 +87,15 @@ class Placement:
         self.group: str | None = None
         self.slice: str | None = None
 
-    def placement_expectations(self, huge: dict[str, str]) -> dict[str, Any]:
+    def placement_expectations(self, huge_page_memory: dict[str, str]) -> dict[str, Any]:
         """Return the options of the module service_placement_info that verify this placement and these huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
         expect["interleaved"] = self.policy == "interleave"
         if self.pinned in (STRICT, GOMP):
             expect.update(busy_cpus=format_cpulist(self.busy_cpus), spread="core")
-        if huge:
-            expect["hugepages"] = huge
+        if huge_page_memory:
+            expect["hugepages"] = huge_page_memory
         if self.group:
             expect["group"] = self.group
         return expect

@@ -121,7 +121,6 @@ def _build_cache_settings(options: Options, server: ServerCapabilities, types: t
 
 
 def _estimate_compute_buffer_bytes(options: Options, model: Model, sizes: CacheSettings) -> int:
-    """Return the bytes of the buffers for one batch: logits, activations, attention masks and attention scores."""
     embedding: int = model.header_number_of_architecture("embedding_length") or 0
     inner = model.largest_header_number_of_layers("feed_forward_length") or 4 * embedding
     heads = model.largest_header_number_of_layers("attention.head_count")

@@ -65,11 +65,11 @@ def place_server_threads(
     nodes: Sequence[int],
     policy: str,
     speculation: SpeculationPlan,
-    wants: dict[str, Any],
+    server_parameters: dict[str, Any],
     free: FreeMemory,
     remarks: list[str],
 ) -> Placement:
-    """Return the placement of the server's threads, and add thread counts and pins to ``wants``, its parameters."""
+    """Return the placement of the server's threads, and add thread counts and pins to ``server_parameters``."""
     top = host.topology
     busy = speculation.busy
     isolated = sorted(free.isolated.intersection(busy))
@@ -82,13 +82,15 @@ def place_server_threads(
     rest = [cpu for cpu in cores if cpu not in first]
     pins = [*first, *(cpu_assignment.alternate_l3_domains(top, rest) if threads < len(cores) else rest)][:used]
     drafting = _choose_in_process_draft_threads(options, speculation, len(first), threads)
-    wants.update(threads=threads, threads_batch=batch)
+    server_parameters.update(threads=threads, threads_batch=batch)
     if drafting:
-        wants.update(draft_threads=drafting, draft_threads_batch=drafting if first or options.draft_threads else batch)
+        server_parameters.update(
+            draft_threads=drafting, draft_threads_batch=drafting if first or options.draft_threads else batch
+        )
     if by_thread:
         pinned = NUMA
-        wants["numa"] = "distribute"
-        _add_remark_on_long_drafts(wants, policy, remarks)
+        server_parameters["numa"] = "distribute"
+        _add_remark_on_long_drafts(server_parameters, policy, remarks)
     else:
         in_order = bool(first) or threads < used
         works = server.can_pin_threads and max(pins) < cpu_assignment.MOST_CPUS
@@ -106,7 +108,7 @@ def place_server_threads(
     result.group = options.l3_group or _find_resctrl_group(host, result.cpus)
     if pinned == STRICT:
         result.busy_cpus = tuple(sorted(pins))
-        wants["cpus"] = sorted(pins)
+        server_parameters["cpus"] = sorted(pins)
         if http and not server.openmp:
             # A build with OpenMP counts its CPUs at the start. With fewer CPUs than threads, its threads would sleep
             # at barriers, so such a build starts with all CPUs.
@@ -148,7 +150,6 @@ def _choose_decode_and_batch_thread_counts(
 
 
 def _choose_in_process_draft_threads(options: Options, speculation: SpeculationPlan, first: int, threads: int) -> int:
-    """Return how many threads draft in the process of the server; 0 where no draft computes in this process."""
     if not speculation.draft_max or speculation.has_draft_process:
         return 0
     most = first or threads
@@ -157,8 +158,8 @@ def _choose_in_process_draft_threads(options: Options, speculation: SpeculationP
     return number
 
 
-def _add_remark_on_long_drafts(wants: dict[str, Any], policy: str, remarks: list[str]) -> None:
-    longest = max(wants.get("draft_max", 0), wants.get("ngram_max", 0))
+def _add_remark_on_long_drafts(server_parameters: dict[str, Any], policy: str, remarks: list[str]) -> None:
+    longest = max(server_parameters.get("draft_max", 0), server_parameters.get("ngram_max", 0))
     if longest + 1 >= NODE_BLIND_BATCH:
         remarks.append(
             f"memory {policy}: batches of {NODE_BLIND_BATCH} tokens and more, as with {longest} drafted ones, are read "
@@ -193,7 +194,6 @@ def _is_in_cpuset_partition(options: Options, cpus: Iterable[int], partition: fr
 
 
 def _find_resctrl_group(host: Host, cpus: Sequence[int]) -> str | None:
-    """Return the name of the planned resctrl group that contains all these CPUs, None without such a group."""
     return next((group.name for group in host.plan.groups if set(cpus) <= set(group.cpus)), None)
 
 

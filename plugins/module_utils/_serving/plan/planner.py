@@ -105,8 +105,10 @@ def plan_instance(
         *(rpc_workers.subtract_memory_on_workers(options, model, whole) if options.rpc_workers else []),
     ]
     rpc = placing.plan_draft_process(options, host, server, speculation, draft_need, free) if draft_need else None
-    wants = _build_server_parameters(options, model, drafts, speculation)
-    placement = placing.place_server_threads(options, host, server, nodes, policy, speculation, wants, free, remarks)
+    server_parameters = _build_server_parameters(options, model, drafts, speculation)
+    placement = placing.place_server_threads(
+        options, host, server, nodes, policy, speculation, server_parameters, free, remarks
+    )
     # The server sends the weights of a draft to the draft's own process, so it neither stages nor maps these weights.
     computed = [item for item in (model, drafts if not rpc else None) if item]
     staged = computed if options.hugepages == "hugetlbfs" else []
@@ -114,25 +116,26 @@ def plan_instance(
         free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
         free.reserve(rpc.need.total, rpc.placement.nodes)
     free_memory.require_enough_memory(options, whole, placement, free, staged)
-    _add_memory_parameters(options, wants, placement, staged, free, remarks)
+    _add_memory_parameters(options, server_parameters, placement, staged, free, remarks)
     _add_environment(options, placement)
     # Requests decide which models of a router are in memory, so the amount of huge pages in use cannot be predicted.
     expect = placement.placement_expectations(
         {} if options.models else _least_memory_in_huge_pages(options, whole, staged)
     )
     if policy == "rows":
-        threads = wants["threads"], wants.get("draft_threads")
+        threads = server_parameters["threads"], server_parameters.get("draft_threads")
         # A model that is its own draft has one entry, with the number of the model's threads, which read more than the
         # threads of the draft. The entry of the model is the last, so it replaces the entry of the draft.
         expect["rows"] = {item.path: number for item, number in reversed([*zip(computed, threads)])}
     read = [item for item in (model, drafts, projector, *adapters, *more_models) if item]
-    plan = InstancePlan(options, placement, whole, wants, rpc, read, staged, expect, list(dict.fromkeys(remarks)))
+    plan = InstancePlan(
+        options, placement, whole, server_parameters, rpc, read, staged, expect, list(dict.fromkeys(remarks))
+    )
     plan.draft_left_out_reason = speculation.draft_left_out_reason
     return plan
 
 
 def _require_readable_weight_types(options: Options, server: ServerCapabilities, models: Sequence[Model]) -> None:
-    """Raise BadRequest for weights of types that only ik_llama.cpp can read, where the server is another engine."""
     for model in models:
         foreign = [name for name in model.unknown_tensor_types if name in IK_TYPES.values()]
         if foreign and server.engine == ENGINES[0]:
@@ -184,64 +187,67 @@ def _validate_model_and_draft(
 def _build_server_parameters(
     options: Options, model: Model, draft: Model | None, speculation: SpeculationPlan
 ) -> dict[str, Any]:
-    wants: dict[str, Any] = {key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")}
-    wants.update(router.build_router_parameters(options) if options.models else {"model": model.path})
-    wants.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
+    server_parameters: dict[str, Any] = {
+        key: getattr(options, key) for key in (*PARAMETERS_NAMED_AS_OPTIONS, "cache_type_v")
+    }
+    server_parameters.update(router.build_router_parameters(options) if options.models else {"model": model.path})
+    server_parameters.update(metrics=True, slots_endpoint=True, speculation=list(speculation.kinds))
     if speculation.draft_max:
-        wants.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
-        wants["draft_model"] = draft.path if draft else None
-        wants.update(draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v)
+        server_parameters.update(draft_max=speculation.draft_max, draft_min=0, draft_p_min=speculation.p_min)
+        server_parameters["draft_model"] = draft.path if draft else None
+        server_parameters.update(
+            draft_cache_type_k=options.draft_cache_type_k, draft_cache_type_v=options.draft_cache_type_v
+        )
         if speculation.has_draft_process:
-            wants["rpc"] = f"127.0.0.1:{options.rpc_port}"
+            server_parameters["rpc"] = f"127.0.0.1:{options.rpc_port}"
     if options.rpc_workers:
-        wants["rpc_workers"] = rpc_endpoints.format_rpc_flag_value(options.rpc_workers)
-        wants["rpc_layers"] = rpc_workers.count_layers_on_workers(options, model)
+        server_parameters["rpc_workers"] = rpc_endpoints.format_rpc_flag_value(options.rpc_workers)
+        server_parameters["rpc_layers"] = rpc_workers.count_layers_on_workers(options, model)
     if not options.generates_text:
-        wants["task"] = options.task
-    wants.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
+        server_parameters["task"] = options.task
+    server_parameters.update(prompt_cache=options.prompt_cache_mib, checkpoints=options.checkpoints_per_slot)
     if speculation.uses_ngrams:
         for key in ("ngram_lookup", "ngram_max", "ngram_min_hits"):
-            wants[key] = getattr(options, key)
-    wants.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
+            server_parameters[key] = getattr(options, key)
+    server_parameters.update(options.sampling, chat_template=options.chat_template, suffix_corpus=options.suffix_corpus)
     if options.adapters:
-        wants["adapters"] = format_lora_scaled_value(options.adapters)
+        server_parameters["adapters"] = format_lora_scaled_value(options.adapters)
     if options.experts:
-        wants["experts"] = (model.architecture, options.experts)
+        server_parameters["experts"] = (model.architecture, options.experts)
     if options.api_key_file:
-        wants["api_key_file"] = api_key_path_in_unit(instance_unit_name(options.name))
+        server_parameters["api_key_file"] = api_key_path_in_unit(instance_unit_name(options.name))
     if options.extra_arguments:
-        wants["extra"] = list(options.extra_arguments)
-    return {key: value for key, value in wants.items() if value is not None}
+        server_parameters["extra"] = list(options.extra_arguments)
+    return {key: value for key, value in server_parameters.items() if value is not None}
 
 
 def _add_memory_parameters(
     options: Options,
-    wants: dict[str, Any],
+    server_parameters: dict[str, Any],
     placement: Placement,
     staged: Sequence[Model],
     free: FreeMemory,
     remarks: list[str],
 ) -> None:
-    """Add to ``wants``, the server parameters, how the weights are loaded, repacked and staged."""
-    wants["load"] = "mmap"
+    server_parameters["load"] = "mmap"
     if options.hugepages in TUNABLES:
-        wants["load"] = "none"
+        server_parameters["load"] = "none"
         placement.environment["GLIBC_TUNABLES"] = TUNABLES[options.hugepages][0]
     if options.lock:
-        wants["load"] = "mlock"
+        server_parameters["load"] = "mlock"
     if options.direct_io:
-        wants["load"] = "dio"
+        server_parameters["load"] = "dio"
     if options.repack is not None:
-        wants["repack"] = options.repack
+        server_parameters["repack"] = options.repack
     if options.hugepages == "thp" and free.thp == "never":
         raise BadRequest(
             "hugepages thp: transparent huge pages are switched off (never). Set epyc_numa_thp to madvise, or use pool."
         )
     if staged:
         for key, model in zip(("model", "draft_model"), staged):
-            wants[key] = staged_paths(options, model)[0]
+            server_parameters[key] = staged_paths(options, model)[0]
     if staged or placement.policy in POLICIES_BY_THREAD:
-        wants["repack"] = False
+        server_parameters["repack"] = False
         remarks.append(
             "The weights are not repacked, because the copy would not be on the nodes of the file's pages. With types "
             "that the server can repack, such as Q4_K, each token takes more work; compare with hugepages thp."

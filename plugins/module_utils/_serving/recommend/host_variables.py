@@ -37,7 +37,7 @@ def make_recommended_host(fs: KernelFS) -> Host:
     return Host(fs, build_recommended_intent(with_share, False)) if "cat" in with_share.plan.cannot else with_share
 
 
-def build_recommended_intent(host: Host, share: bool) -> dict[str, dict[str, Any]]:
+def build_recommended_intent(host: Host, reserve_l3_shares: bool) -> dict[str, dict[str, Any]]:
     """Return the recommended intent: some cores for housekeeping, all others for models, with or without L3 shares."""
     top = host.topology
     nodes = [node for node in top.nodes if node.cpus]
@@ -46,12 +46,12 @@ def build_recommended_intent(host: Host, share: bool) -> dict[str, dict[str, Any
     return {
         "housekeeping": {"cores": MOST_NODES, "per": "socket"} if many else {"cores": 1, "per": "node"},
         "draft": {},
-        "verify": {"l3": f"{L3_PERCENT}%"} if share else {},
+        "verify": {"l3": f"{L3_PERCENT}%"} if reserve_l3_shares else {},
         "default": {},
     }
 
 
-def describe_host(host: Host, available: int) -> str:
+def describe_host(host: Host, available_bytes: int) -> str:
     """Return a line that describes the CPUs, the L3 caches and the memory of a host."""
     top = host.topology
     places = ((top.sockets, "socket"), (top.nodes, "node"), (top.cores, "core"), (top.ccds, "CCD"))
@@ -59,12 +59,12 @@ def describe_host(host: Host, available: int) -> str:
     memory = sum(node.bytes for node in top.nodes)
     return (
         f"Host: {top.model}, {', '.join(parts)}, L3 {format_domain_counts_by_l3_size(top.l3) or 'unknown'}, "
-        f"{format_bytes_short(memory)} of memory, {format_bytes_short(available)} of it available."
+        f"{format_bytes_short(memory)} of memory, {format_bytes_short(available_bytes)} of it available."
     )
 
 
-def recommend_host_variables(host: Host, huge: bool) -> list[Variable]:
-    """Return the recommended variables; ``huge`` is True where the instances use transparent huge pages."""
+def recommend_host_variables(host: Host, uses_huge_pages: bool) -> list[Variable]:
+    """Return the recommended variables; ``uses_huge_pages`` is True where the instances use transparent huge pages."""
     top, intent = host.topology, host.intent
     housekeeping_cores = sum(1 for core in top.cores if set(core).intersection(host.plan.housekeeping))
     per = intent["housekeeping"]["per"]
@@ -97,7 +97,8 @@ def recommend_host_variables(host: Host, huge: bool) -> list[Variable]:
             "epyc_numa_thp",
             "madvise",
             "Huge pages for programs that ask for them"
-            f"{', as the instances below do' if huge else ''}. Costs the kernel some time when such a program starts.",
+            f"{', as the instances below do' if uses_huge_pages else ''}. "
+            "Costs the kernel some time when such a program starts.",
         ),
         Variable(
             "epyc_numa_hugepages",

@@ -169,18 +169,18 @@ def require_candidate_fits_on_host(host: Host, free: FreeMemory, candidate: Cand
     )
 
 
-def _ways_to_fit_message(available: int, total: int, candidate: Candidate, request: ModelRequest) -> str:
+def _ways_to_fit_message(available_bytes: int, total: int, candidate: Candidate, request: ModelRequest) -> str:
     ways = []
     smallest = CONTEXTS[-1] * (request.slots or 1)
     if request.context and request.context > smallest:
         options = Options.parse(
             {"binary": "/usr/bin/llama-server", **candidate.llama_server_options(-1), "context": smallest}
         )
-        if estimate_memory_need(options, RecentServer(), candidate.model, candidate.draft)[0].total <= available:
+        if estimate_memory_need(options, RecentServer(), candidate.model, candidate.draft)[0].total <= available_bytes:
             ways.append(f"With a context of {smallest} it would fit.")
     elements = sum(tensor.elements for tensor in candidate.model.tensors)
     weights = candidate.model.weight_bytes
-    bits = 8 * (available - (total - weights)) / elements if elements else 0
+    bits = 8 * (available_bytes - (total - weights)) / elements if elements else 0
     name = next((name for name, each in BITS if each <= bits), None)
     if name:
         current_bits = 8 * weights / elements

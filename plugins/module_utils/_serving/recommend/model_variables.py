@@ -75,11 +75,11 @@ def list_variables_of_files_to_fetch(files: Sequence[FileToFetch]) -> list[Varia
 
 
 def build_instances_variable(
-    candidates: Sequence[Candidate], services: Sequence[InstancePlan], notes: Sequence[str]
+    candidates: Sequence[Candidate], services: Sequence[InstancePlan], left_out_draft_reasons: Sequence[str]
 ) -> Variable:
-    """Return the variable with the instances. ``notes`` has, for each instance, why its draft was left out, or ""."""
+    """Return the variable with the instances; a reason for a left-out draft is "" where no draft was left out."""
     rows = []
-    for candidate, service, note in zip(candidates, services, notes):
+    for candidate, service, note in zip(candidates, services, left_out_draft_reasons):
         values = candidate.llama_server_options()
         reasons = _reasons_by_option(candidate, service, note)
         rows.append([Variable(key, values[key], reasons[key]) for key in OPTION_ORDER if key in values])
@@ -88,13 +88,13 @@ def build_instances_variable(
     return Variable("epyc_llama_instances", None, reason, rows)
 
 
-def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -> dict[str, str]:
+def _reasons_by_option(candidate: Candidate, service: InstancePlan, left_out_draft_reason: str) -> dict[str, str]:
     need, place = service.need, service.placement
     slots = candidate.fixed["slots"]
     nodes = f"{'nodes' if len(place.nodes) > 1 else 'node'} {format_cpulist(place.nodes)}"
     lies = f"evenly on {nodes}" if place.policy == "interleave" else f"on {nodes}"
     threads = service.parameters["threads"]
-    remarks = [remark for remark in service.remarks if remark != note]
+    remarks = [remark for remark in service.remarks if remark != left_out_draft_reason]
     smaller = "" if candidate.has_largest_context else " A longer one does not fit."
     return {
         "name": " ".join(
@@ -112,7 +112,7 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -
         "draft_model": f"Drafts {service.parameters.get('draft_max', 0)} tokens at a time, which is computed to gain "
         "on this host. Measure it. Costs its own weights and KV cache.",
         "task": "The file says that this model makes no text. Costs nothing.",
-        "speculation": _speculation_reason(candidate, note),
+        "speculation": _speculation_reason(candidate, left_out_draft_reason),
         "context": f"Tokens of all slots together.{smaller} Costs {format_bytes_short(need.kv_cache)} of KV cache.",
         "slots": f"{format_count_with_noun(slots, 'request')} at a time; more share the context. Costs nothing.",
         "cpus": "A part of the host that no other instance has. Costs the others these cores.",
@@ -124,9 +124,9 @@ def _reasons_by_option(candidate: Candidate, service: InstancePlan, note: str) -
     }
 
 
-def _speculation_reason(candidate: Candidate, note: str) -> str:
-    """Return the reason for the value of the option speculation; ``note`` is why a draft was left out, or ""."""
+def _speculation_reason(candidate: Candidate, left_out_draft_reason: str) -> str:
+    """Return the reason for the value of the option speculation, after the reason why a draft was left out."""
     if candidate.draft:
         return "Tokens are looked up in the text so far, else drafted. Costs little where a guess is wrong."
     ngram_reason = "Tokens are looked up in the text so far, which costs next to nothing where it finds none."
-    return f"{note} {ngram_reason}".strip()
+    return f"{left_out_draft_reason} {ngram_reason}".strip()

@@ -132,14 +132,14 @@ class RequestedModel:
             )
             self.draft, self.draft_files = source.model, list(source.files)
 
-    def make_candidate(self, fixed: Mapping[str, Any]) -> Candidate:
+    def make_candidate(self, instance_options: Mapping[str, Any]) -> Candidate:
         """Return a candidate for an instance of the model with these options."""
-        named = {"name": "model", "port": LAST_PORT, **fixed}
+        named = {"name": "model", "port": LAST_PORT, **instance_options}
         return Candidate(self.model_request, self.model, self.draft, named)
 
-    def list_files_to_fetch(self, drafts: set[str]) -> list[FileToFetch]:
-        """Return the files to fetch: the files of the model, and of its draft if ``drafts`` has the draft's path."""
-        return [*self.files, *(self.draft_files if self.draft and self.draft.path in drafts else [])]
+    def list_files_to_fetch(self, used_draft_paths: set[str]) -> list[FileToFetch]:
+        """Return the files to fetch: the files of the model, and of its draft if the draft is used."""
+        return [*self.files, *(self.draft_files if self.draft and self.draft.path in used_draft_paths else [])]
 
 
 def _read_memory_for_instances(host: Host, item: RequestedModel, running_names: Sequence[str]) -> FreeMemory:
@@ -197,16 +197,18 @@ def _choose_instance_names(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def _find_free_ports(first: int, ending_urls: Sequence[str]) -> Iterator[int]:
-    """Yield free ports from ``first`` on; ports of running instances count as free, as site.yml replaces instances."""
-    for port in range(first, min(first + PORTS_TRIED, LAST_PORT + 1)):
+def _find_free_ports(first_port: int, ending_urls: Sequence[str]) -> Iterator[int]:
+    """Yield free ports; the ports of running instances count as free, because site.yml replaces the instances."""
+    for port in range(first_port, min(first_port + PORTS_TRIED, LAST_PORT + 1)):
         options = Options.parse({"name": "port", "binary": "/port", "model": "/port", "port": port})
         try:
             require_free_port(options, ending_urls)
         except BadRequest:
             continue
         yield port
-    raise BadRequest(f"port: other programs have all ports from {first} on that were tried. Give another first port.")
+    raise BadRequest(
+        f"port: other programs have all ports from {first_port} on that were tried. Give another first port."
+    )
 
 
 def _remove_draft_left_out_by_plan(candidate: Candidate, service: InstancePlan) -> str:
@@ -234,7 +236,7 @@ def _require_disk_space_for_files(files: Sequence[FileToFetch]) -> None:
         require_disk_space(files[0].path, missing, UNITS["GiB"])
 
 
-def _list_remarks(request: Request, program: str | None, removed: set[str]) -> list[str]:
+def _list_remarks(request: Request, program: str | None, removed_instances: set[str]) -> list[str]:
     remarks = []
     if request.binary and not program:
         remarks.append(
@@ -242,10 +244,10 @@ def _list_remarks(request: Request, program: str | None, removed: set[str]) -> l
             "epyc_llama_binary to its path; or set epyc_llama_install to source, with epyc_llama_source_archive and "
             "epyc_llama_source_checksum."
         )
-    if removed:
+    if removed_instances:
         remarks.append(
-            f"{', '.join(map(instance_unit_name, sorted(removed)))}: installed on this host and not recommended here, "
-            "so site.yml would stop and remove it. Add its model, or set epyc_llama_purge to false; its memory counts "
-            "as free above."
+            f"{', '.join(map(instance_unit_name, sorted(removed_instances)))}: installed on this host and not "
+            "recommended here, so site.yml would stop and remove it. Add its model, or set epyc_llama_purge to false; "
+            "its memory counts as free above."
         )
     return remarks

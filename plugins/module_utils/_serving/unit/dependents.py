@@ -20,10 +20,10 @@ POOL_ADDRESS_PREFIXES = {"numa": "hugepages:node", "grub_params": "cmdline:hugep
 
 
 def require_undo_possible(layers: Collection[str], originals: Collection[str], root: str = "/") -> list[str]:
-    """Return remarks on what instances lose when the settings of these layers are put back.
+    """Raise BadRequest where an instance cannot start after an undo of these layers; return remarks on other losses.
 
-    ``originals`` are the addresses in the ledger. BadRequest where an instance could not start again, because an undone
-    layer made the pools of huge pages that hold its memory.
+    ``originals`` are the addresses in the ledger. An instance cannot start again where an undone layer made the pools
+    of huge pages that hold its memory.
     """
     undone = [layer for layer in LAYERS if layer in layers]
     pools = [

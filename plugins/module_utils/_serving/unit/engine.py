@@ -72,7 +72,11 @@ class Engine:
         return read_keys_change_time(options, False, self.row.title)
 
     def render_units(
-        self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+        self,
+        service: InstancePlan,
+        arguments: Sequence[str],
+        programs: Mapping[str, list[int]],
+        keys_changed_at: int | None,
     ) -> dict[str, str]:
         """Return the text of each unit of an instance by the path of its file."""
         raise NotImplementedError

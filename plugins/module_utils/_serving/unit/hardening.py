@@ -37,9 +37,9 @@ def user_setting_lines(options: OptionTable) -> list[str]:
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
-def network_restriction_lines(host: str, peers: Iterable[str] = ()) -> list[str]:
-    """Return the lines for a program at ``host``: at a loopback address, it reaches only the loopback and ``peers``."""
-    return allowed_address_lines(["localhost", *peers]) if host in LOOPBACK else []
+def network_restriction_lines(listen_address: str, peers: Iterable[str] = ()) -> list[str]:
+    """Return the lines by which a program at a loopback address reaches only the loopback and ``peers``."""
+    return allowed_address_lines(["localhost", *peers]) if listen_address in LOOPBACK else []
 
 
 def allowed_address_lines(addresses: Iterable[str]) -> list[str]:

@@ -101,9 +101,9 @@ def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
     return list_changed_files({**plan["programs"], **plan["files"], **keys})
 
 
-def list_changed_files(known: Mapping[str, Any]) -> list[str]:
+def list_changed_files(recorded_stamps: Mapping[str, Any]) -> list[str]:
     """Return the files whose size or time of the last change (in ns) differs from the recorded one."""
-    return [path for path, identity in known.items() if has_file_changed(path, *identity)]
+    return [path for path, identity in recorded_stamps.items() if has_file_changed(path, *identity)]
 
 
 def has_file_changed(path: str, recorded_size: int | None, recorded_time: int) -> bool:
@@ -157,7 +157,6 @@ def list_installed_or_enabled_instances(root: str = "/") -> list[InstalledUnit]:
 
 
 def _instance_name_of_unit(unit: str, row: EngineRow) -> str:
-    """Return the name of the instance in the name of a unit of this engine; "" for other units."""
     name = unit[len(row.key) + 1 : -len(".service")]
     return name if unit == row.unit_name(name) else ""
 
@@ -175,16 +174,16 @@ def select_instance_and_plan(name: str | None, root: str = "/") -> tuple[str, di
     return name, plan
 
 
-def choose_instance_name(name: str | None, known: Sequence[str]) -> str:
+def choose_instance_name(name: str | None, installed_names: Sequence[str]) -> str:
     """Return the name of an instance on this host; without a name, of the only one. BadRequest for an unclear name."""
-    listed = ", ".join(known) or "none"
-    if name is None and len(known) == 1:
-        (name,) = known
+    listed = ", ".join(installed_names) or "none"
+    if name is None and len(installed_names) == 1:
+        (name,) = installed_names
     if name is None:
         raise BadRequest(f"Say which instance: this host has {listed}.")
-    if name not in known:
+    if name not in installed_names:
         raise BadRequest(f"There is no instance {name} on this host, which has {listed}.")
-    if known.count(name) > 1:
+    if installed_names.count(name) > 1:
         raise BadRequest(f"llama-server and vLLM both have an instance {name} on this host: give one another name.")
     return name
 

@@ -162,7 +162,6 @@ def needs_restart_for_new_text(before: str | None, after: str) -> bool:
 
 
 def _remove_folder_or_link(path: str) -> None:
-    """Remove a folder with its contents, or the link with that name."""
     if os.path.islink(path):
         os.unlink(path)
     else:
@@ -170,14 +169,12 @@ def _remove_folder_or_link(path: str) -> None:
 
 
 def _list_staging_folders(text: str | None) -> list[str]:
-    """Return the folders on a hugetlbfs into which a unit copies its models before it starts."""
     begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
     lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
     return [shlex.split(line)[1].replace("%%", "%") for line in lines]
 
 
 def _unit_of_address(address: str) -> str:
-    """Return the unit to which a unit file or a drop-in belongs."""
     folder, dummy, file = address.rpartition("/")
     return os.path.basename(folder)[: -len(".d")] if folder.endswith(".service.d") else file
 

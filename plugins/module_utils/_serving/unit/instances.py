@@ -115,7 +115,6 @@ def _make_planner_after_refusals(
 def _parse_options_of_requests(
     engine: Engine, requests: Sequence[Mapping[str, Any]], refusals: Refusals
 ) -> list[tuple[OptionTable, Mapping[str, Any]]]:
-    """Return the options of each valid request, together with the request."""
     parsed_requests: list[tuple[OptionTable, Mapping[str, Any]]] = []
     for request in requests:
         with refusals.collect_error_of_block(request.get("name")):
@@ -228,7 +227,6 @@ def _list_memory_of_running(held: Mapping[str, list[HeldMemory]], names: Sequenc
 def _program_files_and_keys_time(
     engine: Engine, service: InstancePlan, capabilities: Any
 ) -> tuple[dict[str, list[int]], int | None]:
-    """Return the files of the program and the time when the keys changed, both of which the unit carries."""
     return engine.list_program_file_sizes_and_times(service, capabilities), engine.read_keys_change_time(
         service.options, capabilities
     )

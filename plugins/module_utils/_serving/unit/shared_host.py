@@ -96,7 +96,6 @@ def list_memory_of_instance(host: Host, name: str, row: EngineRow = LLAMA) -> It
 
 
 def _list_memory_of_unit(host: Host, unit: str) -> Iterator[HeldMemory]:
-    """Yield the memory that each process of a unit holds, without the pages of files."""
     default_kb = default_page_kb(host.fs)
     for process in list_processes(host.fs, unit):
         anonymous = (numa_maps.read_process_memory(host.fs, process, ()).kinds or {}).get("anonymous")
@@ -121,7 +120,6 @@ def _count_shared_weights_as_free(free: FreeMemory, models: Sequence[Model], bef
 
 
 def _reserve_memory_of_earlier_instance(free: FreeMemory, service: InstancePlan) -> None:
-    """Count the memory of an instance that starts earlier as taken, evenly on its nodes."""
     nodes, need, page_kb = service.placement.nodes, service.need, free.default_kb
     memory, huge_bytes = need.total, 0
     if service.rpc:

@@ -43,7 +43,6 @@ def require_valid_units(files: Mapping[str, str]) -> None:
 
 
 def _systemd_message_about_unit(output_line: str, paths: Mapping[str, str]) -> str:
-    """Return a message of systemd about one of these units, with the line of the unit; "" for others."""
     for path, text in paths.items():
         name = os.path.basename(path)
         match = LINE_MESSAGE.match(output_line[len(path) :]) if output_line.startswith(path) else None

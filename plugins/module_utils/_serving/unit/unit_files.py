@@ -168,7 +168,6 @@ def hook_credential_arguments(service: InstancePlan) -> list[str]:
 
 
 def hook_engine_arguments(row: EngineRow) -> list[str]:
-    """Return the arguments by which a hook knows the engine; none for llama.cpp, which is the default."""
     return [] if row is LLAMA else ["--engine", row.key]
 
 
@@ -201,9 +200,9 @@ def _watchdog_lines(service: InstancePlan) -> list[str]:
     return [f"ExecStartPost=-+{format_unit_command_line(SYSTEMD_RUN, words)}"]
 
 
-def start_order_lines(is_local: bool, *units: str) -> list[str]:
+def start_order_lines(listens_on_loopback: bool, *units: str) -> list[str]:
     """Return which units must be started first: with an address outside of the loopback, the network too."""
-    if is_local:
+    if listens_on_loopback:
         return [f"After={' '.join(('network.target', *units))}"]
     return ["Wants=network-online.target", f"After={' '.join(('network-online.target', *units))}"]
 

@@ -254,7 +254,7 @@ def _finish_placement_watch(watch: ServiceWatch | str, trial: Trial) -> Mapping[
 
 
 def build_placement_item(name: str, proof: Mapping[str, Any] | str, unit: str) -> Item:
-    """Sum up the proof of where a unit runs; ``proof`` is a sentence where there is none."""
+    """Return the item on where a unit runs; a ``proof`` of text says why there is no proof."""
     if isinstance(proof, str):
         return build_item("placement", name, UNKNOWN, f"Not known: {proof}")
     return judge_unit_placement(name, proof["verdicts"], SUMMARY_VERDICTS, write_unit_again_message(unit))

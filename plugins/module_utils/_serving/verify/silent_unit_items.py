@@ -49,10 +49,10 @@ def check_part_without_requests(host: Host, instance: InstalledUnit, plan: Mappi
 
 
 def _check_files_and_placement(
-    host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed: list[str], clock: Any
+    host: Host, name: str, unit: str, role: str, expect: Mapping[str, Any], changed_files: list[str], clock: Any
 ) -> list[Item]:
     """Return an item on whether a unit runs with its planned files, and an item on its CPUs and memory."""
-    running_item = _build_running_item(name, unit, role, changed)
+    running_item = _build_running_item(name, unit, role, changed_files)
     if running_item.found == "active":
         return [running_item, _placement_item(host, name, unit, expect, clock)]
     return [running_item, build_item("placement", name, UNKNOWN, "It is down.")]
@@ -63,18 +63,20 @@ def build_item(kind: str, name: str, verdict: str, sentence: str, found: object 
     return Item(f"{kind}/{name}", f"{kind} of {name}", verdict, sentence, found=None if found is None else str(found))
 
 
-def judge_unit_placement(name: str, verdicts: Sequence[Mapping[str, Any]], shown: Sequence[str], advice: str) -> Item:
-    """Return the item on where a unit runs; where all is right, with the sentences of the verdicts ``shown``."""
+def judge_unit_placement(
+    name: str, verdicts: Sequence[Mapping[str, Any]], shown_verdict_names: Sequence[str], advice: str
+) -> Item:
+    """Return the item on where a unit runs; where all is right, with the sentences of the shown verdicts."""
     wrong = [verdict for verdict in verdicts if verdict["verdict"] not in (OK, UNKNOWN)]
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
-    reported = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in shown]
+    reported = wrong or unknown or [verdict for verdict in verdicts if verdict["name"] in shown_verdict_names]
     sentence = " ".join(dict.fromkeys(verdict["sentence"] for verdict in reported))
     if wrong:
         return build_item("placement", name, WRONG, f"{sentence} {advice}")
     return build_item("placement", name, UNKNOWN if unknown else OK, sentence)
 
 
-def _build_running_item(name: str, unit: str, role: str, changed: list[str]) -> Item:
+def _build_running_item(name: str, unit: str, role: str, changed_files: list[str]) -> Item:
     try:
         state = read_unit_properties([unit]).get(unit, {}).get("ActiveState", "unknown to systemd")
     except TuningError as error:
@@ -82,8 +84,8 @@ def _build_running_item(name: str, unit: str, role: str, changed: list[str]) -> 
     if state != "active":
         sentence = f"{unit} is {state}, so that the server that uses this unit is down too. {stopped_unit_advice(unit)}"
         return build_item("service", name, WRONG, sentence, state)
-    if changed:
-        sentence = f"{changed[0]} was replaced or removed since {unit} was planned. {REPAIR_ADVICE}"
+    if changed_files:
+        sentence = f"{changed_files[0]} was replaced or removed since {unit} was planned. {REPAIR_ADVICE}"
         return build_item("service", name, WRONG, sentence, state)
     return build_item("service", name, OK, f"{unit} is active {role}.", state)
 

@@ -129,18 +129,18 @@ def run_trial_of_task(
 ) -> Trial:
     """Request tokens between two readings of the counters; for other tasks, vectors or comparisons of texts."""
     trial = Trial()
-    end = clock.monotonic() + question.limit
+    deadline = clock.monotonic() + question.limit
     if task in ROW_REQUESTS:
-        _request_vectors_or_comparisons(trial, url, end, key, clock, task, model)
+        _request_vectors_or_comparisons(trial, url, deadline, key, clock, task, model)
         return trial
     before = _fetch_counters_of_server(url, question.limit, key, model)
-    trial.speculative = _fetch_whether_slots_speculate(url, end - clock.monotonic(), key, model)
+    trial.speculative = _fetch_whether_slots_speculate(url, deadline - clock.monotonic(), key, model)
     trial.other_requests = round(sum(before.get(name, 0) for name in LLAMA.active_request_metrics))
     timings: Numbers = {}
     first = last = 0.0
     body = add_model_name_to_request(model, question.to_completion_request())
     try:
-        for event in event_stream.stream_events(url, body, end, key, clock):
+        for event in event_stream.stream_events(url, body, deadline, key, clock):
             last = clock.monotonic()
             first = first or last
             timings = event_stream.select_numeric_values(event.get("timings")) or timings
@@ -154,7 +154,7 @@ def run_trial_of_task(
     if not trial.tokens and not trial.reason:
         trial.reason = f"busy: {trial.other_requests} requests were in progress, and " if trial.other_requests else ""
         trial.reason += (
-            f"no token came in {question.limit:.0f} s." if clock.monotonic() >= end else "its answer has no token."
+            f"no token came in {question.limit:.0f} s." if clock.monotonic() >= deadline else "its answer has no token."
         )
     _set_guessed_tokens(trial, before, _fetch_counters_of_server(url, COUNTERS_LIMIT, key, model), timings)
     return trial
@@ -163,7 +163,7 @@ def run_trial_of_task(
 def run_openai_trial(url: str, key: str | None, clock: Any, question: Question, model: str, row: EngineRow) -> Trial:
     """Request some tokens through the API of OpenAI, whose answer only reports the number of tokens."""
     trial = Trial()
-    end = clock.monotonic() + question.limit
+    deadline = clock.monotonic() + question.limit
     before = _fetch_counters_of_server(url, question.limit, key, None)
     trial.other_requests = round(sum(before.get(name, 0) for name in row.active_request_metrics))
     body = {
@@ -178,7 +178,7 @@ def run_openai_trial(url: str, key: str | None, clock: Any, question: Question, 
     }
     first = last = 0.0
     try:
-        for event in event_stream.stream_events(url, body, end, key, clock, row.completions):
+        for event in event_stream.stream_events(url, body, deadline, key, clock, row.completions):
             usage = event_stream.select_numeric_values(event.get("usage"))
             texts = [str(choice.get("text") or "") for choice in event.get("choices") or []]
             if texts:
@@ -219,13 +219,13 @@ def _set_guessed_tokens(trial: Trial, before: Numbers, after: Numbers, timings: 
 
 
 def _request_vectors_or_comparisons(
-    trial: Trial, url: str, end: float, key: str | None, clock: Any, task: str, model: str | None
+    trial: Trial, url: str, deadline: float, key: str | None, clock: Any, task: str, model: str | None
 ) -> None:
     """Request vectors of some texts, or their comparison with another text. The tokens are read, and none is made."""
     path, body, rows = ROW_REQUESTS[task]
     started_at = clock.monotonic()
     try:
-        answer = post_json(url, path, add_model_name_to_request(model, body), end, key, clock)
+        answer = post_json(url, path, add_model_name_to_request(model, body), deadline, key, clock)
     except TuningError as error:
         trial.reason = str(error)
         return
@@ -239,9 +239,9 @@ def _request_vectors_or_comparisons(
     trial.rate = trial.tokens / seconds if seconds else None
 
 
-def post_json(url: str, path: str, body: Mapping[str, Any], end: float, key: str | None, clock: Any = time) -> Any:
-    """Send a request and return the JSON value of its answer. TuningError where the answer is not there at ``end``."""
-    connection, base = server_http.make_connection_and_path_prefix(url, end - clock.monotonic())
+def post_json(url: str, path: str, body: Mapping[str, Any], deadline: float, key: str | None, clock: Any = time) -> Any:
+    """Send a request and return the JSON value of its answer. TuningError without an answer at the deadline."""
+    connection, base = server_http.make_connection_and_path_prefix(url, deadline - clock.monotonic())
     headers = {"Content-Type": "application/json", **server_http.authorization_headers(key)}
     try:
         connection.request("POST", f"{base}{path}", json.dumps(body), headers)

@@ -98,7 +98,11 @@ class VllmEngine(Engine):
         return []
 
     def render_units(
-        self, service: InstancePlan, arguments: Sequence[str], programs: Mapping[str, list[int]], keys: int | None
+        self,
+        service: InstancePlan,
+        arguments: Sequence[str],
+        programs: Mapping[str, list[int]],
+        keys_changed_at: int | None,
     ) -> dict[str, str]:
         """Return the unit of the server. On a member of a group, its program is the supervisor of the group."""
         options, member = service.options, self._find_member_of_this_host(service.options)
@@ -126,7 +130,7 @@ class VllmEngine(Engine):
         parts.needs_other_hosts = member is not None
         parts.restart_policy = "always" if member else "on-failure"
         parts.hardening = probe.VLLM_HARDENING
-        return render_server_unit_by_path(VLLM, service, parts, programs, keys)
+        return render_server_unit_by_path(VLLM, service, parts, programs, keys_changed_at)
 
     def _find_member_of_this_host(self, options: OptionTable) -> Member | None:
         """Return this host's place in the group of an instance; None for a host outside of the group."""

@@ -148,10 +148,10 @@ def _read_argument_help_text(host: Host, options: VllmOptions, name: str, has_co
     return text
 
 
-def _run_in_sandbox(options: VllmOptions, words: Sequence[str]) -> CommandResult:
+def _run_in_sandbox(options: VllmOptions, python_arguments: Sequence[str]) -> CommandResult:
     home = ["Environment=HOME=/tmp VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1 HF_HUB_OFFLINE=1"]
     return sandbox.run_in_sandbox(
-        [*hardening.trial_sandbox_lines(options, [], VLLM_HARDENING), *home], words, PROBE_TIMEOUT
+        [*hardening.trial_sandbox_lines(options, [], VLLM_HARDENING), *home], python_arguments, PROBE_TIMEOUT
     )
 
 

@@ -19,7 +19,10 @@ def test_the_work_of_a_file(tmp_path: Path) -> None:
     found = TokenWork.of_model(ggufs.written(tmp_path / "m.gguf", 144_000, experts=8, used=2, expert_weights=14_400))
     assert (found.dense, found.dense_parameters) == (144_000, 256_000)
     assert (found.expert, found.expert_parameters, found.experts, found.used) == (14_400, 25_600, 8, 2)
-    assert TokenWork.of_model(ggufs.written(tmp_path / "m.gguf", 144_000, experts=8, used=2), used=1).used == 1
+    assert (
+        TokenWork.of_model(ggufs.written(tmp_path / "m.gguf", 144_000, experts=8, used=2), experts_per_token=1).used
+        == 1
+    )
 
 
 def test_an_embedding_is_looked_up_and_not_read(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ class OriginalLeftInLedger(RestoringKnob):
     def require_writable_record(self) -> None:
         """Require nothing: the ledger does not change, so that a host with a full disk can be measured."""
 
-    def finish_run(self) -> None:
+    def record_end_of_run(self) -> None:
         """Leave the originals in the ledger."""
 
 

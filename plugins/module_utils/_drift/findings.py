@@ -9,7 +9,7 @@ A boot service that is not enabled is one finding too, though the next boot then
 from __future__ import annotations
 
 from .._io.paths import BOOT_SERVICE
-from .._knobs.address_kinds import BOOT, LAYER_TITLES, LLAMA, OTHER, RUN, find_kind, format_plural
+from .._knobs.address_kinds import BOOT, LAYER_TITLES, LLAMA, OTHER, RUN, find_address_kind, format_plural
 from .._knobs.catalogue import KNOBS, ROLES, find_knob_row
 from .._knobs.managed_units import BETWEEN_STATES
 from .._knobs.protocol.knob import L3_DOMAIN
@@ -64,7 +64,7 @@ class Finding:
 
 def layer_of_address(address: str) -> str:
     """Return the layer that an address is reported in."""
-    kind, prefix = find_kind(address), address.partition(":")[0]
+    kind, prefix = find_address_kind(address), address.partition(":")[0]
     return kind.layer if kind else prefix if prefix in LAYERS else OTHER
 
 
@@ -137,7 +137,7 @@ def _key_of_common_finding(verdict: Verdict) -> tuple[object, ...]:
     what, unit, dummy = words.name_and_place_of_address(verdict.address)
     key = (what, unit, verdict.request, verdict.live, verdict.persistent, verdict.pending_reboot, verdict.reason)
     # Settings whose value differs by address anyway are one finding, whatever their values are.
-    row = find_knob_row(verdict.address) or find_kind(verdict.address)
+    row = find_knob_row(verdict.address) or find_address_kind(verdict.address)
     if row and row.each_its_own_value:
         return key
     return (*key, verdict.wanted, verdict.found, verdict.at_boot)

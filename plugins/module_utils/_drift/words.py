@@ -46,7 +46,7 @@ def name_and_place_of_address(address: str) -> Words:
 
 def _title_of_address_kind(address: str) -> str:
     """Return the title of an address that stands for all addresses of its kind; "" for those of a knob."""
-    kind = address_kinds.find_kind(address)
+    kind = address_kinds.find_address_kind(address)
     return kind.title if kind else ""
 
 
@@ -130,7 +130,7 @@ def format_value(address: str, text: str | None) -> str:
         return NOTHING
     if address_kinds.has_opaque_value(address):
         return "stored"
-    kind, rest = address_kinds.find_kind(address), address.partition(":")[2]
+    kind, rest = address_kinds.find_address_kind(address), address.partition(":")[2]
     if kind and kind.has_text_value(rest):
         # --diff prints such texts whole.
         number = len(text.splitlines())

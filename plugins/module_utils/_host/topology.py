@@ -297,7 +297,7 @@ def _read_features_into_topology(fs: KernelFS, top: Topology) -> None:
     top.cpufreq_driver = fs.read_if_present(f"{CPUS}/cpufreq/policy{top.online[0]}/scaling_driver")
     if top.cpufreq_driver is None:
         top.missing["cpufreq"] = "cpufreq: no driver is bound (BIOS without P-states, or a guest)"
-    reason = resctrl.unavailable_reason(fs, top.flags)
+    reason = resctrl.resctrl_unavailable_reason(fs, top.flags)
     if reason:
         top.missing["resctrl"] = reason
     else:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 
 
-def is_hidden(path: str) -> bool:
+def is_hidden_by_sandbox(path: str) -> bool:
     """Return whether a path is in a folder that the sandbox hides."""
     return f"{path}/".startswith(tuple(f"{folder}/" for folder in HIDDEN))
 
 
-def folders_to_show(paths: Iterable[str]) -> list[str]:
+def hidden_folders_to_show(paths: Iterable[str]) -> list[str]:
     """Return the hidden folders that contain these files or a link on the way to one of them."""
     hidden: dict[str, None] = {}
     for path in paths:
@@ -46,7 +46,7 @@ def folders_to_show(paths: Iterable[str]) -> list[str]:
             if not os.path.islink(path):
                 break
             path = os.path.join(real, os.readlink(path))
-        hidden.update(dict.fromkeys(folder for folder in folders if is_hidden(folder)))
+        hidden.update(dict.fromkeys(folder for folder in folders if is_hidden_by_sandbox(folder)))
     return list(hidden)
 
 
@@ -56,12 +56,12 @@ def find_access_barrier(path: str, user: Who, is_staged: bool = False) -> tuple[
     Only modes of files count, and not access control lists (acl(5)). For a staged file only the mode of the file
     counts, because the unit reads a copy in an open folder.
     """
-    shown = folders_to_show([path])
+    shown = hidden_folders_to_show([path])
     if not is_staged:
         for folder, name in _list_lookups(path):
-            if is_hidden(folder) and not _is_visible(folder, name, shown):
+            if is_hidden_by_sandbox(folder) and not _is_visible(folder, name, shown):
                 return os.path.join(folder, name), "seen"
-            above_shown = is_hidden(folder) and not _is_within(folder, shown)
+            above_shown = is_hidden_by_sandbox(folder) and not _is_in_shown_folder(folder, shown)
             if not above_shown and not _mode_allows(folder, user, stat.S_IXOTH):
                 return folder, "entered"
     return None if _mode_allows(path, user, stat.S_IROTH) else (path, "read")
@@ -93,10 +93,10 @@ def _list_lookups(path: str) -> Iterator[tuple[str, str]]:
 def _is_visible(folder: str, name: str, shown: Sequence[str]) -> bool:
     """Return whether the unit sees a name in a hidden folder: in a shown folder, or on the way to a shown folder."""
     path = os.path.join(folder, name)
-    return _is_within(folder, shown) or any(f"{visible}/".startswith(f"{path}/") for visible in shown)
+    return _is_in_shown_folder(folder, shown) or any(f"{visible}/".startswith(f"{path}/") for visible in shown)
 
 
-def _is_within(folder: str, shown: Sequence[str]) -> bool:
+def _is_in_shown_folder(folder: str, shown: Sequence[str]) -> bool:
     return f"{folder}/".startswith(tuple(f"{visible}/" for visible in shown))
 
 

@@ -182,7 +182,7 @@ def _open_step_by_step(path: str, make: bool) -> int:
             name = names.pop()
             if name in ("", "."):
                 continue
-            target = _link_target(name, place)
+            target = _read_trusted_link_target(name, place)
             if target is None:
                 inner = _open_subfolder(name, place, make)
             else:
@@ -206,7 +206,7 @@ def _open_subfolder(name: str, place: int, make: bool) -> int:
     return os.open(name, _ENTER_ONLY | os.O_NOFOLLOW, dir_fd=place)
 
 
-def _link_target(name: str, place: int) -> str | None:
+def _read_trusted_link_target(name: str, place: int) -> str | None:
     """Return the target of a link, None for any other name; OSError for a link that other users may have put there."""
     try:
         status = os.stat(name, dir_fd=place, follow_symlinks=False)

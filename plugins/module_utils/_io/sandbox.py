@@ -20,7 +20,7 @@ from .._errors import TuningError
 from .._notation import unit_syntax
 from . import command, textfile
 from .command import CommandResult
-from .path_visibility import folders_to_show
+from .path_visibility import hidden_folders_to_show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def run_in_sandbox(hardening: Hardening, command_line: Sequence[str], timeout: f
         return command.try_command(command_line, timeout)
     with make_trial_folder(hardening) as folder:
         out, err = (os.path.join(folder, name) for name in ("out", "err"))
-        with _transient_unit(
+        with _write_transient_unit(
             hardening, command_line, timeout, {"Input": "null", "Output": f"file:{out}", "Error": f"file:{err}"}
         ) as name:
             started = command.try_command(["systemctl", "start", name], None if timeout is None else timeout + MARGIN)
@@ -125,7 +125,7 @@ def start_in_sandbox(
 
     stdio = {"Input": f"file:{input_path}", "Output": f"append:{log_path}", "Error": "inherit"}
     with (
-        _transient_unit(hardening, command_line, timeout, stdio) as name,
+        _write_transient_unit(hardening, command_line, timeout, stdio) as name,
         open(input_path, "rb") as input_file,
         open(log_path, "ab") as log,
     ):
@@ -166,7 +166,7 @@ def make_trial_folder(hardening: Hardening) -> Iterator[str]:
 
 def visible_folder_settings(paths: Iterable[str]) -> list[str]:
     """Return unit settings that make the folders of files visible, read-only, where HARDENING hides them."""
-    return [f"BindReadOnlyPaths={_quote_path(folder)}" for folder in folders_to_show(paths)]
+    return [f"BindReadOnlyPaths={_quote_path(folder)}" for folder in hidden_folders_to_show(paths)]
 
 
 def writable_folder_settings(path: str, shown_path: str) -> list[str]:
@@ -180,7 +180,7 @@ def _quote_path(path: str) -> str:
 
 
 @contextmanager
-def _transient_unit(
+def _write_transient_unit(
     hardening: Hardening, command_line: Sequence[str], timeout: float | None, stdio: dict[str, str]
 ) -> Iterator[str]:
     """Write a unit that runs a program once, and yield its name; the unit is removed at the end of the block."""

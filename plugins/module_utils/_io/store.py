@@ -67,7 +67,7 @@ class Store:
         self._require_private_folder()
         path = self.file_path(name)
         try:
-            data: dict[str, Any] = json.loads(_read_private_file(path))
+            data: dict[str, Any] = json.loads(_read_file_only_root_writes(path))
         except FileNotFoundError:
             if os.path.islink(path):
                 raise Damaged(path, f"it is a link to {os.readlink(path)}, where nothing is") from None
@@ -106,7 +106,7 @@ class Store:
         self._require_private_folder()
         path = self.file_path(name)
         try:
-            text = _read_private_file(path, errors="surrogateescape")
+            text = _read_file_only_root_writes(path, errors="surrogateescape")
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -224,7 +224,7 @@ class Store:
         _require_writable_by_root_only(folder, status, "700")
 
 
-def _read_private_file(path: str, errors: str = "strict") -> str:
+def _read_file_only_root_writes(path: str, errors: str = "strict") -> str:
     """Return the text of a file that only root may change; a pipe is refused without waiting for its other end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

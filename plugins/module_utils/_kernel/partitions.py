@@ -37,7 +37,7 @@ class CpusetGroup:
         return self.path.rpartition("/")[2]
 
 
-def read_partition_in_force(fs: KernelFS) -> tuple[str, frozenset[int]]:
+def read_active_partition(fs: KernelFS) -> tuple[str, frozenset[int]]:
     """Return the type ("root" or "isolated") and the CPUs of the partition in force; an empty type where none is."""
     kind = fs.read_if_present(f"{FOLDER}/cpuset.cpus.partition")
     if kind not in (ROOT, ISOLATED):

@@ -73,7 +73,7 @@ def find_mount(fs: KernelFS) -> tuple[str, tuple[str, ...]] | None:
     return None
 
 
-def unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:
+def resctrl_unavailable_reason(fs: KernelFS, cpu_flags: frozenset[str]) -> str | None:
     """Return why resctrl cannot be used on this host, with what to do; None where it can."""
     if "resctrl" in (fs.read_if_present("/proc/filesystems") or "").split():
         return None

@@ -76,32 +76,32 @@ class AddressKind:
         self._texts = tuple(texts)
         self._has_run_state = has_run_state
 
-    def outlives_boot(self, rest: str) -> bool:
+    def outlives_boot(self, address_rest: str) -> bool:
         """Return whether a setting outlives a boot, by its address without the prefix."""
-        return rest.startswith(self.lasting) and not (self._has_run_state and rest.endswith("/active"))
+        return address_rest.startswith(self.lasting) and not (self._has_run_state and address_rest.endswith("/active"))
 
-    def has_opaque_value(self, rest: str) -> bool:
-        return rest.startswith(self._opaque)
+    def has_opaque_value(self, address_rest: str) -> bool:
+        return address_rest.startswith(self._opaque)
 
-    def has_text_value(self, rest: str) -> bool:
+    def has_text_value(self, address_rest: str) -> bool:
         """Return whether the value is the whole text of a file."""
-        return rest.startswith(self._texts)
+        return address_rest.startswith(self._texts)
 
 
-def find_kind(address: str) -> AddressKind | None:
+def find_address_kind(address: str) -> AddressKind | None:
     """Return the kind of an address, None for an address of a knob and for an unknown one."""
     return KINDS.get(address.partition(":")[0])
 
 
 def has_opaque_value(address: str) -> bool:
     """Return whether the value of an address is a digest or JSON, which people cannot read."""
-    kind = find_kind(address)
+    kind = find_address_kind(address)
     return kind is not None and address != INTENT and kind.has_opaque_value(address.partition(":")[2])
 
 
 def describe_address(address: str) -> Words:
     """Return the noun for a setting, the unit of its place and its place; for an unknown setting, its address."""
-    kind = find_kind(address)
+    kind = find_address_kind(address)
     return kind.describe_setting(address.partition(":")[2]) if kind else (address, "", None)
 
 
@@ -123,24 +123,24 @@ def format_plural(unit: str, number: int) -> str:
     return f"{unit[:-1]}ies" if unit.endswith("cy") else f"{unit}s"
 
 
-def _describe_host_tool_part(rest: str) -> Words:
-    name, dummy, kind = rest.rpartition("/")
+def _describe_host_tool_part(address_rest: str) -> Words:
+    name, dummy, kind = address_rest.rpartition("/")
     if name in UNITS:
         return UNITS[name] if kind == "enabled" else f"run of the {UNITS[name]}", "", name
-    return "engine on the host", "file", rest
+    return "engine on the host", "file", address_rest
 
 
-def _describe_kernel_module(rest: str) -> Words:
-    if rest.startswith("/"):
-        return "kernel modules to load at boot", "", rest
-    return f"kernel module {rest.rpartition('/')[2]}", "", None
+def _describe_kernel_module(address_rest: str) -> Words:
+    if address_rest.startswith("/"):
+        return "kernel modules to load at boot", "", address_rest
+    return f"kernel module {address_rest.rpartition('/')[2]}", "", None
 
 
-def _describe_instance_part(rest: str) -> Words:
-    folder, dummy, last = rest.rpartition("/")
+def _describe_instance_part(address_rest: str) -> Words:
+    folder, dummy, last = address_rest.rpartition("/")
     unit = next((word for word in (*folder.split("/"), last) if word.startswith("llama-")), "")
     name = f"instance {unit[len('llama-') :].partition('.service')[0]}" if unit else "the RPC worker"
-    if not rest.startswith("/"):
+    if not address_rest.startswith("/"):
         return UNIT_PROPERTIES[last].format(name), "", None
     return (f"unit of {name}" if last.endswith(".service") else f"drop-in {last} of {name}"), "", None
 

@@ -83,44 +83,44 @@ class KnobRow:
         knobs: Sequence[Knob] = self.import_knob_file().build_knobs(host, options)
         return knobs
 
-    def describe_setting(self, rest: str) -> Words:
+    def describe_setting(self, address_rest: str) -> Words:
         """Return the noun, unit and place of a setting, by its address without the name of the knob."""
         describe = getattr(self.import_knob_file(), "describe_setting", None)
-        words: Words = describe(rest) if describe else (rest, "", None)
+        words: Words = describe(address_rest) if describe else (address_rest, "", None)
         return words
 
-    def when_takes_effect(self, rest: str) -> str:
+    def when_takes_effect(self, address_rest: str) -> str:
         """Return when a program notices that a setting has changed: LIVE, RESTART or REBOOT."""
-        return next((when for begin, when in self._takes_effect if rest.startswith(begin)), LIVE)
+        return next((when for begin, when in self._takes_effect if address_rest.startswith(begin)), LIVE)
 
-    def outlives_boot(self, rest: str) -> bool:
+    def outlives_boot(self, address_rest: str) -> bool:
         """Return whether a setting outlives a boot by itself, by its address without the name of the knob."""
-        return rest.startswith(self.lasting)
+        return address_rest.startswith(self.lasting)
 
-    def ablation_name(self, rest: str) -> str:
+    def ablation_name(self, address_rest: str) -> str:
         """Return the name under which an ablation tries a setting."""
-        return self.describe_setting(rest)[0] if self.ablate_separately else self.title
+        return self.describe_setting(address_rest)[0] if self.ablate_separately else self.title
 
-    def format_value(self, rest: str, text: str) -> str:
+    def format_value(self, address_rest: str, text: str) -> str:
         """Return the meaning of a value for people."""
         shown = getattr(self.import_knob_file(), "format_value", None)
-        return str(shown(rest, text)) if shown else text
+        return str(shown(address_rest, text)) if shown else text
 
-    def find_inventory_variable(self, rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
+    def find_inventory_variable(self, address_rest: str, wanted: str | None, role_of: RoleOf | None = None) -> str:
         """Return the inventory variable that decides on a setting, an empty text if none does."""
-        begin, name = next((row for row in self._variables if rest.startswith(row[0])), ("", ""))
+        begin, name = next((row for row in self._variables if address_rest.startswith(row[0])), ("", ""))
         if not begin and wanted is None and self._variable_of_removed:
             return self._variable_of_removed
         if "{role}" not in name:
             return name
-        cpu = _parse_cpu_of_address(rest)
+        cpu = _parse_cpu_of_address(address_rest)
         role = role_of(cpu) if role_of is not None and cpu is not None else None
         return name.format(role=role) if role in ("draft", "verify", "housekeeping") else ""
 
 
-def _parse_cpu_of_address(rest: str) -> int | None:
+def _parse_cpu_of_address(address_rest: str) -> int | None:
     """Return the CPU in an address; the number of a policy is that of its first CPU."""
-    for word in rest.split("/"):
+    for word in address_rest.split("/"):
         for prefix in ("cpu", "policy"):
             number = word[len(prefix) :]
             if word.startswith(prefix) and number.isdecimal():

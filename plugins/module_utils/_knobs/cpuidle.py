@@ -38,12 +38,12 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [CpuIdle(host, options.get("settings") or [])]
 
 
-def describe_setting(rest: str) -> Words:
-    cpu, dummy, name = rest.partition("/")
+def describe_setting(address_rest: str) -> Words:
+    cpu, dummy, name = address_rest.partition("/")
     return f"idle state {name}", "CPU", int(cpu[len("cpu") :])
 
 
-def format_value(rest: str, text: str) -> str:
+def format_value(address_rest: str, text: str) -> str:
     return {"0": "allowed", "1": "forbidden"}.get(text, text)
 
 

@@ -46,8 +46,14 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [Partition(host, options)]
 
 
-def describe_setting(rest: str) -> Words:
-    return {"cpus": f"CPUs of {SLICE}", "type": f"partition of {SLICE}"}.get(rest.rpartition("/")[2], rest), "", None
+def describe_setting(address_rest: str) -> Words:
+    return (
+        {"cpus": f"CPUs of {SLICE}", "type": f"partition of {SLICE}"}.get(
+            address_rest.rpartition("/")[2], address_rest
+        ),
+        "",
+        None,
+    )
 
 
 class Partition(Knob):
@@ -71,7 +77,7 @@ class Partition(Knob):
             raise BadRequest(f"type: '{kind}' is neither {ROOT} nor {ISOLATED}.")
         cpus = set(self.host.parse_cpus(str(self.options["cpus"])))
         wanted: Settings = {CPUS: format_cpulist(cpus), TYPE: kind}
-        self._require_supported_host(cpus)
+        self._require_partition_support(cpus)
         self._refuse_cpus_of_other_units(cpus, self.read_settings(wanted) == wanted)
         return wanted
 
@@ -90,7 +96,7 @@ class Partition(Knob):
             return wanted.split()[0] == found.split()[0]
         return wanted == found
 
-    def companion_settings(self, changes: Sequence[Change]) -> Settings:
+    def settings_kernel_discards(self, changes: Sequence[Change]) -> Settings:
         """Return the CPU mask of unbound kernel work, from which the kernel removes isolated CPUs."""
         mask = self.fs.read_if_present(WORKQUEUE)
         if mask is None or not any(change.address == TYPE and change.after == ISOLATED for change in changes):
@@ -141,7 +147,7 @@ class Partition(Knob):
             # The kernel refuses the empty list of systemd for a slice with tasks.
             self.fs.write(FILES[CPUS], format_cpulist(self.host.topology.online))
 
-    def _require_supported_host(self, cpus: set[int]) -> None:
+    def _require_partition_support(self, cpus: set[int]) -> None:
         """Raise if this host cannot have a partition, or not of these CPUs."""
         controllers = self.fs.read_if_present(f"{CGROUPS}/cgroup.controllers")
         if controllers is None:

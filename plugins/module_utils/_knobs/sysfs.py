@@ -76,8 +76,8 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [*knobs, ForcedSmt(host, options)] if options.get("smt") == "forceoff" else knobs
 
 
-def describe_setting(rest: str) -> Words:
-    return SETTINGS[rest].title if rest in SETTINGS else rest, "", None
+def describe_setting(address_rest: str) -> Words:
+    return SETTINGS[address_rest].title if address_rest in SETTINGS else address_rest, "", None
 
 
 def find_setting(name: str) -> Setting:
@@ -191,7 +191,7 @@ class Smt(KernelFiles):
             return "SMT was forced off, which the kernel keeps until it boots again"
         return super().unreachable_reason(address)
 
-    def companion_settings(self, changes: Sequence[Change]) -> Settings:
+    def settings_kernel_discards(self, changes: Sequence[Change]) -> Settings:
         """Return the affinity of interrupts whose CPUs all go offline.
 
         The kernel moves such an interrupt to any CPU, and does not move it back later.

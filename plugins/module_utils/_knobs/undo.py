@@ -225,7 +225,7 @@ def _unreachable_messages(originals: Sequence[RestoringKnob], check: bool) -> li
     if not check and any(knob.unreachable for knob in originals):
         for knob in originals:
             knob.wanted_settings()
-            knob.finish_run()
+            knob.record_end_of_run()
     return [sentence for knob in originals for sentence in knob.unreachable]
 
 

@@ -182,7 +182,7 @@ def _compare_isolated_cpus_with_boot(fs: KernelFS, verdicts: Sequence[Verdict]) 
         else:
             wanted_cpus = format_cpulist(requested)
             wrong_sentences.append(f"{path} holds {isolated or 'nothing'}, and {parameter} asks for {wanted_cpus}.")
-    kind, cpus = partitions.read_partition_in_force(fs)
+    kind, cpus = partitions.read_active_partition(fs)
     if kind:
         groups = partitions.list_cpuset_groups_outside_slice(fs, file="cpuset.cpus.effective")
         leaks = [group.name for group in groups if group.cpus & cpus]

@@ -50,7 +50,7 @@ def check_allowed_cpus_of_unit_threads(host: Host, unit: str, cpus: str) -> Item
 def _judge_spread_over_isolated_cpus(fs: KernelFS, threads: Sequence[Thread]) -> tuple[str, str]:
     """Return the verdict and a sentence on whether threads that may run on isolated CPUs are spread over them."""
     isolated = set(parse_cpulist(fs.read_if_present("/sys/devices/system/cpu/isolated") or ""))
-    kind, partition = partitions.read_partition_in_force(fs)
+    kind, partition = partitions.read_active_partition(fs)
     isolated |= partition if kind == partitions.ISOLATED else set()
     unbalanced = [thread for thread in threads if len(isolated.intersection(thread.allowed)) > 1]
     used = {thread.cpu for thread in threads}

@@ -33,7 +33,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.address_kind
     KINDS,
     LLAMA,
     OTHER,
-    find_kind,
+    find_address_kind,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.catalogue import KNOBS, ROLES, find_knob_row
 from ansible_collections.sovereign.epyc.plugins.module_utils._redfish import settings_table
@@ -183,7 +183,7 @@ def _changes_to_findings(role: str, before: Mapping[str, Any], after: Mapping[st
         requests = [request for request, name in ROLES.items() if name == role and request.startswith(f"{prefix}/")]
         verdict = Verdict(requests[0] if requests else "", address, wanted)
         verdict.reason = reason
-        row = find_knob_row(address) or find_kind(address)
+        row = find_knob_row(address) or find_address_kind(address)
         if row and row.outlives_boot(address.partition(":")[2]):
             # The values before and after are values of the next boot.
             verdict.at_boot, verdict.persistent = before.get(address), DRIFT

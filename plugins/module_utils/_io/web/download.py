@@ -98,7 +98,7 @@ class Download:
     def fetch(self) -> str:
         """Fetch the missing bytes, flush the part to the disk, and return its digest."""
         with self._open_locked_part():
-            self._read_earlier_part()
+            self._compute_digest_of_earlier_part()
             tries = 0
             while not self._is_complete():
                 before = self.received
@@ -106,7 +106,7 @@ class Download:
                     self._request_missing_bytes()
                     reason = f"the connection ended after {self.received} bytes"
                 except (OSError, http.client.HTTPException) as error:
-                    reason = self._transient_error_reason(error)
+                    reason = self._retry_reason_or_raise(error)
                 if self._is_complete():
                     break
                 tries = 0 if self.received > before else tries + 1
@@ -160,7 +160,7 @@ class Download:
         finally:
             os.close(self._fd)
 
-    def _read_earlier_part(self) -> None:
+    def _compute_digest_of_earlier_part(self) -> None:
         """Compute size and digest of the part that an earlier run left."""
         size = os.fstat(self._fd).st_size
         if self.total is not None and size > self.total:
@@ -268,7 +268,7 @@ class Download:
             self.received += count
             view = view[count:]
 
-    def _transient_error_reason(self, error: Exception) -> str:
+    def _retry_reason_or_raise(self, error: Exception) -> str:
         """Return the reason of an error after which to try again; raise the error where a new try is useless."""
         passes = not isinstance(error, urllib.error.HTTPError) or error.code in TRANSIENT_STATUS
         if not passes or is_untrusted_certificate(error):

@@ -49,7 +49,7 @@ def render_drop_in(owned: Mapping[str, str | None]) -> str:
         word for name, text in owned.items() if text is not None for word in cmdline.setting_to_parameters(name, text)
     ]
     names = "|".join(
-        spelling_pattern(member)
+        parameter_spelling_pattern(member)
         for name in owned
         for member in cmdline.parameter_names_of_setting(cmdline.canonical_parameter_name(name))
     )
@@ -83,6 +83,6 @@ def list_foreign_lines(text: str) -> list[str]:
     return [row for row in text.splitlines() if row not in known and row.strip() and not row.startswith("#")]
 
 
-def spelling_pattern(name: str) -> str:
+def parameter_spelling_pattern(name: str) -> str:
     """Return a regular expression for every spelling of a parameter's name."""
     return "".join("[-_]" if c in "-_" else "[.]" if c == "." else c for c in name)

@@ -119,9 +119,9 @@ class Grub:
             raise
         return [*remarks, *self._recovery_entry_messages(added), *self._unflushed_messages()]
 
-    def _overwritten_drop_in_messages(self, before: str | None) -> list[str]:
+    def _overwritten_drop_in_messages(self, old_drop_in: str | None) -> list[str]:
         """Return a remark on foreign lines of the drop-in, which are lost, and one on a missing grub.cfg."""
-        lines = list_foreign_lines(before) if before is not None else []
+        lines = list_foreign_lines(old_drop_in) if old_drop_in is not None else []
         messages = []
         if lines:
             messages.append(

@@ -38,11 +38,11 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [CommandLine(host, options)]
 
 
-def describe_setting(rest: str) -> Words:
-    return "boot parameter", "", rest
+def describe_setting(address_rest: str) -> Words:
+    return "boot parameter", "", address_rest
 
 
-def format_value(rest: str, text: str) -> str:
+def format_value(address_rest: str, text: str) -> str:
     """Return the value of a parameter, or a text for a parameter without a value."""
     return text or "a flag without a value"
 

@@ -50,15 +50,15 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [CpuFreq(host, options.get("settings") or [])]
 
 
-def describe_setting(rest: str) -> Words:
-    policy, file = split_address(f"cpufreq:{rest}")
+def describe_setting(address_rest: str) -> Words:
+    policy, file = split_address(f"cpufreq:{address_rest}")
     what = TITLES.get(file, file)
     return (what, "policy", int(policy[len("policy") :])) if policy else (f"{what} of the machine", "", None)
 
 
-def format_value(rest: str, text: str) -> str:
+def format_value(address_rest: str, text: str) -> str:
     """Return a frequency in GHz, any other value as it is."""
-    if rest.endswith(("_freq", "scaling_setspeed")) and text.isdecimal():
+    if address_rest.endswith(("_freq", "scaling_setspeed")) and text.isdecimal():
         return f"{int(text) / 1e6:g} GHz"
     return text
 

@@ -17,7 +17,7 @@ from contextlib import nullcontext
 
 from ..._errors import TuningError
 from ..._io.store import HISTORY
-from ..address_kinds import find_kind
+from ..address_kinds import find_address_kind
 from .run import RUN, Run, format_moment, new_run, parse_line
 
 TYPE_CHECKING = False
@@ -261,7 +261,7 @@ def layer_of_address(address: str) -> str:
     """Return the layer of site.yml of an address or a stored request, OTHER for a request of no layer."""
     if address.startswith("desired:"):
         return REQUESTS.get(address[len("desired:") :], OTHER)
-    kind = find_kind(address)
+    kind = find_address_kind(address)
     if kind and kind.role:
         return kind.role
     begin = max((begin for begin in LAYERS if address.startswith(begin)), key=len, default="")

@@ -41,14 +41,14 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [HugePages(host, options), Mounts(host, options)]
 
 
-def describe_setting(rest: str) -> Words:
-    if rest.startswith("mount/"):
+def describe_setting(address_rest: str) -> Words:
+    if address_rest.startswith("mount/"):
         return (
-            f"mount for huge pages of {format_bytes(page_size_of_address(f'hugepages:{rest}') * UNITS['KiB'])}",
+            f"mount for huge pages of {format_bytes(page_size_of_address(f'hugepages:{address_rest}') * UNITS['KiB'])}",
             "",
             None,
         )
-    node, kb = split_pool_address(f"hugepages:{rest}")
+    node, kb = split_pool_address(f"hugepages:{address_rest}")
     return f"huge pages of {format_bytes(kb * UNITS['KiB'])}", "node", node
 
 
@@ -56,9 +56,9 @@ def pool_address(node: int, kb: int) -> str:
     return f"hugepages:node{node}/{kb}kB"
 
 
-def split_pool_address(name: str) -> tuple[int, int]:
+def split_pool_address(address: str) -> tuple[int, int]:
     """Return the node and the page size in kB of an address."""
-    node, dummy, size = name[len("hugepages:node") :].partition("/")
+    node, dummy, size = address[len("hugepages:node") :].partition("/")
     return int(node), int(size[: -len("kB")])
 
 

@@ -32,10 +32,10 @@ def expand_pools(fs: KernelFS, options: Mapping[str, Any]) -> tuple[Table, list[
     table: Table = {}
     remarks: list[str] = []
     for number, row in enumerate(options.get("pools") or []):
-        what = f"pools[{number}]"
-        kb = _parse_page_size(fs, row.get("size") or "2MiB", what)
-        pages = _parse_pages(row, kb, what, remarks)
-        _add_pools(table, dict.fromkeys(parse_nodes(fs, row.get("node", "all"), what), pages), kb)
+        subject = f"pools[{number}]"
+        kb = _parse_page_size(fs, row.get("size") or "2MiB", subject)
+        pages = _parse_pages(row, kb, subject, remarks)
+        _add_pools(table, dict.fromkeys(parse_nodes(fs, row.get("node", "all"), subject), pages), kb)
     path = options.get("for_file")
     if path:
         kb = _parse_page_size(fs, options.get("size") or "2MiB", "size")
@@ -64,10 +64,10 @@ def _add_pools(table: Table, pages: Mapping[int, int], kb: int) -> None:
         table[node, kb] = count
 
 
-def _parse_page_size(fs: KernelFS, text: object, what: str) -> int:
+def _parse_page_size(fs: KernelFS, text: object, subject: str) -> int:
     kb = PAGE_SIZES.get(str(text).replace(" ", ""))
     if kb is None:
-        raise BadRequest(f"{what}: '{text}' is no size of a huge page; say {' or '.join(PAGE_SIZES)}.")
+        raise BadRequest(f"{subject}: '{text}' is no size of a huge page; say {' or '.join(PAGE_SIZES)}.")
     sizes = list_page_sizes(fs)
     if not sizes:
         raise BadRequest(
@@ -76,23 +76,25 @@ def _parse_page_size(fs: KernelFS, text: object, what: str) -> int:
         )
     if kb not in sizes:
         raise BadRequest(
-            f"{what}: this kernel offers no pages of {text}, only of "
+            f"{subject}: this kernel offers no pages of {text}, only of "
             f"{', '.join(format_bytes(size * UNITS['KiB']) for size in sizes)}. Pages of 1GiB need the CPU flag "
             "pdpe1gb, which a guest has only when its host passes it on."
         )
     return kb
 
 
-def _parse_pages(row: Mapping[str, Any], kb: int, what: str, remarks: list[str]) -> int:
+def _parse_pages(row: Mapping[str, Any], kb: int, subject: str, remarks: list[str]) -> int:
     pages, amount = row.get("pages"), row.get("memory")
     if (pages is None) == (amount is None):
-        raise BadRequest(f"{what}: say either pages or memory, one of the two.")
+        raise BadRequest(f"{subject}: say either pages or memory, one of the two.")
     if pages is not None:
-        return require_whole_number(pages, f"{what}.pages")
-    size = parse_bytes(amount, f"{what}.memory")
+        return require_whole_number(pages, f"{subject}.pages")
+    size = parse_bytes(amount, f"{subject}.memory")
     count = -(-size // (kb * UNITS["KiB"]))
     if count * kb * UNITS["KiB"] != size:
-        remarks.append(f"{what}: {amount} is no whole number of pages: rounded up to {format_pages(count, kb)} each.")
+        remarks.append(
+            f"{subject}: {amount} is no whole number of pages: rounded up to {format_pages(count, kb)} each."
+        )
     return count
 
 

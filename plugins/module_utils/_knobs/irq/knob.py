@@ -52,9 +52,11 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [balance, IrqAffinity(host, options, balance)]
 
 
-def describe_setting(rest: str) -> Words:
-    number = rest.partition("/")[0]
-    return ("CPUs", "interrupt", int(number)) if number.isdecimal() else (TITLES.get(rest, rest), "", None)
+def describe_setting(address_rest: str) -> Words:
+    number = address_rest.partition("/")[0]
+    return (
+        ("CPUs", "interrupt", int(number)) if number.isdecimal() else (TITLES.get(address_rest, address_rest), "", None)
+    )
 
 
 class IrqAffinity(Knob):
@@ -153,7 +155,7 @@ class IrqAffinity(Knob):
                 "Only the boot parameter isolcpus=managed_irq keeps those off CPUs."
             )
         # Finding pending interrupts reads two files for each, which a run without writes can do without.
-        pending = self._find_pending_irqs() if self._wrote else []
+        pending = self._find_irqs_at_old_cpu() if self._wrote else []
         if pending:
             remarks.append(
                 f"Still at their old place, which is usual until the next interrupt comes: "
@@ -170,13 +172,13 @@ class IrqAffinity(Knob):
                 {**irq.to_dict(), "cpus": format_cpulist(self._read_cpus(irq.number, "smp_affinity_list"))}
                 for irq in self._managed
             ],
-            "pending": [irq.number for irq in self._find_pending_irqs()],
+            "pending": [irq.number for irq in self._find_irqs_at_old_cpu()],
         }
 
     def _read_cpus(self, number: int, file: str) -> tuple[int, ...]:
         return parse_cpulist(self.fs.read_if_present(f"{interrupts.PROC}/{number}/{file}") or "")
 
-    def _find_pending_irqs(self) -> list[Irq]:
+    def _find_irqs_at_old_cpu(self) -> list[Irq]:
         """Return interrupts whose CPU in use is not among the wanted ones that the kernel accepted."""
         pending = []
         for irq in self._irqs:

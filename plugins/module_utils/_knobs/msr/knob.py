@@ -48,17 +48,17 @@ def build_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     ]
 
 
-def describe_setting(rest: str) -> Words:
-    name = f"msr:{rest}"
+def describe_setting(address_rest: str) -> Words:
+    name = f"msr:{address_rest}"
     if name.startswith(MODULE):
         return f"kernel module {name[len(MODULE) :]}", "", None
     register, bit, cpu = split_address(name)
     return TITLES.get((register, bit), f"bit {bit} of register {register:#x}"), "CPU", cpu
 
 
-def format_value(rest: str, text: str) -> str:
+def format_value(address_rest: str, text: str) -> str:
     """Return "enabled" or "disabled" for a bit with a name, any other value as it is."""
-    name = f"msr:{rest}"
+    name = f"msr:{address_rest}"
     named = not name.startswith(MODULE) and split_address(name)[:2] in TITLES
     return {"0": "enabled", "1": "disabled"}.get(text, text) if named else text
 

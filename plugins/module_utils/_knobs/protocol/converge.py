@@ -105,7 +105,7 @@ def _finish_runs(knobs: Sequence[Knob], outcome: Outcome) -> None:
     reasons = []
     for knob in knobs:
         try:
-            knob.finish_run()
+            knob.record_end_of_run()
         except TuningError as error:
             reasons.append(str(error))
     if reasons:

@@ -101,7 +101,7 @@ class Knob:
         reasons = {address: self.unreachable_reason(address) for address in originals}
         return {address: reason for address, reason in reasons.items() if reason}
 
-    def companion_settings(self, changes: Sequence[Change]) -> Settings:
+    def settings_kernel_discards(self, changes: Sequence[Change]) -> Settings:
         """Return settings of other knobs, with their present values, that the kernel discards with these changes.
 
         The ledger stores them together with the originals, because those knobs run later, when their values are lost.
@@ -142,5 +142,5 @@ class Knob:
         It is called before the first change of a run, with the ledger locked, and in check mode.
         """
 
-    def finish_run(self) -> None:
+    def record_end_of_run(self) -> None:
         """Record the end of a run. It is called when every knob of the run is proven, with the ledger still locked."""

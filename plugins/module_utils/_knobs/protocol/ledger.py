@@ -69,7 +69,7 @@ class Ledger:
                 while holder is not None and {**known, **new}.get(holder, "") is not None:
                     holder = knob.holder_address(holder)
                 new[change.address] = change.before if holder is None else None
-        companions = {a: value for a, value in knob.companion_settings(changes).items() if a not in known}
+        companions = {a: value for a, value in knob.settings_kernel_discards(changes).items() if a not in known}
         if new or companions:
             data = self._load_originals_of_this_boot()
             section = data[HARDWARE if knob.outlives_kexec else RUNNING]["originals"]
@@ -251,7 +251,7 @@ class RestoringKnob(Knob):
         """Return the originals that could not be restored, with the reasons, and the remarks of the restored knob."""
         return [*([self.note] if self.note else []), *self.unreachable, *self.obsolete, *self.write_remarks]
 
-    def finish_run(self) -> None:
+    def record_end_of_run(self) -> None:
         """Forget the restored originals now: a later knob may remove what made their addresses reachable."""
         if self._restored_addresses:
             self.ledger.forget_originals(self._restored_addresses)

@@ -28,16 +28,18 @@ INTENT = "desired:intent"
 STORE_ANEW = "Move it away, and run site.yml, which stores the requests anew."
 
 
-def load_stored_requests(store: Store, way_out: str = STORE_ANEW) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def load_stored_requests(
+    store: Store, repair_hint: str = STORE_ANEW
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Return the stored intent, and the stored options by "KNOB/LABEL".
 
-    Raises TuningError if the file is damaged; ``way_out`` is the sentence that says what to do about that.
+    Raises TuningError if the file is damaged; ``repair_hint`` is the sentence that says what to do about that.
     """
     try:
         data = store.load_document(REQUESTS, SHAPE)
     except Damaged as error:
         raise TuningError(
-            f"{error} The file holds what the boot service applies. Nothing was changed. {way_out}"
+            f"{error} The file holds what the boot service applies. Nothing was changed. {repair_hint}"
         ) from None
     return data.get("intent", {}), data.get("requests", {})
 

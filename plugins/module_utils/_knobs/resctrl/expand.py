@@ -80,24 +80,24 @@ class Expansion:
             if kind == "cpus" and group not in giving:
                 holder.update(dict.fromkeys(parse_cpulist(value or ""), group))
         for group_request in self.groups:
-            what = f"Group {group_request.name}"
+            subject = f"Group {group_request.name}"
             for cpu in group_request.cpus or ():
                 if cpu in self.top.offline:
                     raise BadRequest(
-                        f"{what}: CPU {cpu} is offline, and the kernel assigns online CPUs only. Bring it online or "
+                        f"{subject}: CPU {cpu} is offline, and the kernel assigns online CPUs only. Bring it online or "
                         "leave it out."
                     )
                 if cpu not in self.top.online:
                     raise BadRequest(
-                        f"{what}: there is no CPU {cpu} on this host, only {format_cpulist(self.top.online)}."
+                        f"{subject}: there is no CPU {cpu} on this host, only {format_cpulist(self.top.online)}."
                     )
                 if cpu in holder:
                     raise BadRequest(
-                        f"{what}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs are not given here. "
-                        f"{self._holder_hint(holder[cpu])}"
+                        f"{subject}: CPU {cpu} belongs to the group {holder[cpu]}, whose CPUs are not given here. "
+                        f"{self._cpu_holder_hint(holder[cpu])}"
                     )
 
-    def _holder_hint(self, holder: str) -> str:
+    def _cpu_holder_hint(self, holder: str) -> str:
         """Return what to do about a group that has CPUs which another group is to get."""
         if holder in self.request.wanted_group_names():
             return f"Give the cpus of {holder} too."
@@ -220,31 +220,31 @@ class Expansion:
         """Return the requested limits of a group. A new group has none by default."""
         wanted: Settings = {}
         for resource, table in group.throttle.items():
-            what = f"Group {group.name}: {resource.lower()}"
+            subject = f"Group {group.name}: {resource.lower()}"
             if not self.top.is_amd:
-                raise BadRequest(f"{what} in GB/s is AMD's; this CPU is {self.top.vendor}.")
+                raise BadRequest(f"{subject} in GB/s is AMD's; this CPU is {self.top.vendor}.")
             if not self._offers_resource(resource):
-                raise BadRequest(f"{what}: this host has no {resource} allocation (no {resource} in schemata).")
-            for domain, steps in table.values_by_domain(self._domain_ids(), what).items():
+                raise BadRequest(f"{subject}: this host has no {resource} allocation (no {resource} in schemata).")
+            for domain, steps in table.values_by_domain(self._domain_ids(), subject).items():
                 wanted[format_address(group.name, resource, str(domain))] = self._format_bandwidth_limit(
-                    resource, steps, what
+                    resource, steps, subject
                 )
         return wanted
 
-    def _format_bandwidth_limit(self, resource: str, steps: int, what: str) -> str:
+    def _format_bandwidth_limit(self, resource: str, steps: int, subject: str) -> str:
         largest = self._unlimited_value(resource)
         if largest is None:
             if steps < 0:
                 if not self.able.mount_point:
                     return "max"  # In check mode before the mount, the number is unknown.
                 raise BadRequest(
-                    f"{what}: what 'max' stands for cannot be read here; load the cpuid driver (modprobe cpuid) or "
+                    f"{subject}: what 'max' stands for cannot be read here; load the cpuid driver (modprobe cpuid) or "
                     "give a number of GB/s."
                 )
             return str(steps)
         if steps > largest:
             raise BadRequest(
-                f"{what}: {steps / STEPS_PER_GBPS:g} GB/s is more than this host can express, "
+                f"{subject}: {steps / STEPS_PER_GBPS:g} GB/s is more than this host can express, "
                 f"{largest / STEPS_PER_GBPS:g} GB/s, which already means no "
                 "limit; say 'max'."
             )

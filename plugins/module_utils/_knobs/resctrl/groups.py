@@ -86,23 +86,23 @@ class Groups(Knob):
                 settings.update(self._read_group(name))
         return settings
 
-    def _is_marked(self, group: str) -> bool:
+    def _was_made_by_collection(self, group: str) -> bool:
         return self.fs.read_trusted_attribute(self._group_path(group), LABEL) is not None
 
     def _read_group(self, name: str) -> Settings:
-        is_own = name == "default" or self._is_marked(name)
+        is_own = name == "default" or self._was_made_by_collection(name)
         settings: Settings = {format_address(name): PRESENT if is_own else FOREIGN}
         schemata = self.fs.read_if_present(self._group_path(name, "schemata")) or ""
         for resource, row in resctrl.parse_schemata(schemata).items():
             settings.update({format_address(name, resource, str(domain)): value for domain, value in row.items()})
         settings[format_address(name, "cpus")] = self.fs.read_if_present(self._group_path(name, "cpus_list"))
         settings[format_address(name, "mode")] = self.fs.read_if_present(self._group_path(name, "mode"))
-        for monitor, cpus in self._read_monitors(name).items():
+        for monitor, cpus in self._read_monitor_cpus(name).items():
             settings[format_address(name, "mon", monitor)] = PRESENT
             settings[format_address(name, "mon", monitor, "cpus")] = cpus
         return settings
 
-    def _read_monitors(self, group: str) -> dict[str, str | None]:
+    def _read_monitor_cpus(self, group: str) -> dict[str, str | None]:
         """Return the CPUs of each monitor group of a group."""
         names = self.fs.list_names(self._group_path(group, "mon_groups"))
         return {

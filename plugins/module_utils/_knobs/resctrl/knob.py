@@ -60,10 +60,10 @@ def build_thread_knobs(host: Host, options: Mapping[str, Any]) -> list[Knob]:
     return [Threads(host, lambda: _build_request(host, options), ())] if named else []
 
 
-def describe_setting(rest: str) -> Words:
-    group, dummy, more = rest.partition("/")
+def describe_setting(address_rest: str) -> Words:
+    group, dummy, more = address_rest.partition("/")
     kind, dummy, key = more.partition("/")
-    if rest == "mount":
+    if address_rest == "mount":
         return "mount of resctrl", "", None
     if not kind:
         return f"group {group}", "", None
@@ -73,8 +73,8 @@ def describe_setting(rest: str) -> Words:
         return f"monitor group {key} of group {group}", "", None
     if kind == TASKS:
         return f"threads of group {group}", "", None
-    what = f"{TITLES.get(kind, kind)} of group {group}"
-    return (what, L3_DOMAIN, int(key)) if key.isdecimal() else (what, "", None)
+    noun = f"{TITLES.get(kind, kind)} of group {group}"
+    return (noun, L3_DOMAIN, int(key)) if key.isdecimal() else (noun, "", None)
 
 
 def _build_request(host: Host, options: Mapping[str, Any]) -> ResctrlRequest:
@@ -111,14 +111,14 @@ class Resctrl(Groups):
         """Return the groups that this collection made."""
         self._read_all_groups()
         names = self._list_groups()[1:] if self.able.mount_point else []
-        return [format_address(name) for name in names if self._is_marked(name)]
+        return [format_address(name) for name in names if self._was_made_by_collection(name)]
 
     def read_settings(self, addresses: Iterable[str]) -> Settings:
         """Return the settings of groups; all None if resctrl is not mounted."""
         addresses = list(addresses)
         present = self._read_all_groups()
         threads = [name for name in addresses if _is_tasks_address(name) and self.holder_address(name) in present]
-        present.update({name: self._format_tasks(name) for name in threads})
+        present.update({name: self._read_tasks_as_text(name) for name in threads})
         return {name: present.get(name) for name in addresses}
 
     def values_equal(self, address: str, wanted: str | None, found: str | None) -> bool:
@@ -142,7 +142,7 @@ class Resctrl(Groups):
         holders = [
             name for name in present if split_address(name)[0] in removed and present[name] in (PRESENT, FOREIGN)
         ]
-        present.update({f"{name}/{TASKS}": self._format_tasks(f"{name}/{TASKS}") for name in holders})
+        present.update({f"{name}/{TASKS}": self._read_tasks_as_text(f"{name}/{TASKS}") for name in holders})
         expansion = Expansion(request, self.host.topology, self.able, present, removed)
         wanted = expansion.wanted_settings()
         for unit in (unit for group in request.wanted_groups_and_default() for unit in group.tasks_of):
@@ -169,13 +169,13 @@ class Resctrl(Groups):
         self._write_files("mode", [change for change in modes if change.after == "shareable"])
         for change in by_kind.get("", []):
             if change.after is not None:
-                self._make_group(split_address(change.address)[0], mark=change.after != FOREIGN)
+                self._create_group(split_address(change.address)[0], mark=change.after != FOREIGN)
         self._write_schemata(
             [change for resource in resctrl.RESOURCES for change in by_kind.get(resource, []) if change.after]
         )
         # The default group has the CPUs that no other group has; the kernel refuses to write fewer.
         cpus = [change for change in by_kind.get("cpus", []) if split_address(change.address)[0] != "default"]
-        self._write_cpus([change for change in cpus if change.after is not None])
+        self._write_cpus_of_groups([change for change in cpus if change.after is not None])
         self._write_files("mode", [change for change in modes if change.after != "shareable"])
         # Monitor groups follow, because a monitor group takes threads of its own group only.
         for change in by_kind.get(TASKS, []):
@@ -183,9 +183,9 @@ class Resctrl(Groups):
                 self._group_path(split_address(change.address)[0]),
                 saved_threads.parse_living_threads(self.fs, change.after),
             )
-        self._write_monitors(by_kind.get("mon", []))
+        self._write_monitor_groups(by_kind.get("mon", []))
 
-    def _format_tasks(self, name: str) -> str:
+    def _read_tasks_as_text(self, name: str) -> str:
         """Return the threads of a group or a monitor group as text, by their address."""
         group, kind, key = split_address(name)
         more = ("mon_groups", key.partition("/")[0]) if kind == "mon" else ()
@@ -200,7 +200,7 @@ class Resctrl(Groups):
                 removed.add(name)
         return removed
 
-    def _write_cpus(self, changes: Iterable[Change]) -> None:
+    def _write_cpus_of_groups(self, changes: Iterable[Change]) -> None:
         """Set the CPUs of groups, and restore those of their monitor groups, which the kernel clears.
 
         The CPUs of monitor groups are read before the first write, so that a rollback restores them too.
@@ -208,7 +208,7 @@ class Resctrl(Groups):
         for change in changes:
             group = split_address(change.address)[0]
             if group not in self._monitored:
-                monitors = self._read_monitors(group).items()
+                monitors = self._read_monitor_cpus(group).items()
                 self._monitored[group] = {name: set(parse_cpulist(text or "")) for name, text in monitors}
             self._write_files("cpus_list", [change])
             for name, cpus in self._monitored[group].items():
@@ -217,7 +217,7 @@ class Resctrl(Groups):
                 if left and self.fs.is_dir(path):
                     self._write_or_explain(f"{path}/cpus_list", f"{format_cpulist(left)}\n")
 
-    def _make_group(self, name: str, mark: bool) -> None:
+    def _create_group(self, name: str, mark: bool) -> None:
         path = self._group_path(name)
         try:
             self.fs.mkdir(path)
@@ -248,7 +248,7 @@ class Resctrl(Groups):
             for group, table in step.items():
                 self._write_or_explain(self._group_path(group, "schemata"), resctrl.format_schemata(table))
 
-    def _write_monitors(self, changes: Iterable[Change]) -> None:
+    def _write_monitor_groups(self, changes: Iterable[Change]) -> None:
         for change in changes:
             group, dummy, rest = split_address(change.address)
             name, dummy, what = rest.partition("/")

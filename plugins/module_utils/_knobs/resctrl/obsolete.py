@@ -37,24 +37,24 @@ def obsolete_originals(originals: Settings, present: Settings) -> dict[str, str]
     return {name: sentence for name, sentence in sentences.items() if sentence}
 
 
-def _obsolete_reason(name: str, originals: Settings, present: Settings) -> str:
+def _obsolete_reason(address: str, originals: Settings, present: Settings) -> str:
     if not present:
         return UNMOUNTED
-    group, kind, key = split_address(name)
+    group, kind, key = split_address(address)
     if kind in resctrl.RESOURCES and not any(split_address(other)[:2] == ("default", kind) for other in present):
         return OTHER_MOUNT
     holders = [format_address(group)] if kind else []
     if kind == "mon" and "/" in key:
         holders.append(format_address(group, "mon", key.partition("/")[0]))
     for holder in holders:
-        if originals[name] is not None and holder not in present and originals.get(holder) is None:
+        if originals[address] is not None and holder not in present and originals.get(holder) is None:
             return f"The group {group} of resctrl was removed meanwhile, with all that was in it: it is not made again."
     return ""
 
 
-def offline_domain_reason(name: str, present: Settings) -> str | None:
-    """Return why the mask at the address ``name`` does not exist: all CPUs of its L3 domain are offline; else None."""
-    group, kind, domain = split_address(name)
-    if kind not in resctrl.RESOURCES or format_address(group) not in present or name in present:
+def offline_domain_reason(address: str, present: Settings) -> str | None:
+    """Return why the mask at this address does not exist: all CPUs of its L3 domain are offline; else None."""
+    group, kind, domain = split_address(address)
+    if kind not in resctrl.RESOURCES or format_address(group) not in present or address in present:
         return None
     return f"all CPUs of L3 domain {domain} are offline, and the kernel has no mask for it. Bring them online"

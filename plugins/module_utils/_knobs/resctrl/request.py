@@ -36,12 +36,12 @@ class DomainTable:
         self.by_id = by_id
         self.rest = rest
 
-    def values_by_domain(self, ids: Sequence[int], what: str) -> dict[int, Any]:
+    def values_by_domain(self, ids: Sequence[int], label: str) -> dict[int, Any]:
         """Return the value of each domain that has one. Raises BadRequest for an id that this host lacks."""
         unknown = sorted(set(self.by_id) - set(ids))
         if unknown:
             raise BadRequest(
-                f"{what}: there is no L3 domain {unknown[0]} on this host, only {format_cpulist(ids)}; ids have holes "
+                f"{label}: there is no L3 domain {unknown[0]} on this host, only {format_cpulist(ids)}; ids have holes "
                 "on some machines."
             )
         table = {} if self.rest is None else dict.fromkeys(ids, self.rest)
@@ -138,21 +138,21 @@ def _parse_group(raw: Mapping[str, Any], name: str) -> GroupRequest:
     for monitor in raw.get("monitors") or ():
         if monitor["name"] in group.monitors:
             raise BadRequest(f"Group {name}: the monitor group {monitor['name']} is named twice.")
-        what = f"group {name}: monitor {monitor['name']}: cpus"
-        group.monitors[validate_group_name(monitor["name"])] = _parse_cpus(monitor.get("cpus"), what)
+        label = f"group {name}: monitor {monitor['name']}: cpus"
+        group.monitors[validate_group_name(monitor["name"])] = _parse_cpus(monitor.get("cpus"), label)
     return group
 
 
-def _parse_cpus(text: str | None, what: str) -> tuple[int, ...] | None:
+def _parse_cpus(text: str | None, label: str) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
         return parse_cpulist(text)
     except ValueError as error:
-        raise BadRequest(f"{what}: {error}.") from None
+        raise BadRequest(f"{label}: {error}.") from None
 
 
-def _parse_domain_table(raw: Mapping[object, object], what: str, parse_value: Any) -> DomainTable:
+def _parse_domain_table(raw: Mapping[object, object], label: str, parse_value: Any) -> DomainTable:
     by_id: dict[int, Any] = {}
     key_of: dict[int, str] = {}
     rest = None
@@ -166,12 +166,14 @@ def _parse_domain_table(raw: Mapping[object, object], what: str, parse_value: An
             if not ids:
                 raise ValueError("an empty list")
         except ValueError:
-            raise BadRequest(f"{what}: '{key}' names no L3 domain; say 'all', an id, or ids such as '0-3,8'.") from None
+            raise BadRequest(
+                f"{label}: '{key}' names no L3 domain; say 'all', an id, or ids such as '0-3,8'."
+            ) from None
         except BadRequest as error:
-            raise BadRequest(f"{what}: {error}") from None
+            raise BadRequest(f"{label}: {error}") from None
         for domain in ids:
             if domain in key_of:
-                raise BadRequest(f"{what}: L3 domain {domain} is named twice, by '{key_of[domain]}' and '{key}'.")
+                raise BadRequest(f"{label}: L3 domain {domain} is named twice, by '{key_of[domain]}' and '{key}'.")
             key_of[domain] = str(key)
             by_id[domain] = parsed
     return DomainTable(by_id, rest)

@@ -285,4 +285,4 @@ def _count_build_cpus(fs: KernelFS) -> int:
     The kernel spreads no compilers over isolated CPUs: all would run on one CPU and disturb the task of this CPU.
     """
     online, isolated = (parse_cpulist(fs.read_if_present(f"{CPUS}/{name}") or "") for name in ("online", "isolated"))
-    return max(1, len(set(online).difference(isolated, partitions.read_partition_in_force(fs)[1])))
+    return max(1, len(set(online).difference(isolated, partitions.read_active_partition(fs)[1])))

@@ -96,7 +96,7 @@ def read_free_and_staged_memory(host: Host, options: OptionTable, models: Sequen
         available[node.id] = read_available_bytes(fs, node.id)
         for kb in node.hugepages:
             free[node.id, kb] = read_free_pages(fs, node.id, kb)
-    kind, partition = partitions.read_partition_in_force(fs)
+    kind, partition = partitions.read_active_partition(fs)
     isolated = [cpu for path in ISOLATED for cpu in parse_cpulist(fs.read_if_present(path) or "")]
     isolated += partition if kind == partitions.ISOLATED else ()
     modes = (fs.read_if_present(THP) or "[never]").split("[")[1].split("]")[0]

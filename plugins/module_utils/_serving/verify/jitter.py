@@ -34,7 +34,7 @@ def build_jitter_item(fs: KernelFS, name: str, busy_cpus: str, proof: Mapping[st
     isolated, tickless, partition = (
         _read_cpu_list(fs, ISOLATED),
         _read_cpu_list(fs, TICKLESS),
-        partitions.read_partition_in_force(fs)[1],
+        partitions.read_active_partition(fs)[1],
     )
     is_isolated = cpus <= isolated | tickless | partition
     noise = None if isinstance(proof, str) else proof["noise"]

@@ -33,7 +33,7 @@ def model(path: Path) -> Path:
 
 
 def shown(tree: Path, path: Path) -> list[str]:
-    return [str(Path(folder).relative_to(tree)) for folder in path_visibility.folders_to_show([str(path)])]
+    return [str(Path(folder).relative_to(tree)) for folder in path_visibility.hidden_folders_to_show([str(path)])]
 
 
 def what_bars(

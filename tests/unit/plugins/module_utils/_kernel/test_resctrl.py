@@ -203,11 +203,11 @@ def test_what_is_unknown_of_a_mount_to_come_stays_unknown(tmp_path: Path) -> Non
 def test_the_reason_why_not(tmp_path: Path, offered: str, flags: frozenset[str], words: str) -> None:
     host = hosts.small(tmp_path)
     host.put("/proc/filesystems", offered)
-    reason = resctrl.unavailable_reason(host.fs, flags)
+    reason = resctrl.resctrl_unavailable_reason(host.fs, flags)
     assert reason is not None
     assert reason.startswith("resctrl is absent: ")
     assert words in reason
 
 
 def test_an_offered_file_system_needs_no_reason(tmp_path: Path) -> None:
-    assert resctrl.unavailable_reason(hosts.small(tmp_path).fs, frozenset()) is None
+    assert resctrl.resctrl_unavailable_reason(hosts.small(tmp_path).fs, frozenset()) is None

@@ -142,14 +142,14 @@ def test_the_reason_of_the_kernel_is_told_and_nothing_is_left(machine: Machine) 
 def test_one_that_became_invalid_is_drift_and_is_put_back_as_that(machine: Machine) -> None:
     machine.ask()
     machine.tree.put(partition.FILES[partition.TYPE], "root invalid (Parent is not a partition root)")
-    assert partitions.read_partition_in_force(machine.tree.fs) == ("", frozenset())
+    assert partitions.read_active_partition(machine.tree.fs) == ("", frozenset())
     machine.invalid = "Parent unable to distribute cpu downstream"
     with pytest.raises(NotApplied) as caught:
         machine.ask()
     assert str(caught.value).endswith("What this run had changed was put back.")
     machine.invalid = ""
     assert machine.ask().to_diff()["after"] == {partition.TYPE: "root"}
-    assert partitions.read_partition_in_force(machine.tree.fs)[0] == "root"
+    assert partitions.read_active_partition(machine.tree.fs)[0] == "root"
 
 
 def test_a_kernel_without_partitions_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,11 @@ from ansible_collections.sovereign.epyc.tests.unit.fakes.llama_plans import GB, 
 from .conftest import ROOT
 
 #: Variables that plays set for themselves.
-SET_BY_PLAYS = ("epyc_asked", "epyc_text_", "epyc_reboot_before")
-SET_BY_PLAYS += ("epyc_site_asked", "epyc_site_last_run", "epyc_site_layers", "epyc_site_refusals", "epyc_site_steps")
-SET_BY_PLAYS += ("epyc_bios_kernel", *(f"epyc_{name}_results" for name in ("ablation", "ask", "benchmark", "tune")))
+SET_BY_PLAYS = (
+    *("epyc_asked", "epyc_text_", "epyc_reboot_before", "epyc_bios_kernel"),
+    *("epyc_site_asked", "epyc_site_last_run", "epyc_site_layers", "epyc_site_refusals", "epyc_site_steps"),
+    *(f"epyc_{name}_results" for name in ("ablation", "ask", "benchmark", "tune")),
+)
 
 
 def test_playbooks_of_the_clone_run_from_any_folder(run: Callable[..., str], tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_an_unreadable_answer_is_a_finding_of_its_host_only(run: Run, tmp_path: 
     assert (code, [(row["name"], row["state"]) for row in report["hosts"]]) == (
         2, [("bad", "unknown"), ("good", "clean")]
     ), output  # fmt: skip
-    assert "the report cannot read what this task returned (Malformed: findings[0].addresses is missing)" in output
+    assert "the report cannot read what this task returned (Malformed: findings[0].layer is missing)" in output
     assert "[1] ansible bad -i " in output and " -a 'sovereign-epyc check'" in output
     assert "prefetchers      hosts: 1 ok, 1 unknown" in output, "it is not one that nobody asked"
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
 AGENT = "10.9.0.1:8407"
 FILE = "/var/lib/node-exporter/epyc.prom"
 PLAYBOOK = """
-- hosts: gateway
+- hosts: epyc_gateway
   gather_facts: false
   roles:
     - role: sovereign.epyc.epyc_base

@@ -68,7 +68,7 @@ def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
     result = BenchmarkResult(document)
     shares = {kind: round(ceiling.ratio, 4) for kind, ceiling in result.ceilings.items() if ceiling.ratio is not None}
     if result.counts and shares:
-        of_all_instances = {**metrics.load_benchmark_shares(), document["instance"]: shares}
+        of_all_instances = {**metrics.load_shares_of_last_benchmark(), document["instance"]: shares}
         textfile.write_file(metrics.BENCHMARK_SHARES, f"{json.dumps(of_all_instances, sort_keys=True)}\n", 0o600)
 
 

@@ -12,7 +12,7 @@ Source: the graphs in src/models and the kernels in ggml/src/ggml-cpu of llama.c
 
 from __future__ import annotations
 
-from .tensor_types import bytes_per_element
+from .tensor_types import mean_bytes_per_element
 from .token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers, TokenWork
 
 TYPE_CHECKING = False
@@ -104,7 +104,7 @@ def _context_bytes_and_operations(
     layers = ModelLayers(model)
     if not layers.count or not layers.has_known_key_and_value_widths:
         return None
-    key, value = (bytes_per_element(name) for name in types)
+    key, value = (mean_bytes_per_element(name) for name in types)
     cache_bytes = attention = 0.0
     for layer in filter(layers.reads_kv_cache, range(layers.count)):
         narrow = layers.window_tokens if layers.is_windowed(layer) else 0

@@ -51,12 +51,10 @@ class Model:
 
     @property
     def architecture(self) -> str:
-        """The architecture by its name in llama.cpp, for example llama or qwen3moe."""
         return self.header_text("general.architecture")
 
     @property
     def expert_count(self) -> int:
-        """How many experts each layer has; 0 in a dense model."""
         return self.header_number_of_architecture("expert_count") or 0
 
     @property

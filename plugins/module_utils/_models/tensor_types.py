@@ -69,6 +69,6 @@ IK_TYPES = {
 }
 
 
-def bytes_per_element(name: str) -> float:
+def mean_bytes_per_element(name: str) -> float:
     """Return the average bytes of an element of a tensor type, which is given by its name."""
     return next(size / block for text, block, size in TENSOR_TYPES.values() if text == name.upper())

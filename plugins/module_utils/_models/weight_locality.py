@@ -53,7 +53,7 @@ class MatrixSlices:
         self._matrix = tensor.bytes // tensor.matrices
         self.slice = -(-tensor.rows // threads) * (self._matrix // tensor.rows)
 
-    def find_reading_node(self, offset: int) -> tuple[int, int]:
+    def find_reading_node_and_slice_end(self, offset: int) -> tuple[int, int]:
         """Return the node that reads the byte at an offset of the file, and the offset at which its slice ends."""
         number, inside = divmod(offset - self.begin, self._matrix)
         thread = inside // self.slice
@@ -65,20 +65,20 @@ class MatrixSlices:
         counts: dict[int, int] = {}
         at, end = max(begin, self.begin), min(end, self.end)
         while at < end:
-            node, stop = self.find_reading_node(at)
+            node, stop = self.find_reading_node_and_slice_end(at)
             stop = min(stop, end)
             counts[node] = counts.get(node, 0) + stop - at
             at = stop
         return counts
 
-    def list_slice_pages(self) -> Iterator[tuple[int, int, int]]:
+    def list_page_range_of_each_slice(self) -> Iterator[tuple[int, int, int]]:
         """Yield the node, the first page, and the page after the last of each slice.
 
         A page that two slices share belongs to the slice that has more bytes of the page.
         """
         at = self.begin
         while at < self.end:
-            node, stop = self.find_reading_node(at)
+            node, stop = self.find_reading_node_and_slice_end(at)
             first, end = _round_to_page(at), _round_to_page(stop)
             if first < end:
                 yield node, first, end
@@ -217,6 +217,6 @@ def list_page_ranges_by_node(matrices: Sequence[MatrixSlices], nodes: int) -> li
     """Return, for each node, the ranges of pages that the node reads, as first page and page after the last."""
     runs: list[list[tuple[int, int]]] = [[] for dummy in range(nodes)]
     for matrix in matrices:
-        for node, first, end in matrix.list_slice_pages():
+        for node, first, end in matrix.list_page_range_of_each_slice():
             runs[node].append((first, end))
     return runs

@@ -84,13 +84,15 @@ def unpack_archive(path: str, name: str, target: str) -> None:
     try:
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
-                _validate_member_names(name, ((member.name, _link_target_in_archive(name, member)) for member in tar))
+                _refuse_members_outside_archive(
+                    name, ((member.name, _link_target_in_archive(name, member)) for member in tar)
+                )
                 # The filter of tarfile repeats the validation. The first versions of Python 3.9 to 3.11 have no filter.
                 more: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
                 tar.extractall(target, **more)
         elif zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as packed:
-                _validate_member_names(name, ((member, None) for member in packed.namelist()))
+                _refuse_members_outside_archive(name, ((member, None) for member in packed.namelist()))
                 packed.extractall(target)
         else:
             raise BadRequest(f"{name} is no archive; a tar.gz, tar.xz, tar.bz2 or zip with the sources is needed.")
@@ -111,7 +113,7 @@ def _link_target_in_archive(name: str, member: tarfile.TarInfo) -> str | None:
     raise BadRequest(f"{name} holds '{member.name}', which is no file, folder or link; it is not unpacked.")
 
 
-def _validate_member_names(name: str, members: Iterable[tuple[str, str | None]]) -> None:
+def _refuse_members_outside_archive(name: str, members: Iterable[tuple[str, str | None]]) -> None:
     """Raise BadRequest for an archive with a member that leaves the archive's folder, by its name or through a link.
 
     ``members`` has the name of each member, and the target of a link or None.

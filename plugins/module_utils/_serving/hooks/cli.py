@@ -53,7 +53,7 @@ USAGE = """usage: sovereign-epyc llama COMMAND
 def run_hook_command(arguments: Sequence[str]) -> int:
     """Run one hook and return its exit code."""
     command = COMMANDS.get(arguments[0] if arguments else "")
-    options = command and _parse_arguments(arguments[1:], command[0], command[1], command[2])
+    options = command and _parse_hook_arguments(arguments[1:], command[0], command[1], command[2])
     if not command or options is None:
         sys.stderr.write(USAGE)
         return 1
@@ -65,7 +65,7 @@ def run_hook_command(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parse_arguments(
+def _parse_hook_arguments(
     words: Sequence[str], names: Sequence[str], required: Sequence[str], optional: Sequence[str]
 ) -> Options | None:
     """Return arguments and options by name; None for a usage error. All options but --replace take a value."""
@@ -109,7 +109,6 @@ def _wait_until_idle(options: Options) -> str:
 
 
 def _find_engine_row(options: Options) -> EngineRow:
-    """Return the row of the engine that the option names."""
     key = options.get(ENGINE, LLAMA.key)
     if key not in ENGINES:
         raise BadRequest(f"{ENGINE}: '{key}' is unknown; use {', '.join(ENGINES)}.")

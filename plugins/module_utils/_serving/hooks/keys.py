@@ -77,6 +77,5 @@ def read_api_key_loaded_by_unit(fs: KernelFS, unit: str, file: str | None) -> st
 
 
 def has_comment_lines(path: str) -> bool:
-    """Return whether a key file has lines that begin with #."""
     with open(open_file(path), encoding="utf-8", newline="") as file:
         return any(line.startswith(COMMENT) for line in file)

@@ -209,7 +209,6 @@ def _unloaded_model_message(url: str, models: Sequence[str], timeout: float, key
 
 
 def _has_json_status(text: str) -> bool:
-    """Return whether a text is a JSON object with a status, as /health of llama-server answers."""
     import json
 
     try:

@@ -76,7 +76,6 @@ class HelpOption:
 
     @property
     def description_as_line(self) -> str:
-        """The description without line breaks."""
         return " ".join(self.text.split())
 
 
@@ -112,7 +111,6 @@ class Capabilities:
         return COMMENTS_TEXT in self.flag_description("--api-key-file")
 
     def flag_description(self, flag: str) -> str:
-        """Return the description of a flag in --help as one line; empty for an unknown flag."""
         return self.options[flag].description_as_line if flag in self.options else ""
 
     def has_flag(self, flag: str) -> bool:
@@ -132,7 +130,6 @@ class Capabilities:
         return self.options[flag].offered_values if flag in self.options else ()
 
     def to_dict(self) -> dict[str, object]:
-        """Return the capabilities as plain data for a module's result."""
         return {
             "binary": self.binary,
             "engine": self.engine,

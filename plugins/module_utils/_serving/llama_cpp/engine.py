@@ -139,7 +139,6 @@ class LlamaEngine(Engine):
 
 
 def _read_size_and_time_of_other_files(options: Options) -> dict[str, list[int]]:
-    """Return size and time of each of the OTHER_FILES by path; BadRequest for a file that cannot be used."""
     paths = {option: getattr(options, option) for option in OTHER_FILES}
     files = {path: _read_size_and_change_time(option, path) for option, path in paths.items() if path}
     if options.suffix_corpus:

@@ -173,7 +173,6 @@ def try_to_compute_one_token(binary: str, capabilities: Capabilities, walls: Har
 
 
 def _wait_for_token(server: SandboxedProcess, port: int) -> bool:
-    """Return whether the server computes a token within SECONDS, and before it ends."""
     import http.client
 
     end = time.monotonic() + SECONDS

@@ -21,7 +21,7 @@ from ..options.unit_names import WORKER_UNIT
 from ..plan import free_memory
 from ..plan.rpc_workers import parse_listen_and_client_addresses, parse_worker_options, plan_worker
 from ..unit import hardening
-from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest
+from ..unit.installed import BOOT_TARGET, PLAN_MARK, append_digest_line
 from ..unit.instance import Instance, PlanReport
 from ..unit.unit_files import cpu_and_memory_lines
 from . import probe
@@ -127,4 +127,4 @@ def render_worker_unit(worker: RpcWorker, programs: Mapping[str, list[int]]) -> 
         "[Install]",
         f"WantedBy={BOOT_TARGET}",
     ]
-    return append_digest("\n".join([INSTANCE_HEAD, *lines, f"\n{PLAN_MARK}{json.dumps(plan, sort_keys=True)}\n"]))
+    return append_digest_line("\n".join([INSTANCE_HEAD, *lines, f"\n{PLAN_MARK}{json.dumps(plan, sort_keys=True)}\n"]))

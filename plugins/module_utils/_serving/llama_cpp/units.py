@@ -18,7 +18,7 @@ from ..options.option_table import LOOPBACK
 from ..plan.cpu_assignment import GOMP, STRICT
 from ..plan.instance_plan import staging_folder
 from ..unit import hardening, start_limits, unit_files
-from ..unit.installed import append_digest
+from ..unit.installed import append_digest_line
 from ..unit.unit_files import host_tool_hook_arguments
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ def render_llama_units(
         LLAMA, service, _build_server_unit_parts(service, arguments), programs, keys_changed_at
     )
     if service.rpc:
-        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest(_render_draft_unit(service, service.rpc))
+        texts[f"{UNIT_FOLDER}/{service.rpc.unit}"] = append_digest_line(_render_draft_unit(service, service.rpc))
     return texts
 
 

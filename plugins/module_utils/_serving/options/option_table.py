@@ -168,7 +168,6 @@ class OptionTable:
 
     @classmethod
     def _parse_value(cls, key: str, field: Field, value: object) -> Any:
-        """Return a value converted to the type of its option; BadRequest for an invalid value."""
         if key in cls.value_parsers:
             return cls.value_parsers[key](value)
         if field.type == "bool":

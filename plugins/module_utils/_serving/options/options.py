@@ -99,7 +99,7 @@ KIND_NEEDED_BY_OPTION = {**dict.fromkeys(DRAFT_OPTIONS, "draft or cascade"), "su
 PARSERS: dict[str, Callable[[object], Any]] = {
     "adapters": adapters.parse_adapter_scales,
     "models": router.parse_router_models,
-    "sampling": sampling.parse_sampling,
+    "sampling": sampling.parse_sampling_settings,
     "speculation": speculation_kinds.parse_speculation_kinds,
     "unit_settings": unit_settings.parse_unit_settings,
 }
@@ -166,7 +166,6 @@ def options_refused_for_kinds(kinds: Sequence[str]) -> list[str]:
 
 
 def _refuse_conflicting_options(options: Options) -> None:
-    """Raise BadRequest for options that exclude each other on any host."""
     if options.name.endswith("-rpc"):
         raise BadRequest(
             f"name is '{options.name}'; names that end in -rpc are reserved for the units of drafts. Choose "

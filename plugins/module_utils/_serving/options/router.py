@@ -81,7 +81,6 @@ def validate_one_or_several_models(options: Any) -> None:
 
 
 def max_models_in_memory(options: Any) -> int:
-    """Return how many models of a router may be in memory at once."""
     return int(options.models_loaded or len(options.models))
 
 

@@ -28,7 +28,7 @@ RANGES: dict[str, tuple[bool, float, float]] = {
 }
 
 
-def parse_sampling(value: object) -> Sampling:
+def parse_sampling_settings(value: object) -> Sampling:
     """Return the sampling settings by name, in the order of RANGES; BadRequest for an unknown name or value."""
     if not isinstance(value, dict):
         raise BadRequest(f"sampling must be a dictionary, as {{temperature: 0.7, top_p: 0.8}}, not '{value}'.")

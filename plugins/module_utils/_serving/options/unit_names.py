@@ -10,7 +10,6 @@ WORKER_UNIT = "ggml-rpc-worker.service"
 
 
 def instance_unit_name(name: str) -> str:
-    """Return the name of the unit of an instance."""
     return f"llama-{name}.service"
 
 

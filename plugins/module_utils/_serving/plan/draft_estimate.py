@@ -65,7 +65,7 @@ class DraftEstimate:
         self.rate_without_draft = rate_without_draft
 
 
-def socket_peak_bandwidth(top: Topology) -> float | None:
+def estimate_socket_peak_bandwidth(top: Topology) -> float | None:
     """Return the peak memory bandwidth of one socket with all channels filled, in GB/s; None for an unknown CPU."""
     for family, low, high, number in PEAK_BANDWIDTHS:
         if top.is_amd and top.family == family and low <= top.model_number <= high:
@@ -85,7 +85,9 @@ def count_cores_and_bandwidth(
     cores = sum(1 for core in top.cores if members.intersection(core))
     if bandwidth is None:
         share = len(nodes) / len(top.nodes)
-        bandwidth = UTILIZATION * (socket_peak_bandwidth(top) or ASSUMED_PEAK) * max(1, len(top.sockets)) * share
+        bandwidth = (
+            UTILIZATION * (estimate_socket_peak_bandwidth(top) or ASSUMED_PEAK) * max(1, len(top.sockets)) * share
+        )
     ccds = sum(1 for ccd in top.ccds if any(members.intersection(domain.cpus) for domain in ccd))
     return ComputeResources(cores, 1e9 * min(bandwidth, CCD_LINK * ccds) if ccds else 1e9 * bandwidth)
 
@@ -132,7 +134,7 @@ def _estimate_draft_token_seconds(draft: TokenWork, resources: ComputeResources)
     return estimate_batch_seconds(draft, resources, 1) + BARRIER_SECONDS * resources.cores
 
 
-def least_worthwhile_probability(
+def least_token_probability_worth_drafting(
     target: TokenWork, draft: TokenWork, resources: ComputeResources, draft_resources: ComputeResources, drafted: int
 ) -> float:
     """Return the least probability of a token at which drafting that token gains time.

@@ -75,7 +75,6 @@ class FreeMemory:
         return _sum_over_nodes([self.free.get((node, kb), 0) for node in nodes], even)
 
     def add_free_memory(self, memory: Mapping[int, int], pages: Mapping[tuple[int, int], int]) -> None:
-        """Add free bytes by node, and free huge pages by node and page size; negative numbers subtract."""
         for node, size in memory.items():
             self.available[node] = self.available.get(node, 0) + size
         for key, count in pages.items():
@@ -115,7 +114,6 @@ def _find_hugetlbfs_page_kb(fs: KernelFS, path: str) -> int | None:
 
 
 def count_pages_for_bytes(size: int, kb: int) -> int:
-    """Return how many pages of a size in kB hold this many bytes."""
     return -(-size // (kb * UNITS["KiB"]))
 
 

@@ -36,7 +36,6 @@ class MemoryNeed:
 
     @classmethod
     def sum_of_needs(cls, needs: Sequence[MemoryNeed]) -> MemoryNeed:
-        """Return the need of all processes together."""
         return cls(*(sum(getattr(need, part) for need in needs) for part in cls.PARTS))
 
     @property
@@ -87,7 +86,7 @@ class Placement:
         self.group: str | None = None
         self.slice: str | None = None
 
-    def placement_expectations(self, huge_page_memory: dict[str, str]) -> dict[str, Any]:
+    def options_to_verify_placement(self, huge_page_memory: dict[str, str]) -> dict[str, Any]:
         """Return the options of the module service_placement_info that verify this placement and these huge pages."""
         cpus = format_cpulist(self.cpus)
         expect: dict[str, Any] = {"cpus": cpus, "busy_cpus": cpus, "nodes": format_cpulist(self.nodes)}
@@ -124,7 +123,7 @@ class DraftProcess:
         self.placement = placement
         self.arguments = arguments
         self.need = need
-        self.expect = placement.placement_expectations({})
+        self.expect = placement.options_to_verify_placement({})
 
 
 class InstancePlan:
@@ -186,7 +185,6 @@ class InstancePlan:
         return str(self.options.name)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the plan as plain data for a module's result."""
         rpc = self.rpc
         return {
             "unit": self.unit,

@@ -10,7 +10,7 @@ Source: src/llama-kv-cache*.cpp and llama-memory-*.cpp of llama.cpp, build 11434
 
 from __future__ import annotations
 
-from ..._models.tensor_types import bytes_per_element
+from ..._models.tensor_types import mean_bytes_per_element
 from ..._models.token_cost import ARCHITECTURES_WITHOUT_CACHE, STATE_NUMBER_BYTES, ModelLayers
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class CacheSettings:
         self.context = context
         self.slots = slots
         self.batch = batch
-        self.key, self.value = (bytes_per_element(name) for name in types)
+        self.key, self.value = (mean_bytes_per_element(name) for name in types)
         self.windows = windows
         self.compressed = compressed
         self.flat = flat

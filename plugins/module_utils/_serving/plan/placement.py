@@ -101,7 +101,7 @@ def place_server_threads(
             f"{f', and no memory {policy}, which overrides pins' if by_thread else ''}. Use shared or own_ccd."
         )
     inside = _is_in_cpuset_partition(options, busy, free.partition)
-    http = () if inside else choose_http_cpus(host, busy)
+    http = () if inside else choose_housekeeping_cpus_for_http(host, busy)
     result = Placement(pins if pinned in (STRICT, GOMP) else busy, {*busy, *http}, nodes, policy, pinned)
     result.http_cpus = http
     result.slice = SLICE if inside else None
@@ -167,7 +167,7 @@ def _add_remark_on_long_drafts(server_parameters: dict[str, Any], policy: str, r
         )
 
 
-def choose_http_cpus(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
+def choose_housekeeping_cpus_for_http(host: Host, busy: Iterable[int]) -> tuple[int, ...]:
     """Return the housekeeping CPUs for HTTP and tokenizer threads, if possible on the nodes of the busy CPUs."""
     busy = set(busy)
     spare = [cpu for cpu in host.plan.housekeeping if cpu not in busy]

@@ -116,10 +116,10 @@ def plan_instance(
         free_memory.require_ordinary_memory(rpc.need, rpc.placement, free, "The process of the draft")
         free.reserve(rpc.need.total, rpc.placement.nodes)
     free_memory.require_enough_memory(options, whole, placement, free, staged)
-    _add_memory_parameters(options, server_parameters, placement, staged, free, remarks)
+    _add_weight_loading_parameters(options, server_parameters, placement, staged, free, remarks)
     _add_environment(options, placement)
     # Requests decide which models of a router are in memory, so the amount of huge pages in use cannot be predicted.
-    expect = placement.placement_expectations(
+    expect = placement.options_to_verify_placement(
         {} if options.models else _least_memory_in_huge_pages(options, whole, staged)
     )
     if policy == "rows":
@@ -221,7 +221,7 @@ def _build_server_parameters(
     return {key: value for key, value in server_parameters.items() if value is not None}
 
 
-def _add_memory_parameters(
+def _add_weight_loading_parameters(
     options: Options,
     server_parameters: dict[str, Any],
     placement: Placement,

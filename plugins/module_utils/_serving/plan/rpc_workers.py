@@ -75,10 +75,9 @@ class RpcWorker:
         self.threads = threads
         # With -c, the worker stores the weights on its disk, so that the weights cross the network only once.
         self.arguments = [*rpc_server_arguments(address, options.port, threads), "-c"]
-        self.expect = placement.placement_expectations({})
+        self.expect = placement.options_to_verify_placement({})
 
     def to_dict(self) -> dict[str, object]:
-        """Return the plan as plain data for a module's result."""
         facts = {"unit": WORKER_UNIT, "threads": self.threads, "arguments": self.arguments, "expect": self.expect}
         return {**facts, **self.placement.to_dict()}
 

@@ -98,7 +98,7 @@ def plan_speculation(
         *works, resources, draft_resources, resources_without_draft=alone
     )
     result.draft_max = options.draft_max or estimate.draft_max
-    if options.bandwidth is None and draft_estimate.socket_peak_bandwidth(top) is None:
+    if options.bandwidth is None and draft_estimate.estimate_socket_peak_bandwidth(top) is None:
         result.remarks.append(
             f"The memory bandwidth of {top.model or 'this CPU'} is not known, so {resources.bandwidth / 1e9:.0f} GB/s "
             "are assumed to choose draft_max. Set bandwidth to the measured value."
@@ -117,7 +117,9 @@ def plan_speculation(
     if options.draft_p_min is not None:
         result.p_min = options.draft_p_min
     else:
-        result.p_min = draft_estimate.least_worthwhile_probability(*works, resources, draft_resources, result.draft_max)
+        result.p_min = draft_estimate.least_token_probability_worth_drafting(
+            *works, resources, draft_resources, result.draft_max
+        )
     return result
 
 

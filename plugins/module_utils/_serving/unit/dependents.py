@@ -65,7 +65,6 @@ def _has_address_with_prefix(addresses: Collection[str], prefix: str) -> bool:
 
 
 def _list_planned_placements(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the planned placement of a server, and that of its draft process where there is one."""
     for process in (plan, plan.get("rpc") or {}):
         expected = process.get("expect")
         if isinstance(expected, dict):

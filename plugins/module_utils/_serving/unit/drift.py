@@ -22,7 +22,7 @@ from ..catalogue import LLAMA
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
     is_unchanged_since_digest,
-    list_changed_files,
+    list_files_with_other_size_or_time,
     list_installed_or_enabled_instances,
     list_replaced_files,
     parse_unit_plan,
@@ -78,16 +78,18 @@ def list_unit_verdicts(root: str = "/", instances: Collection[str] = ()) -> list
     is_there, plan = read_rpc_worker_plan(root)
     if is_there:
         units[WORKER_UNIT] = textfile.read_text(textfile.path_in_tree(root, f"{UNIT_FOLDER}/{WORKER_UNIT}")) or ""
-    properties, unknown_reason = _read_unit_states(units)
+    properties, unknown_reason = _read_unit_states_or_reason(units)
     missing = [LLAMA.unit_name(name) for name in instances if LLAMA.unit_name(name) not in units]
     verdicts = [_build_unit_verdict(unit, "file", WRITTEN, None, NOT_INSTALLED) for unit in missing]
     for unit, text in units.items():
-        replaced_programs = list_changed_files(plan["programs"]) if unit == WORKER_UNIT and plan else None
+        replaced_programs = (
+            list_files_with_other_size_or_time(plan["programs"]) if unit == WORKER_UNIT and plan else None
+        )
         verdicts += _judge_unit(unit, text, properties.get(unit, {}), unknown_reason, replaced_programs, root)
     return verdicts
 
 
-def _read_unit_states(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
+def _read_unit_states_or_reason(units: Mapping[str, str]) -> tuple[Mapping[str, Mapping[str, str]], str]:
     """Return the properties of units by name, and the reason why systemd could not be asked."""
     try:
         return (read_unit_properties(units) if units else {}), ""

@@ -33,7 +33,6 @@ ACCESS_SETTINGS = frozenset(
 
 
 def user_setting_lines(options: OptionTable) -> list[str]:
-    """Return the lines that name the user of the program."""
     return [f"User={options.user}"] if options.user else ["DynamicUser=yes"]
 
 
@@ -48,7 +47,6 @@ def allowed_address_lines(addresses: Iterable[str]) -> list[str]:
 
 
 def environment_variable_lines(variables: dict[str, str]) -> list[str]:
-    """Return the lines that set the variables of the program."""
     return [
         f"Environment={quote_unit_word(f'{key}={value}', escape_variables=False)}" for key, value in variables.items()
     ]

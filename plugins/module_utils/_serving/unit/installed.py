@@ -72,7 +72,7 @@ def parse_plan_with_keys(text: str, keys: Collection[str]) -> dict[str, Any] | N
     return plan if isinstance(plan, dict) and plan.keys() == keys else None
 
 
-def append_digest(text: str) -> str:
+def append_digest_line(text: str) -> str:
     """Return the text of a unit with a digest of this text as a new last line."""
     head = PLAN_MARK.partition("\n")[0]
     text = text if f"\n{head}\n" in text else f"{text}\n{head}\n"
@@ -98,10 +98,10 @@ def read_rpc_worker_plan(root: str = "/") -> tuple[bool, dict[str, Any] | None]:
 def list_replaced_files(plan: Mapping[str, Any]) -> list[str]:
     """Return the files of a plan that were replaced or removed since the running instance loaded them."""
     keys = {plan["key_file"]: [None, plan["keys"]]} if plan["keys"] else {}
-    return list_changed_files({**plan["programs"], **plan["files"], **keys})
+    return list_files_with_other_size_or_time({**plan["programs"], **plan["files"], **keys})
 
 
-def list_changed_files(recorded_stamps: Mapping[str, Any]) -> list[str]:
+def list_files_with_other_size_or_time(recorded_stamps: Mapping[str, Any]) -> list[str]:
     """Return the files whose size or time of the last change (in ns) differs from the recorded one."""
     return [path for path, identity in recorded_stamps.items() if has_file_changed(path, *identity)]
 
@@ -189,7 +189,6 @@ def choose_instance_name(name: str | None, installed_names: Sequence[str]) -> st
 
 
 def write_unit_again_message(unit: str) -> str:
-    """Return the sentence that says how a unit is written again."""
     return f"Run the play with {ENGINES.get(engine_key_of_unit(unit), LLAMA).module} again."
 
 

@@ -130,7 +130,7 @@ class Instance(ManagedUnits, UnitFiles):
         super().write_changes(changes)
         for change in changes:
             if change.address == f"{PREFIX}:{path}":
-                for folder in set(_list_staging_folders(change.before)) - set(_list_staging_folders(change.after)):
+                for folder in set(_parse_staging_folders(change.before)) - set(_parse_staging_folders(change.after)):
                     # Somebody may have edited the text, and root removes the folder. So the folder must have the name
                     # of the unit.
                     if os.path.basename(folder) == self.main_unit[: -len(".service")]:
@@ -153,7 +153,6 @@ class Instance(ManagedUnits, UnitFiles):
 
 
 def needs_restart_for_new_text(before: str | None, after: str) -> bool:
-    """Return whether a unit must be restarted to run as its new text says."""
     old, new = (
         [line for line in (text or "").splitlines() if not LINES_WITHOUT_RESTART.fullmatch(line)]
         for text in (before, after)
@@ -168,7 +167,7 @@ def _remove_folder_or_link(path: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _list_staging_folders(text: str | None) -> list[str]:
+def _parse_staging_folders(text: str | None) -> list[str]:
     begin = f"ExecStartPre=+{HOST_TOOL} llama stage "
     lines = [line[len(begin) :] for line in (text or "").splitlines() if line.startswith(begin)]
     return [shlex.split(line)[1].replace("%%", "%") for line in lines]

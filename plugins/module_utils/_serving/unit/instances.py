@@ -92,7 +92,6 @@ def require_host_tool(root: str) -> None:
 
 
 def _require_names_unused_by_other_engines(engine: Engine, instances: Sequence[OptionTable], root: str) -> None:
-    """Raise BadRequest for a name that an instance of another engine has: users name an instance without its engine."""
     titles = {other.name: other.row.title for other in list_installed_instances(root) if other.row is not engine.row}
     for options in instances:
         if options.name in titles:
@@ -220,7 +219,6 @@ class Planner:
 
 
 def _list_memory_of_running(held: Mapping[str, list[HeldMemory]], names: Sequence[str]) -> list[HeldMemory]:
-    """Return the memory of the running instances with these names, which end before the new one starts."""
     return [memory for name in held if name in names for memory in held[name]]
 
 

@@ -52,7 +52,6 @@ class Refusals:
             self.errors.append(error)
 
     def raise_collected_errors(self) -> None:
-        """Raise the only collected error, or BadRequest with the message of each error on a line."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:

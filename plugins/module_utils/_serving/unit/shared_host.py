@@ -81,7 +81,6 @@ def read_free_memory_for_instance(
 
 
 def find_running_instances(names: Sequence[str], row: EngineRow = LLAMA) -> list[str]:
-    """Return the names of the running instances among these."""
     properties = read_unit_properties([row.unit_name(name) for name in names]) if names else {}
     return [name for name in names if properties.get(row.unit_name(name), {}).get("ActiveState") == "active"]
 

@@ -39,7 +39,6 @@ TEMPORARY_DROP_IN = "[Service]\nRestart=no\nRuntimeMaxSec=60\n"
 
 
 def temporary_instance_name(name: str) -> str:
-    """Return the name under which the new version of an instance is started next to the running one."""
     return f"{name[:LONGEST_PREFIX]}{NAME_SUFFIX}"
 
 

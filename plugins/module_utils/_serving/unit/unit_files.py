@@ -19,7 +19,7 @@ from ..options import unit_settings
 from ..options.option_table import LOOPBACK
 from ..options.unit_names import api_key_path_in_unit, watchdog_unit_name
 from . import hardening, start_limits
-from .installed import PLAN_MARK, append_digest
+from .installed import PLAN_MARK, append_digest_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,11 +90,10 @@ def render_server_unit_by_path(
         programs or {},
         keys_changed_at,
     )
-    return {f"{UNIT_FOLDER}/{service.unit}": append_digest(f"{_render_server_unit(row, service, parts)}\n{plan}")}
+    return {f"{UNIT_FOLDER}/{service.unit}": append_digest_line(f"{_render_server_unit(row, service, parts)}\n{plan}")}
 
 
 def server_url_on_this_host(options: OptionTable) -> str:
-    """Return the URL at which this host reaches the server."""
     host = LOOPBACK_BY_WILDCARD.get(options.host, options.host)
     return f"http://{f'[{host}]' if ':' in host else host}:{options.port}"
 
@@ -119,7 +118,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
         *parts.first_lines,
         *parts.lines_before_start,
         f"ExecStart={format_unit_command_line(parts.program, parts.arguments)}",
-        *(_await_lines(row, service, parts, start_timeout) if parts.answers_requests else []),
+        *(_wait_for_health_lines(row, service, parts, start_timeout) if parts.answers_requests else []),
         *parts.lines_after_start,
         *(_watchdog_lines(service) if parts.answers_requests else []),
         *(_drain_lines(row, service, parts) if parts.answers_requests else []),
@@ -140,7 +139,7 @@ def _render_server_unit(row: EngineRow, service: InstancePlan, parts: UnitParts)
     return render_unit_text(unit, run, ["WantedBy=multi-user.target"])
 
 
-def _await_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
+def _wait_for_health_lines(row: EngineRow, service: InstancePlan, parts: UnitParts, seconds: int) -> list[str]:
     words = host_tool_hook_arguments(
         "await",
         server_url_on_this_host(service.options),

@@ -58,7 +58,7 @@ def read_samples_of_running_instances(host: Host, clock: Any = time) -> dict[str
     samples_by_name: dict[str, list[Sample]] = {name: [] for name in HELP}
     plans = {instance.name: instance.plan for instance in list_installed_instances(host.fs.root)}
     interrupt_counts = interrupts.read_interrupt_counts_if_shown(host.fs) if plans else {}
-    shares = load_benchmark_shares(host.fs.root) if plans else {}
+    shares = load_shares_of_last_benchmark(host.fs.root) if plans else {}
     for name, plan in plans.items():
         if plan is None:
             continue
@@ -67,7 +67,7 @@ def read_samples_of_running_instances(host: Host, clock: Any = time) -> dict[str
         try:
             processes = list_processes(host.fs, plan["unit"])
             _add_samples_of_computing_threads(samples_by_name, host, name, plan, processes)
-            _add_memory_samples(samples_by_name, host, name, plan, processes)
+            _add_samples_of_memory_locality(samples_by_name, host, name, plan, processes)
         except TuningError:
             continue  # The instance does not run; Prometheus sees this by the missing metrics of its server.
         for kind, by_cpu in interrupt_counts.items():
@@ -103,7 +103,7 @@ def measure_time_to_first_token(host: Host, name: str, plan: Mapping[str, Any], 
     return None
 
 
-def load_benchmark_shares(root: str = "/") -> dict[str, dict[str, float]]:
+def load_shares_of_last_benchmark(root: str = "/") -> dict[str, dict[str, float]]:
     """Return the shares of the last benchmark by instance and kind of prompt; nothing for an unreadable file."""
     try:
         shares = json.loads(textfile.read_text(textfile.path_in_tree(root, BENCHMARK_SHARES)) or "{}")
@@ -124,7 +124,7 @@ def _add_samples_of_computing_threads(
     samples_by_name[WAITED].append((labels, round(sum(thread.waited or 0.0 for thread in computing), 3)))
 
 
-def _add_memory_samples(
+def _add_samples_of_memory_locality(
     samples_by_name: dict[str, list[Sample]], host: Host, name: str, plan: Mapping[str, Any], processes: list[int]
 ) -> None:
     planned_nodes = set(parse_cpulist(plan["expect"]["nodes"]))

@@ -37,7 +37,7 @@ def check_rpc_worker(host: Host, clock: Any) -> list[Item]:
     if plan is None:
         sentence = f"{UNIT} carries no plan, or a part of one. {REPAIR_ADVICE}"
         return [build_item("service", WORKER_NAME, UNKNOWN, sentence)]
-    changed = installed.list_changed_files(plan["programs"])
+    changed = installed.list_files_with_other_size_or_time(plan["programs"])
     return _check_files_and_placement(host, WORKER_NAME, UNIT, f"at {plan['address']}", plan["expect"], changed, clock)
 
 

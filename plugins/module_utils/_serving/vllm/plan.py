@@ -22,7 +22,7 @@ from ..._notation.sizes import format_bytes_short
 from ..options.option_table import LOOPBACK
 from ..plan import cpu_assignment
 from ..plan.instance_plan import InstancePlan, MemoryNeed, Placement
-from ..plan.placement import choose_http_cpus
+from ..plan.placement import choose_housekeeping_cpus_for_http
 from . import probe
 
 TYPE_CHECKING = False
@@ -76,10 +76,10 @@ def plan_vllm_instance(
     _require_evenly_divided_heads(options, config, len(cpus_by_node), hosts)
     weights_of_host = weights // hosts
     _require_memory_on_each_node(options, list(cpus_by_node), weights_of_host, free)
-    http = choose_http_cpus(host, busy)
+    http = choose_housekeeping_cpus_for_http(host, busy)
     placement = Placement(busy, [*busy, *http], list(cpus_by_node), "local", "")
     placement.http_cpus = http
-    expect = placement.placement_expectations({})
+    expect = placement.options_to_verify_placement({})
     expect["busy_cpus"] = format_cpulist(busy)
     parameters = {
         "ranks": [format_cpulist(cpus) for cpus in cpus_by_node.values()],

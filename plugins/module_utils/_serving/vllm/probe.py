@@ -120,7 +120,7 @@ def read_vllm_capabilities(host: Host, options: VllmOptions) -> Capabilities:
         raise BadRequest("This host has no libnuma.so.1, by which vLLM places its memory: install libnuma1.")
     name = "-".join(f"{package}-{version}" for package, version in sorted(facts["versions"].items())) or "vllm"
     has_command = "vllm" in facts["versions"]
-    text = _read_argument_help_text(host, options, name, has_command)
+    text = _read_help_text_of_arguments(host, options, name, has_command)
     status = {path: os.stat(path) for path in facts["files"] if os.path.exists(path)}
     files = {path: [file.st_size, file.st_mtime_ns] for path, file in status.items()}
     return Capabilities(name, frozenset(FLAG_PATTERN.findall(text)), files, folder, has_command)
@@ -131,7 +131,7 @@ def require_compiler() -> None:
         raise BadRequest("compile needs g++ on this host: install it, or leave compile out.")
 
 
-def _read_argument_help_text(host: Host, options: VllmOptions, name: str, has_command: bool) -> str:
+def _read_help_text_of_arguments(host: Host, options: VllmOptions, name: str, has_command: bool) -> str:
     """Return the text in which this version lists its arguments."""
     path = f"{ARGUMENT_LISTS}/{name}.txt"
     text = textfile.read_text(path)

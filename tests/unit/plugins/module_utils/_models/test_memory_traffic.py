@@ -129,7 +129,7 @@ def test_experts_count_by_how_many_are_used_and_shared_ones_whole(tmp_path: Path
     found = taken(model, 0)
     assert (found.parts["layers"], found.parts["experts"]) == (counted(dense), counted(routed) * 4 / 16)
     assert found.flops == pytest.approx(2 * (elements({**dense, **OUTPUT}) + elements(routed) / 4))
-    assert taken(model, 0, used=2).parts["experts"] == counted(routed) * 2 / 16
+    assert taken(model, 0, experts_per_token=2).parts["experts"] == counted(routed) * 2 / 16
     # Three tokens that choose by chance miss an expert with (12/16)^3.
     three = taken(model, 500, streams=3)
     assert three.parts["experts"] == pytest.approx(counted(routed) * (1 - 0.75**3))

@@ -39,24 +39,24 @@ def by_hand(one: MatrixSlices, height: int, threads: int, nodes: int, row: int =
 @pytest.mark.parametrize(("height", "threads", "nodes"), [(64, 8, 4), (70, 8, 4), (5, 8, 4), (1024, 62, 2), (9, 4, 3)])
 def test_each_row_has_the_node_of_its_thread(height: int, threads: int, nodes: int) -> None:
     one = matrix(height, threads, nodes, begin=96)
-    assert [one.find_reading_node(96 + number * ROW)[0] for number in range(height)] == by_hand(
+    assert [one.find_reading_node_and_slice_end(96 + number * ROW)[0] for number in range(height)] == by_hand(
         one, height, threads, nodes
     )
-    assert one.find_reading_node(96 + ROW - 1) == one.find_reading_node(96)
+    assert one.find_reading_node_and_slice_end(96 + ROW - 1) == one.find_reading_node_and_slice_end(96)
     assert sum(one.bytes_by_reading_node(0, one.end).values()) == height * ROW
 
 
 def test_each_expert_is_cut_by_itself() -> None:
     one = matrix(10, 4, 2, experts=3)
-    nodes = [one.find_reading_node(number * ROW)[0] for number in range(30)]
+    nodes = [one.find_reading_node_and_slice_end(number * ROW)[0] for number in range(30)]
     assert nodes == [0, 0, 0, 1, 1, 1, 0, 0, 0, 1] * 3
-    assert one.find_reading_node(9 * ROW) == (1, 10 * ROW)  # its last slice ends with the matrix
+    assert one.find_reading_node_and_slice_end(9 * ROW) == (1, 10 * ROW)  # its last slice ends with the matrix
 
 
 def test_a_page_belongs_to_who_reads_more_of_it() -> None:
     one = matrix(64, 8, 4, begin=100)
     pages: dict[int, int] = {}
-    for node, first, end in one.list_slice_pages():
+    for node, first, end in one.list_page_range_of_each_slice():
         for page in range(first, end):
             assert page not in pages
             pages[page] = node
@@ -68,7 +68,7 @@ def test_a_page_belongs_to_who_reads_more_of_it() -> None:
 
 def test_slices_smaller_than_a_page_leave_no_page_twice() -> None:
     one = matrix(64, 64, 4, row=272)
-    pages = [page for dummy, first, end in one.list_slice_pages() for page in range(first, end)]
+    pages = [page for dummy, first, end in one.list_page_range_of_each_slice() for page in range(first, end)]
     assert pages == sorted(set(pages)) and len(pages) == 64 * 272 // PAGE
 
 

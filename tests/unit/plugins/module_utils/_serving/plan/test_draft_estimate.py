@@ -61,7 +61,10 @@ def test_where_each_machine_begins(name: str, drafted: int, p_min: float) -> Non
     top = hosts.standing(name).topology()
     box = draft_estimate.count_cores_and_bandwidth(top, top.online, [node.id for node in top.nodes])
     found = draft_estimate.estimate_best_draft_length(LARGE, SMALL, box, box)
-    assert (found.draft_max, draft_estimate.least_worthwhile_probability(LARGE, SMALL, box, box, drafted)) == (
+    assert (
+        found.draft_max,
+        draft_estimate.least_token_probability_worth_drafting(LARGE, SMALL, box, box, drafted),
+    ) == (
         drafted,
         p_min,
     )
@@ -93,7 +96,7 @@ def test_what_was_measured_replaces_the_table_but_not_the_link_of_a_ccd() -> Non
 
 def test_memory_of_families(tmp_path: Path) -> None:
     names = ("9754", "9654", "9354", "two 7543", "9655")
-    assert [draft_estimate.socket_peak_bandwidth(hosts.standing(name).topology()) for name in names] == [
+    assert [draft_estimate.estimate_socket_peak_bandwidth(hosts.standing(name).topology()) for name in names] == [
         460.8,
         460.8,
         460.8,
@@ -101,9 +104,9 @@ def test_memory_of_families(tmp_path: Path) -> None:
         576.0,
     ]
     siena = hosts.small(tmp_path / "siena", model="AMD EPYC 8534P 64-Core Processor").topology()
-    assert draft_estimate.socket_peak_bandwidth(siena) == 230.4
+    assert draft_estimate.estimate_socket_peak_bandwidth(siena) == 230.4
     unknown = hosts.small(tmp_path / "unknown", family=99).topology()
-    assert draft_estimate.socket_peak_bandwidth(unknown) is None
+    assert draft_estimate.estimate_socket_peak_bandwidth(unknown) is None
     assert draft_estimate.count_cores_and_bandwidth(unknown, unknown.online, [0, 1, 2, 3]).bandwidth == pytest.approx(
         65e9
     )

@@ -116,7 +116,7 @@ def test_a_model_that_was_replaced(systemd: Systemd) -> None:
 
 def test_a_plan_that_is_not_whole(systemd: Systemd) -> None:
     path = systemd.file(MAIN)
-    path.write_text(installed.append_digest(path.read_text().rpartition("Plan=")[0]))
+    path.write_text(installed.append_digest_line(path.read_text().rpartition("Plan=")[0]))
     systemd.reload()
     assert (only(systemd).what, only(systemd).status) == ("files of instance chat", "unknown")
 
@@ -167,7 +167,7 @@ def test_a_worker(systemd: Systemd, tmp_path: Path) -> None:
     program.touch()
     found = program.stat()
     plan = f'{{"address": "10.20.0.2", "expect": {{}}, "programs": {{"{program}": [0, {found.st_mtime_ns}]}}}}'
-    systemd.file(WORKER).write_text(installed.append_digest(f"[Unit]\n\n{installed.PLAN_MARK}{plan}\n"))
+    systemd.file(WORKER).write_text(installed.append_digest_line(f"[Unit]\n\n{installed.PLAN_MARK}{plan}\n"))
     systemd.run(["systemctl", "enable", WORKER])
     systemd.run(["systemctl", "restart", WORKER])
     assert wrong(systemd) == []

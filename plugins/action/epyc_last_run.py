@@ -35,9 +35,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
         arguments = dict(self._task.args)
         layers = arguments.pop("layers", None)
         if layers is not None:
-            reason = undecidable_run_reason(layers, variables, context.CLIARGS)
+            reason = undecidable_by_digest_reason(layers, variables, context.CLIARGS)
             if not reason:
-                values, reason = template_layer_variables(layers, variables, self._templar.template)
+                values, reason = template_layer_variables_or_reason(layers, variables, self._templar.template)
             if reason:
                 return {**result, "changed": False, "skipped": True, "holds": False, "reason": reason}
             arguments["inputs"] = compute_request_digest(layers, values)
@@ -45,7 +45,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no ann
         return {**result, **self._execute_module(module_args=arguments, task_vars=variables)}
 
 
-def undecidable_run_reason(layers: Sequence[str], variables: Mapping[str, Any], command_line: Mapping[str, Any]) -> str:
+def undecidable_by_digest_reason(
+    layers: Sequence[str], variables: Mapping[str, Any], command_line: Mapping[str, Any]
+) -> str:
     """Return why a digest of variables cannot show whether a run would change anything; "" if a digest is enough."""
     if [*variables["ansible_run_tags"]] != ["all"] or variables["ansible_skip_tags"]:
         return "with tags, only a part of the layers is run"
@@ -58,7 +60,7 @@ def undecidable_run_reason(layers: Sequence[str], variables: Mapping[str, Any], 
     return ""
 
 
-def template_layer_variables(
+def template_layer_variables_or_reason(
     layers: Sequence[str], variables: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> tuple[dict[str, Any], str]:
     """Return the values of the variables of the layers and of the plan, and the reason why no digest is enough.

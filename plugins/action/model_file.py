@@ -22,7 +22,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._background import 
 
 class ActionModule(BackgroundAction):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the module with the token in a file. In check mode the token stays on the controller."""
+        """Run the module with the token in a file of the host's memory; in check mode the token stays here."""
         token = self._task.args.pop("token", None)
         if not token:
             return super().run(tmp, task_vars)

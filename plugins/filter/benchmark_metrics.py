@@ -49,7 +49,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors impo
 
 
 def benchmark_metrics(data: object, host: str = "") -> str:
-    """Return the text of the file of metrics. Raises AnsibleFilterError for data that is no document of a run."""
+    """Return the metrics of a run as text for Prometheus. Raises AnsibleFilterError for another document."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_metrics
 
     with refusals_as_filter_errors("This is no document of a run: {}."):

@@ -45,7 +45,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors impo
 
 
 def benchmark_page(data: object) -> str:
-    """Return the HTML page. Raises AnsibleFilterError for data that is no document of a run."""
+    """Return the HTML page of a run. Raises AnsibleFilterError for data that is no document of a run."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._run_page import run_page
 
     with refusals_as_filter_errors("This is no document of a run: {}."):

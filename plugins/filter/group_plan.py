@@ -68,7 +68,7 @@ def group_plan(
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _group_plan
 
     with refusals_as_filter_errors():
-        return _group_plan.plan_groups(hosts, played, programs)
+        return _group_plan.plan_members_of_groups(hosts, played, programs)
 
 
 class FilterModule:

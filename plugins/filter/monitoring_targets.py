@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 def monitoring_targets(
     hosts: Sequence[Mapping[str, Any]], monitor: str, gateways: Sequence[str] = (), node_port: object = 9100
 ) -> dict[str, Any]:
-    """Return the targets. Raises AnsibleFilterError for a malformed target."""
+    """Return the targets that Prometheus scrapes, with labels. Raises AnsibleFilterError for a malformed target."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _monitoring
 
     with refusals_as_filter_errors():

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 def request_refusals(
     requested: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
-    """Return a sentence for each refusal."""
+    """Return a sentence for each unknown layer and each misspelt variable of a host."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
     return _run_request.find_request_refusals(requested, layers, host, names, foreign)

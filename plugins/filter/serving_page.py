@@ -42,7 +42,7 @@ from ansible_collections.sovereign.epyc.plugins.plugin_utils._filter_errors impo
 
 
 def serving_page(prometheus: str) -> str:
-    """Return the page. Raises AnsibleFilterError for a text that is no URL."""
+    """Return the HTML page of what a fleet serves. Raises AnsibleFilterError for a text that is no URL."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._serving_page import serving_html
 
     with refusals_as_filter_errors("serving_page: {}"):

@@ -36,7 +36,7 @@ from typing import Any
 
 
 def text_to_list(value: Any) -> Any:
-    """Return the list that a text has; a value that is no text is returned unchanged."""
+    """Return the list in a text, JSON or words between commas; a value that is no text is returned unchanged."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils import _run_request
 
     return _run_request.parse_json_or_comma_list(value)

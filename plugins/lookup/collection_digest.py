@@ -44,7 +44,7 @@ ENDS = (".py", ".yml", ".yaml", ".j2")
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the digest. Raises AnsibleError for terms."""
+        """Return one digest of the playbooks, plugins and roles of the collection. Raises AnsibleError for terms."""
         if terms or kwargs:
             raise AnsibleError("collection_digest takes no terms and no options")
         total = hashlib.sha256()

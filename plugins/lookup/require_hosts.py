@@ -71,7 +71,7 @@ TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the pattern. Raises AnsibleError, with a reason and a remedy, for a run that would do nothing."""
+        """Return the pattern of hosts. Raises AnsibleError, with a reason and a remedy, where the run would do nothing."""
         self.set_options(var_options=variables, direct=kwargs)
         if len(terms) != 1 or not isinstance(terms[0], str):
             raise AnsibleError("require_hosts takes one pattern of hosts.")
@@ -79,7 +79,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no ann
         if not any(command_line.get(option) for option in LISTING_OPTIONS):
             refusal = (
                 wrong_tags_reason(self.get_option("tags"), variables)
-                or wrong_start_reason(command_line.get("start_at_task"))
+                or unknown_start_task_reason(command_line.get("start_at_task"))
                 or missing_hosts_reason(terms[0], variables)
             )
             if refusal:
@@ -104,7 +104,7 @@ def wrong_tags_reason(tags: Sequence[str], variables: Mapping[str, Any]) -> str:
     return f"{option} names {', '.join(unknown)}, which is no tag of this playbook; {remedy}"
 
 
-def wrong_start_reason(pattern: str | None) -> str:
+def unknown_start_task_reason(pattern: str | None) -> str:
     """Return the sentence that no task has the name of ``--start-at-task``; "" if a task has it."""
     if not pattern:
         return ""

@@ -54,7 +54,7 @@ AWX_USERS = ("awx_user_name", "tower_user_name")
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the value of the variable. Raises AnsibleError for terms."""
+        """Return user, controller, playbooks and tags of this run as JSON. Raises AnsibleError for terms."""
         if terms or kwargs:
             raise AnsibleError("run_origin takes no terms and no options")
         known = variables or {}

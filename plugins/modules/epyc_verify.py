@@ -226,7 +226,7 @@ if TYPE_CHECKING:
 def verify_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     """Check settings, instances and reboots of the host, and return the checklist as the module's result."""
     boot_run = boot_service.read_boot_service_state(fs)
-    survey = _survey_host(params, fs)
+    survey = _check_drift(params, fs)
     expected = checklist.Checklist(
         bios=expected_values_from_options(params),
         layers=params["layers"],
@@ -254,7 +254,7 @@ def verify_host(params: dict[str, Any], fs: KernelFS) -> dict[str, Any]:
     }
 
 
-def _survey_host(params: dict[str, Any], fs: KernelFS) -> Survey:
+def _check_drift(params: dict[str, Any], fs: KernelFS) -> Survey:
     """Return the drift check of the host; without ``tuned``, of its stored requests only, even during a trial."""
     if params["tuned"]:
         return drift.check_settings_and_units(fs, **requested.parse_asked_option(params))

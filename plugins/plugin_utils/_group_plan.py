@@ -57,27 +57,27 @@ class Group(NamedTuple):
         return [self.head, *self.workers]
 
 
-def plan_groups(
-    hosts: Iterable[Mapping[str, Any]], played: Collection[str], programs: Sequence[str] | None = None
+def plan_members_of_groups(
+    hosts: Iterable[Mapping[str, Any]], run_hosts: Collection[str], programs: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the plan of each member of a group that this run reaches, as the filter group_plan documents it.
 
-    ``hosts`` are the variables of all members, and ``played`` are the hosts of the run. With ``programs``, all members
-    must have these programs, and the same ``__epyc_group_build``. Raises BadRequest for an invalid group.
+    ``hosts`` are the variables of all members, and ``run_hosts`` are the hosts of the run. With ``programs``, all
+    members must have these programs, and the same ``__epyc_group_build``. Raises BadRequest for an invalid group.
     """
     variables = {str(host["inventory_hostname"]): host for host in hosts}
     groups = _list_valid_groups(variables)
     grouped = {name for group in groups for name in group.members}
-    if without_group := [name for name in variables if name not in grouped and name in played]:
+    if without_group := [name for name in variables if name not in grouped and name in run_hosts]:
         raise BadRequest(
             f"{without_group[0]} is in epyc_llama_group, and neither has an instance with rpc_workers or workers nor "
             "is named in one: take it out of epyc_llama_group, after epyc_group_state=absent where it was a worker."
         )
     plans: dict[str, dict[str, Any]] = {}
     for group in groups:
-        if not set(group.members) & set(played):
+        if not set(group.members) & set(run_hosts):
             continue
-        if absent := [name for name in group.members if name not in played]:
+        if absent := [name for name in group.members if name not in run_hosts]:
             raise BadRequest(
                 f"This run leaves out {absent[0]}, which is in the group of {group.head}: run it without -l, or name "
                 f"{','.join(group.members)}."

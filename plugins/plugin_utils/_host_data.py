@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         """Answers of hosts that were collected for a report."""
 
         @property
-        def names(self) -> Collection[str]:
+        def host_names(self) -> Collection[str]:
             """The names of the hosts that answered."""
 
         def single_host_collector(self: Self, name: str) -> Self:
@@ -54,18 +54,18 @@ def format_error_class_and_message(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:SHOWN_OF_ERROR]}"
 
 
-def make_report_despite_unreadable_hosts(make: Callable[[Answers], Report], answers: Answers) -> Report:
-    """Return the report that ``make`` makes of the answers of a fleet.
+def make_report_despite_unreadable_hosts(build_report: Callable[[Answers], Report], collector: Answers) -> Report:
+    """Return the report that ``build_report`` makes of the collected answers of a fleet.
 
-    Where ``make`` fails, each host is tried by itself. Hosts with which ``make`` fails are marked as unreadable before
-    the second and last try with all hosts.
+    Where ``build_report`` fails, it is called for each host by itself. The results of hosts for which it fails are
+    replaced by the error, before the last call with all hosts.
     """
     try:
-        return make(answers)
+        return build_report(collector)
     except Exception:
-        for name in list(answers.names):
+        for name in list(collector.host_names):
             try:
-                make(answers.single_host_collector(name))
+                build_report(collector.single_host_collector(name))
             except Exception as error:
-                answers.replace_results_by_read_error(name, error)
-    return make(answers)
+                collector.replace_results_by_read_error(name, error)
+    return build_report(collector)

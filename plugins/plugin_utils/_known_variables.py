@@ -23,14 +23,14 @@ PLAYBOOKS = ROLES.with_name("playbooks")
 PREFIX = "epyc_"
 
 
-def unknown_variable_messages(names: Iterable[str], foreign: Iterable[str] = ()) -> list[str]:
+def unknown_variable_messages(variable_names: Iterable[str], foreign_names: Iterable[str] = ()) -> list[str]:
     """Return a sentence for each name that begins with ``epyc_`` and is no variable of the collection.
 
-    Names in ``foreign`` are never refused.
+    Names in ``foreign_names`` are never refused.
     """
     known = list_collection_variables()
     sentences = []
-    for name in sorted({str(name) for name in names} - known - {*foreign}):
+    for name in sorted({str(name) for name in variable_names} - known - {*foreign_names}):
         if not name.startswith(PREFIX):
             continue
         similar = find_most_similar_word(name, known)

@@ -55,7 +55,7 @@ def merge_user_entries_into_catalogue(user_entries: Any) -> dict[str, dict[str, 
 
 
 def resolve_models(requested: Any, user_entries: Any, endpoint: str, folder: str) -> list[dict[str, Any]]:
-    """Return the models of epyc_llama_models with path, URL and checksums, and other facts that instances need.
+    """Return each requested model with its path, URL, checksums, and other facts that instances need.
 
     ``endpoint`` is the URL of the hub, and ``folder`` is the place of files whose entry has no path. Raises BadRequest
     for a model that cannot be found, or whose file no checksum identifies.
@@ -89,7 +89,7 @@ def _insert_paths_of_instance(instance: Entry, by_name: Mapping[str, Entry], use
     for key in ("model", "draft_model"):
         name = instance.get(key)
         if name and not str(name).startswith("/"):
-            models[key] = _require_model(f"{place}: {key}", str(name), by_name, user_entries)
+            models[key] = _require_known_model(f"{place}: {key}", str(name), by_name, user_entries)
             placed[key] = models[key]["path"]
     if instance.get("models"):
         placed["models"] = _model_paths_of_router(place, instance["models"], by_name, user_entries)
@@ -107,7 +107,7 @@ def _model_paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry]
     paths = {}
     for alias, name in require_table(models, f"{place}: models").items():
         is_path = str(name).startswith("/")
-        model = None if is_path else _require_model(f"{place}: models", str(name), by_name, user_entries)
+        model = None if is_path else _require_known_model(f"{place}: models", str(name), by_name, user_entries)
         if model and model["template"] != TEMPLATE_IN_FILE:
             raise BadRequest(
                 f"{place}: models: {name} needs the chat template {model['template']}, and the template of an instance "
@@ -117,7 +117,7 @@ def _model_paths_of_router(place: str, models: Any, by_name: Mapping[str, Entry]
     return paths
 
 
-def _require_model(place: str, name: str, by_name: Mapping[str, Entry], user_entries: Any) -> Entry:
+def _require_known_model(place: str, name: str, by_name: Mapping[str, Entry], user_entries: Any) -> Entry:
     if name in by_name:
         return by_name[name]
     entries = merge_user_entries_into_catalogue(user_entries)
@@ -150,7 +150,7 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
     elif request.get("url"):
         model = {
             "url": str(request["url"]),
-            "checksum": _checksum_or_list_to_list(place, request.get("checksum")),
+            "checksum": _list_valid_checksums(place, request.get("checksum")),
             "hub": False,
         }
     elif name and name in entries and request.get("checksum"):
@@ -160,7 +160,7 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
     elif name and name in entries:
         model = _catalogue_file_url_and_checksums(place, entries[name], endpoint)
     elif request.get("path"):
-        model = {"url": None, "checksum": _checksum_or_list_to_list(place, request.get("checksum")), "hub": False}
+        model = {"url": None, "checksum": _list_valid_checksums(place, request.get("checksum")), "hub": False}
     elif name:
         raise BadRequest(
             f"epyc_llama_models: {_unknown_model_message(name, entries)} Give url or repository for a model of your "
@@ -168,7 +168,7 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
         )
     else:
         raise BadRequest(f"{place}: give a name of the catalogue, a repository with its file, a url, or a path.")
-    path = str(request.get("path") or f"{folder}/{Path(_path_of_url(model['url'], place)).name}")
+    path = str(request.get("path") or f"{folder}/{Path(_decode_path_of_url(model['url'], place)).name}")
     if model["url"] and len(model["checksum"]) not in (0, 1, len(list_gguf_parts(path))):
         raise BadRequest(f"{place}: {path} is not the first of {len(model['checksum'])} files; keep their names.")
     return {"size": None, "template": TEMPLATE_IN_FILE, **model, "name": name, "path": path}
@@ -176,7 +176,7 @@ def _resolve_model(request: Entry, entries: Mapping[str, Entry], endpoint: str, 
 
 def _hub_file_url_and_checksums(place: str, request: Entry, endpoint: str) -> dict[str, Any]:
     """Return URL and checksums of a file of a hub. Either checksums or the answer of the hub identify the file."""
-    checksums = _checksum_or_list_to_list(place, request.get("checksum"))
+    checksums = _list_valid_checksums(place, request.get("checksum"))
     trusted = bool(request.get("trust_hub"))
     if bool(checksums) == trusted:
         raise BadRequest(
@@ -225,7 +225,7 @@ def _validate_user_entry(place: str, entry: Any) -> dict[str, Any]:
         raise BadRequest(f"{place} needs either repository and file, or url.")
     file = str(entry.get("url") or entry.get("file") or "")
     parts = [dict(part) for part in require_tables(entry.get("parts"), f"{place}: parts", "parts")]
-    expected = len(list_gguf_parts(_path_of_url(file, place) if entry.get("url") else file))
+    expected = len(list_gguf_parts(_decode_path_of_url(file, place) if entry.get("url") else file))
     if len(parts) != expected:
         raise BadRequest(
             f"{place} has {len(parts)} parts, but {expected} files: give sha256 and size of each in parts."
@@ -233,13 +233,13 @@ def _validate_user_entry(place: str, entry: Any) -> dict[str, Any]:
     for part in parts:
         if set(part) - {"sha256", "size"}:
             raise BadRequest(f"{place}: a part has sha256 and size, and nothing else.")
-        _checksum_or_list_to_list(place, f"{ALGORITHM}{part.get('sha256')}")
+        _list_valid_checksums(place, f"{ALGORITHM}{part.get('sha256')}")
         if part.get("size") is not None:
             part["size"] = require_whole_number(part["size"], f"{place}: size")
     return {**entry, "parts": parts}
 
 
-def _checksum_or_list_to_list(place: str, option: Any) -> list[str]:
+def _list_valid_checksums(place: str, option: Any) -> list[str]:
     """Return the checksums of an option that is one checksum or a list; raises BadRequest for an invalid one."""
     checksums = [str(checksum) for checksum in (option if isinstance(option, (list, tuple)) else [option]) if checksum]
     for checksum in checksums:
@@ -250,7 +250,7 @@ def _checksum_or_list_to_list(place: str, option: Any) -> list[str]:
     return checksums
 
 
-def _path_of_url(url: str, place: str) -> str:
+def _decode_path_of_url(url: str, place: str) -> str:
     try:
         return unquote(urlsplit(url).path)
     except ValueError:

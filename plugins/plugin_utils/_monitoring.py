@@ -67,7 +67,7 @@ def _build_instance_targets(
     label = f"{name}/{instance['name']}"
     if name != monitor and str(instance.get("host") or FIELDS["host"].default) in LOOPBACK:
         return [], [f"{label} is not scraped: it listens on the loopback. Set host to an address."]
-    place = f"{routing.address_for_gateway(label, host, instance, monitor)}:{parse_port(instance['port'])}"
+    place = f"{routing.instance_address_for_gateway(label, host, instance, monitor)}:{parse_port(instance['port'])}"
     models = instance.get("models")
     if not models:
         return [_build_target(place, name, **_build_instance_labels(label, instance))], []

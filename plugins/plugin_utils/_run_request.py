@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def parse_json_or_comma_list(value: Any) -> Any:
-    """Return the list that a text has as JSON or between commas; a value that is no text is returned unchanged.
+    """Return the list in a text, JSON or words between commas; a value that is no text is returned unchanged.
 
     Surveys and ``-e NAME=VALUE`` pass lists as texts.
     """
@@ -33,17 +33,17 @@ def parse_json_or_comma_list(value: Any) -> Any:
 
 
 def find_request_refusals(
-    requested: Any, layers: Sequence[str], host: str, names: Iterable[str], foreign: Any = ()
+    requested: Any, layers: Sequence[str], host: str, variable_names: Iterable[str], foreign: Any = ()
 ) -> list[str]:
     """Return a sentence for each unknown layer and each misspelt variable of a host.
 
-    ``requested`` is the value of epyc_steps, ``names`` are the variables of the host, and ``foreign`` are names that
-    the inventory declares as variables of other collections.
+    ``requested`` is the value of epyc_steps, ``variable_names`` are those of the host, and ``foreign`` are names that the
+    inventory declares as variables of other collections.
     """
     foreign_names = foreign if isinstance(foreign, (list, tuple)) else []
     return [
         *_unknown_layer_messages(requested, layers, host),
-        *unknown_variable_messages(names, [str(name) for name in foreign_names]),
+        *unknown_variable_messages(variable_names, [str(name) for name in foreign_names]),
     ]
 
 

@@ -55,11 +55,11 @@ def list_served_instances(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         alias = instance.get("alias") or PurePosixPath(str(instance.get("model", ""))).name
         served.append({"slots": VLLM_FIELDS["slots"].default, **options, "alias": alias, "vllm": True})
     for instance in served:
-        _require_usable_name_and_port(host, instance)
+        _refuse_invalid_instance(host, instance)
     return served
 
 
-def _require_usable_name_and_port(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
+def _refuse_invalid_instance(host: Mapping[str, Any], instance: Mapping[str, Any]) -> None:
     variable = VLLM if instance.get("vllm") else LLAMA
     where = f"{host['inventory_hostname']}: {variable}: {instance.get('name') or '?'}"
     for key in TEXT_OPTIONS:

@@ -47,23 +47,23 @@ def apply_tuned_options(instances: Any, tuned: Any, prefix: str = "") -> list[di
 
 
 def render_tuned_file_and_differences(
-    hosts: Mapping[str, Mapping[str, Any]], kept: Mapping[str, Any], shared: bool
+    results_by_host: Mapping[str, Mapping[str, Any]], other_entries: Mapping[str, Any], is_shared: bool
 ) -> dict[str, Any]:
     """Return the ``text`` of the file with epyc_llama_tuned after tuning runs; "" where the runs change nothing in it.
 
-    ``hosts`` has for each host its epyc_llama_tuned as ``tuned``, the ``results`` of llama_tune, and the results of
-    llama_fingerprint_info as ``now``. ``kept`` has the other entries of the file. The hosts of a ``shared`` file must
-    agree: otherwise ``differences`` has a sentence for each instance on which they differ, and there is no text.
+    ``results_by_host`` has for each host its epyc_llama_tuned as ``tuned``, the ``results`` of llama_tune, and the
+    results of llama_fingerprint_info as ``now``. ``other_entries`` are already in the file. With ``is_shared``, all
+    hosts must agree: otherwise ``differences`` has a sentence for each instance on which they differ, and there is no text.
 
     Raises BadRequest for a result that must not be in a file of variables.
     """
-    entries_by_host = {host: _tuned_entries_of_host(results) for host, results in hosts.items()}
+    entries_by_host = {host: _tuned_entries_of_host(results) for host, results in results_by_host.items()}
     differences: list[str] = []
-    if shared:
+    if is_shared:
         entries, differences = _merge_entries_of_hosts(entries_by_host)
     else:
         (entries,) = entries_by_host.values()
-    before = _strip_ansible_tags(require_table(kept or {}, "epyc_llama_tuned of the file"))
+    before = _strip_ansible_tags(require_table(other_entries or {}, "epyc_llama_tuned of the file"))
     after = {**before, **{name: entry for name, entry in entries.items() if entry}}
     text = "" if differences or after == before else HEAD + yaml_dump({"epyc_llama_tuned": after}, width=100)
     return {"text": text, "differences": differences}
@@ -85,12 +85,14 @@ def _tuned_entries_of_host(host: Mapping[str, Any]) -> dict[str, Entry]:
     before = _strip_ansible_tags(require_table(host["tuned"] or {}, "epyc_llama_tuned"))
     for name, entry in before.items():
         _require_tuned_options(f"epyc_llama_tuned: {name}", entry)
-    fingerprints = {result["item"]: _require_no_templates(result["item"], result["found"]) for result in host["now"]}
+    fingerprints = {
+        result["item"]: _strip_tags_and_refuse_templates(result["item"], result["found"]) for result in host["now"]
+    }
     entries: dict[str, Entry] = {}
     for run in host["results"]:
         if run["clean"] and run["document"]:
             name = str(run["item"]["name"])
-            old, new = before.get(name, {}), _require_no_templates(name, run["tuned"])
+            old, new = before.get(name, {}), _strip_tags_and_refuse_templates(name, run["tuned"])
             if new:
                 chosen = _require_tuned_options(f"epyc_llama_tuned: {name}", new)
                 entries[name] = {**new, "options": {**old.get("options", {}), **chosen}}
@@ -130,7 +132,7 @@ def _merge_agreeing_entries(entries: Sequence[Entry]) -> Entry:
     return {**least, "measured_on": common}
 
 
-def _require_no_templates(name: str, data: Any) -> Any:
+def _strip_tags_and_refuse_templates(name: str, data: Any) -> Any:
     """Return data of a host as plain values; raises BadRequest where the controller would run a part as a template."""
     plain = _strip_ansible_tags(data)
     if has_template(str(plain)):

@@ -54,7 +54,7 @@ def _build_cells_of_finding(finding: Document, layer: str, document: Document) -
         number=str(finding["id"]),
         layer=layer,
         setting=wording.format_setting_and_place(finding),
-        status=wording.format_finding_status(finding, document),
+        status=wording.finding_status_words(finding, document),
         hosts=format_host_group(finding),
         change=wording.format_finding_values_or_reason(finding, check),
         live=finding["live"],

@@ -107,7 +107,7 @@ class ResultCollector:
         row.error = row.error or (state, task, _collapse_blanks(message))
 
     @property
-    def names(self) -> Collection[str]:
+    def host_names(self) -> Collection[str]:
         """Return the names of all hosts that have a row."""
         return self.hosts.keys()
 
@@ -166,7 +166,7 @@ class ResultCollector:
                 "settings": _count_settings_by_status(rows),
             },
             "layers": [{"name": layer, "title": title} for layer, title in LAYERS.items()],
-            "groups": _group_equal_hosts(rows),
+            "groups": _group_hosts_by_state_and_findings(rows),
             "findings": findings,
             "next": check.build_next_step_field([row["name"] for row in rows if row["findings"]]) if check else None,
             "gone": resolved,
@@ -354,7 +354,7 @@ def _fields_for_next_report(finding: Document) -> Document:
     return {**known, "layer": known["layer"] if known["layer"] in LAYERS else OTHER}
 
 
-def _group_equal_hosts(rows: Sequence[Document]) -> list[Document]:
+def _group_hosts_by_state_and_findings(rows: Sequence[Document]) -> list[Document]:
     """Return groups of hosts that have the same state, findings and error."""
     groups: dict[tuple[Any, ...], list[str]] = {}
     errors: dict[tuple[Any, ...], Document] = {}

@@ -61,7 +61,7 @@ def _render_markdown_lines(document: Document) -> Iterator[str]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        state = wording.format_group_state(group, document).capitalize()
+        state = wording.group_state_words(group, document).capitalize()
         yield f"## {state}: {escape_markdown(format_host_group(group))}"
         yield ""
         if group["state"] in (UNREACHABLE, FAILED):

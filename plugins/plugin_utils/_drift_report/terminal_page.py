@@ -58,7 +58,7 @@ def _render_page_lines(document: Document, painter: _Painter) -> Iterator[str]:
         if group["state"] == CLEAN:
             continue
         yield ""
-        state = wording.format_group_state(group, document).upper()
+        state = wording.group_state_words(group, document).upper()
         yield f"{painter.colour_by_status(state, group['state'])} {painter.make_bold(format_host_group(group))}"
         if group["state"] in (UNREACHABLE, FAILED):
             yield f"  {group['error']['task']}: {group['error']['message']}"

@@ -54,12 +54,12 @@ def report_kind_word(document: Document) -> str:
     return "Check" if document["check"] else "Drift"
 
 
-def format_group_state(group: Document, document: Document) -> str:
+def group_state_words(group: Document, document: Document) -> str:
     """Return the state of a group of hosts in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and group["state"] == "drift" else str(group["state"])
 
 
-def format_finding_status(finding: Document, document: Document) -> str:
+def finding_status_words(finding: Document, document: Document) -> str:
     """Return the status of a finding in a word or two."""
     return CHECK_WORDS["drift"] if document["check"] and finding["status"] == "drift" else finding["status"]
 

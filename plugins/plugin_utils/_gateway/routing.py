@@ -67,7 +67,7 @@ def build_haproxy_template_values(
     of the role without their prefix, and ``gateways`` are the variables of each gateway. Raises BadRequest for an
     inventory that cannot be served, or not safely.
     """
-    _refuse_unsafe_or_equal_ports(settings)
+    _refuse_unsafe_access_or_equal_ports(settings)
     peers = shared_address.list_gateway_names_and_binds(gateway, settings["peers_bind"], gateways)
     size = parse_bytes(settings["max_body"], "epyc_gateway_max_body")
     if not 1 << 10 <= size <= 1 << 28:
@@ -86,7 +86,7 @@ def build_haproxy_template_values(
     }
 
 
-def _refuse_unsafe_or_equal_ports(settings: Mapping[str, Any]) -> None:
+def _refuse_unsafe_access_or_equal_ports(settings: Mapping[str, Any]) -> None:
     if not settings["certificate"] and not settings["plain_http"]:
         raise BadRequest(
             "epyc_gateway_certificate is empty, so that everyone on the network path could read the keys of clients: "
@@ -193,13 +193,13 @@ def _build_instance(host: Mapping[str, Any], options: Mapping[str, Any], gateway
     model = PurePosixPath(str(options.get("model", ""))).name
     unit = f"vllm-{options.get('name', '')}" if options.get("vllm") else options.get("name", "")
     server = re.sub(r"[^A-Za-z0-9_.:-]", "_", f"{name}:{unit}")
-    address = address_for_gateway(place, host, options, gateway)
+    address = instance_address_for_gateway(place, host, options, gateway)
     question = f"{'vllm ' if options.get('vllm') else ''}{options.get('name', '')}"
     agent = _agent_check_parameters(host, question, address, gateway)
     return Instance(name, place, server, alias, model, f"{address}:{port}", slots, agent)
 
 
-def address_for_gateway(place: str, host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> str:
+def instance_address_for_gateway(place: str, host: Mapping[str, Any], options: Mapping[str, Any], gateway: str) -> str:
     """Return the address at which the gateway reaches an instance."""
     name = str(host["inventory_hostname"])
     listens = str(options.get("host") or FIELDS["host"].default)

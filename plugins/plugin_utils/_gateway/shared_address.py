@@ -39,7 +39,7 @@ def list_gateway_names_and_binds(
     if len(binds) > 1:
         owners: dict[str, str] = {}
         for name, peer_bind in binds.items():
-            _require_peer_address(name, peer_bind)
+            _parse_reachable_peer_address(name, peer_bind)
             if owners.setdefault(peer_bind, name) != name:
                 raise BadRequest(
                     f"{owners[peer_bind]} and {name} have the same epyc_gateway_peers_bind: give each its own."
@@ -70,21 +70,21 @@ def build_keepalived_template_values(
             "epyc_gateway_virtual_address needs a second gateway: put another host into the group epyc_gateway."
         )
     place = list(binds).index(gateway_name_for_haproxy(gateway))
-    source = _require_peer_address(gateway, binds.pop(gateway_name_for_haproxy(gateway)))
-    peers = [_require_peer_address(name, bind) for name, bind in binds.items()]
+    source = _parse_reachable_peer_address(gateway, binds.pop(gateway_name_for_haproxy(gateway)))
+    peers = [_parse_reachable_peer_address(name, bind) for name, bind in binds.items()]
     shared = _require_virtual_address(settings, source, [source, *peers])
     number = parse_whole_number(settings["virtual_router_id"])
     if number is None or not 1 <= number <= 255:
         raise BadRequest(
             f"epyc_gateway_virtual_router_id is '{settings['virtual_router_id']}': say a number from 1 to 255."
         )
-    peer_interface = _find_interface_for_address(interfaces, source, exactly=True)
+    peer_interface = _find_interface_for_address(interfaces, source, has_address=True)
     if peer_interface is None:
         raise BadRequest(
             f"epyc_gateway_peers_bind names {source}, which no interface of {gateway} has: correct it, or set up the "
             "interface."
         )
-    device = _find_interface_for_address(interfaces, shared, exactly=False)
+    device = _find_interface_for_address(interfaces, shared, has_address=False)
     if device is None:
         raise BadRequest(
             f"epyc_gateway_virtual_address is {shared}, and no interface of {gateway} has a subnet with it: take a free"
@@ -111,7 +111,7 @@ def build_keepalived_template_values(
     }
 
 
-def _require_peer_address(name: str, bind: str) -> Address:
+def _parse_reachable_peer_address(gateway: str, bind: str) -> Address:
     """Return the address of epyc_gateway_peers_bind; BadRequest where other gateways cannot reach it."""
     host, dummy, port = bind.rpartition(":")
     try:
@@ -120,9 +120,9 @@ def _require_peer_address(name: str, bind: str) -> Address:
         address = None
     if address is None or address.is_loopback or address.is_unspecified or parse_port(port) is None:
         raise BadRequest(
-            f"epyc_gateway_peers_bind of {name} is '{bind}', where no other gateway reaches it: set it in the "
-            f"inventory to a private address of {name} and a port, as 10.0.0.11:8406, or set epyc_gateway_peers to [] "
-            "for gateways that exchange nothing."
+            f"epyc_gateway_peers_bind of {gateway} is '{bind}', where no other gateway reaches it: set it in the "
+            f"inventory to a private address of {gateway} and a port, as 10.0.0.11:8406, or set epyc_gateway_peers to "
+            "[] for gateways that exchange nothing."
         )
     return address
 
@@ -155,16 +155,18 @@ def _require_virtual_address(
     return address
 
 
-def _find_interface_for_address(interfaces: Sequence[Mapping[str, Any]], wanted: Address, exactly: bool) -> str | None:
-    """Return the interface that has an address ``exactly``, else the interface with the smallest subnet for it."""
+def _find_interface_for_address(
+    interfaces: Sequence[Mapping[str, Any]], address: Address, has_address: bool
+) -> str | None:
+    """Return the interface that has the address; without ``has_address``, that with the smallest subnet for it."""
     matches: list[tuple[int, str]] = []
     for interface in interfaces:
         if "LOOPBACK" in (interface.get("flags") or ()):
             continue
         for entry in interface.get("addr_info") or ():
             entry_interface = ip_interface(f"{entry['local']}/{entry['prefixlen']}")
-            is_address, subnet = entry_interface.ip == wanted, entry_interface.network
+            is_address, subnet = entry_interface.ip == address, entry_interface.network
             # The gateway that holds the shared address now has it without a subnet.
-            if is_address if exactly else not is_address and wanted in subnet:
+            if is_address if has_address else not is_address and address in subnet:
                 matches.append((subnet.prefixlen, str(interface["ifname"])))
     return max(matches)[1] if matches else None

@@ -81,9 +81,9 @@ def _group_domains_by_field(domains: Sequence[Map], key: str) -> list[tuple[int 
     return list(parts.items())
 
 
-def _frame_boxes(label: str, kind: str, place: str, children: Sequence[Box], limit: float) -> Box:
-    """Return a labelled box around boxes. ``place`` is the name by which marks find the box, or ""."""
-    flow = _arrange_in_rows(children, limit)
+def _frame_boxes(label: str, css_class: str, mark_name: str, children: Sequence[Box], max_width: float) -> Box:
+    """Return a labelled box around boxes. ``mark_name`` is the name by which marks find the box, or ""."""
+    flow = _arrange_in_rows(children, max_width)
     width = max(flow.width, len(label) * LETTER_WIDTH) + 2 * PAD
     height = flow.height + HEAD + PAD
     parts = [
@@ -91,17 +91,17 @@ def _frame_boxes(label: str, kind: str, place: str, children: Sequence[Box], lim
         element("text", label, x=PAD, y=13),
         element("g", *flow.parts, transform=f"translate({PAD} {HEAD})"),
     ]
-    return Box(width, height, [element("g", *parts, class_=kind, data_at=place or None)])
+    return Box(width, height, [element("g", *parts, class_=css_class, data_at=mark_name or None)])
 
 
-def _arrange_in_rows(boxes: Sequence[Box], limit: float) -> Box:
-    """Return one box with boxes side by side, in rows of equal length that are at most ``limit`` wide.
+def _arrange_in_rows(boxes: Sequence[Box], max_width: float) -> Box:
+    """Return one box with boxes side by side, in rows of equal length that are at most ``max_width`` wide.
 
-    A box that is wider than the limit gets a row by itself.
+    A box that is wider than that gets a row by itself.
     """
     parts: list[Html] = []
     x = y = width = height = 0.0
-    fits = max(int((limit + PAD) // (max((box.width for box in boxes), default=1) + PAD)), 1)
+    fits = max(int((max_width + PAD) // (max((box.width for box in boxes), default=1) + PAD)), 1)
     rows = -(-len(boxes) // fits)
     for number, box in enumerate(boxes):
         if number and number % -(-len(boxes) // rows) == 0:

@@ -50,7 +50,7 @@ class PlanCollector:
         self._add_first_result_of_host(self._errors, json.dumps(error, sort_keys=True), name)
 
     @property
-    def names(self) -> Collection[str]:
+    def host_names(self) -> Collection[str]:
         """Return the names of the hosts."""
         return self._hosts
 

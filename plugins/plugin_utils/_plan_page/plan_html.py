@@ -87,11 +87,11 @@ def _render_body(document: Document) -> Iterator[Html]:
             class_=error["state"],
             data_hosts=frame.searchable_host_names(error),
         )
-    for svg, plans in _group_by_drawing(document["plans"]):
+    for svg, plans in _group_plans_by_drawing(document["plans"]):
         yield _render_drawing_with_plans(svg, plans)
 
 
-def _group_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
+def _group_plans_by_drawing(plans: Sequence[Document]) -> list[tuple[Html, list[Document]]]:
     """Return each different drawing with its plans. Plans with the same drawing differ only in instances or notes."""
     drawings: dict[tuple[Html, str], list[Document]] = {}
     for plan in plans:

@@ -33,7 +33,7 @@ HEAD, LETTERS = 26, 34
 REACH = 3
 
 
-def forest_rows(judgement: Judgement, stock_class: str) -> list[Row]:
+def build_sorted_forest_rows(judgement: Judgement, stock_class: str) -> list[Row]:
     """Return the rows of settings, the best first and those without an interval last, then stock and the twins.
 
     ``stock_class`` is the class of the arm stock, which decides the noun of its values.
@@ -51,7 +51,7 @@ def forest_rows(judgement: Judgement, stock_class: str) -> list[Row]:
 def render_forest_section(run: ShownRun) -> Iterator[Html]:
     """Yield the section with the forest plot; nothing for a run without comparisons."""
     classes = {arm["name"]: arm["class"] for arm in run.data["plan"]["arms"]}
-    rows = forest_rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
+    rows = build_sorted_forest_rows(run.judgement, classes[schedule.STOCK]) if run.judgement else []
     if not any(row[2] and row[2].interval for row in rows):
         return
     share = run.data["plan"]["zone"]

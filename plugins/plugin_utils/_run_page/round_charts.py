@@ -27,7 +27,7 @@ PANEL, GAP = 84, 16
 CELL = 14
 
 
-def sample_chart(run: ShownRun) -> Iterator[Html]:
+def render_sample_chart(run: ShownRun) -> Iterator[Html]:
     """Yield the chart of all samples, with a panel for each kind and number of streams, on one horizontal axis."""
     cells: dict[tuple[int, str], list[Spot]] = {}
     for at, sample in enumerate(run.data["samples"]):
@@ -95,7 +95,7 @@ def _draw_panel(
     return parts
 
 
-def arm_rounds_chart(run: ShownRun) -> Iterator[Html]:
+def render_arm_rounds_chart(run: ShownRun) -> Iterator[Html]:
     """Yield the chart of the rounds of each arm; nothing for a run with one arm, or before the first round."""
     if run.has_one_arm or not run.rounds:
         return

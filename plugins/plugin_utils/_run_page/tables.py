@@ -174,7 +174,7 @@ def fingerprint_table(run: ShownRun) -> Iterator[Html]:
     if not rows and not settings:
         return
     pairs = [part for title, value in rows.items() for part in (element("dt", title), element("dd", value))]
-    cells = [[element("code", address), _setting_cell(value)] for address, value in settings]
+    cells = [[element("code", address), _setting_value_cell(value)] for address, value in settings]
     summary = element("summary", f"{len(settings)} settings")
     yield element(
         "section",
@@ -184,7 +184,7 @@ def fingerprint_table(run: ShownRun) -> Iterator[Html]:
     )
 
 
-def _setting_cell(value: object) -> object:
+def _setting_value_cell(value: object) -> object:
     return "not there" if value is None else element("code", value)
 
 
@@ -193,7 +193,7 @@ def _verdict_cell(word: str) -> Html:
     return element("span", f"{sign} {word}", class_=kind)
 
 
-def _verdict_cell_without_faults(run: ShownRun, comparison: Comparison) -> Html | str:
+def _verdict_cell_unless_faults(run: ShownRun, comparison: Comparison) -> Html | str:
     """Return the verdict of a comparison; "" for a run with faults, which proves nothing."""
     return "" if run.faults else _verdict_cell(comparison.word)
 
@@ -203,7 +203,7 @@ def _comparison_row(run: ShownRun, name: str, comparison: Comparison, with_metri
     return [
         name,
         metric,
-        _verdict_cell_without_faults(run, comparison),
+        _verdict_cell_unless_faults(run, comparison),
         _ratio_cell(comparison),
         _round_count_cell(comparison),
     ]

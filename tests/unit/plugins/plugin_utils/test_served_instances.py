@@ -44,7 +44,7 @@ def _of_monitoring(**variables: Any) -> Any:
 
 
 def _of_group(**variables: Any) -> Any:
-    return _group_plan.plan_groups(
+    return _group_plan.plan_members_of_groups(
         [{"inventory_hostname": "epyc-07", "epyc_group_address": "10.0.0.1", **variables}], ()
     )
 

@@ -87,7 +87,7 @@ def gateway_plan(
     settings: Mapping[str, Any],
     gateways: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Return the values for HAProxy's configuration. Raises AnsibleFilterError where a gateway cannot serve the hosts."""
+    """Return the values for HAProxy's configuration. Raises AnsibleFilterError for hosts that it cannot serve."""
     from ansible_collections.sovereign.epyc.plugins.plugin_utils._gateway import routing
 
     with refusals_as_filter_errors():

@@ -71,7 +71,7 @@ TASK_NAME = re.compile(r"^ *(?:- )?name: *[\"']?(.+?)[\"']? *$", re.MULTILINE)
 
 class LookupModule(LookupBase):  # type: ignore[misc]  # ansible-core has no annotations
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        """Return the pattern of hosts. Raises AnsibleError, with a reason and a remedy, where the run would do nothing."""
+        """Return the pattern of hosts. Raises AnsibleError, with reason and remedy, where the run would do nothing."""
         self.set_options(var_options=variables, direct=kwargs)
         if len(terms) != 1 or not isinstance(terms[0], str):
             raise AnsibleError("require_hosts takes one pattern of hosts.")

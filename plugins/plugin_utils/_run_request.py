@@ -37,8 +37,8 @@ def find_request_refusals(
 ) -> list[str]:
     """Return a sentence for each unknown layer and each misspelt variable of a host.
 
-    ``requested`` is the value of epyc_steps, ``variable_names`` are those of the host, and ``foreign`` are names that the
-    inventory declares as variables of other collections.
+    ``requested`` is the value of epyc_steps, ``variable_names`` are those of the host, and ``foreign`` are names that
+    the inventory declares as variables of other collections.
     """
     foreign_names = foreign if isinstance(foreign, (list, tuple)) else []
     return [

@@ -53,7 +53,7 @@ def render_tuned_file_and_differences(
 
     ``results_by_host`` has for each host its epyc_llama_tuned as ``tuned``, the ``results`` of llama_tune, and the
     results of llama_fingerprint_info as ``now``. ``other_entries`` are already in the file. With ``is_shared``, all
-    hosts must agree: otherwise ``differences`` has a sentence for each instance on which they differ, and ``text`` is "".
+    hosts must agree: otherwise ``differences`` has a sentence for each instance with a difference, and ``text`` is "".
 
     Raises BadRequest for a result that must not be in a file of variables.
     """

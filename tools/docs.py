@@ -40,7 +40,7 @@ def add_contents_tree(index: str) -> str:
     return index
 
 
-def render_recipe(table: list[dict[str, Any]]) -> str:
+def render_recipe_page(table: list[dict[str, Any]]) -> str:
     """Return the page with the steps of docs/recipe.yml as tables."""
     lines = [HEAD]
     for step in table:
@@ -65,7 +65,7 @@ def _format_setting(row: dict[str, Any]) -> str:
     return yaml.safe_dump({row["variable"]: row["value"]}, default_flow_style=True, width=1000).strip()[1:-1]
 
 
-def run_builder(*command: str) -> None:
+def run_documentation_builder(*command: str) -> None:
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"), "LC_ALL": "C.UTF-8"}
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
 
@@ -77,15 +77,15 @@ def main() -> None:
     index = source / "index.md"
     index.write_text(add_contents_tree(index.read_text(encoding="utf-8")), encoding="utf-8")
     table = yaml.safe_load((ROOT / "docs/recipe.yml").read_text(encoding="utf-8"))
-    (source / "recipe-settings.md").write_text(render_recipe(table), encoding="utf-8")
+    (source / "recipe-settings.md").write_text(render_recipe_page(table), encoding="utf-8")
     (source / "reference").mkdir()
     reference = ["--use-current", "--squash-hierarchy", "--no-add-antsibull-docs-version", "--fail-on-error"]
     settings = ["--config-file", "tools/docsite/antsibull-docs.cfg"]
-    run_builder(
+    run_documentation_builder(
         "antsibull-docs", *settings, "collection", *reference, "--dest-dir", str(source / "reference"), "sovereign.epyc"
     )
     how = ["-q", "--fail-on-warning", "-c", "tools/docsite", "-d", str(BUILD / "doctrees")]
-    run_builder("sphinx-build", *how, str(source), str(site))
+    run_documentation_builder("sphinx-build", *how, str(source), str(site))
     print(f"{site.relative_to(ROOT)}/index.html")
 
 

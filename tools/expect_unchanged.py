@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 
-def list_changes(result: dict[str, Any]) -> set[str]:
+def list_changed_addresses(result: dict[str, Any]) -> set[str]:
     """Return the addresses that a result would change, or the name of its task."""
     if not result.get("changed"):
         return set()
@@ -37,12 +37,12 @@ def list_changes(result: dict[str, Any]) -> set[str]:
     return set(addresses) if isinstance(addresses, dict) else {result["task"]}
 
 
-def judge_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
+def print_unexpected_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
     """Print unexpected changes and missing expected changes; return the exit code."""
     if not results:
         print("no task ran, so nothing is known", file=sys.stderr)
         return 1
-    changed = set[str]().union(*map(list_changes, results))
+    changed = set[str]().union(*map(list_changed_addresses, results))
     for name in sorted(changed - expected):
         print(f"changes: {name}", file=sys.stderr)
     for name in sorted(expected - changed):
@@ -50,7 +50,7 @@ def judge_changes(results: list[dict[str, Any]], expected: set[str]) -> int:
     return int(changed != expected)
 
 
-def read_results(record: Path) -> list[dict[str, Any]]:
+def read_recorded_task_results(record: Path) -> list[dict[str, Any]]:
     """Return the results of tasks in a file that the callback plugin "record" has written."""
     return [line for line in map(json.loads, record.read_text().splitlines()) if "task" in line]
 
@@ -66,7 +66,9 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--but"]:
         expected, arguments = {arguments[1]}, arguments[2:]
     if arguments[:1] == ["--recorded"]:
-        return judge_changes(results_after_task(read_results(Path(arguments[1])), arguments[2]), expected)
+        return print_unexpected_changes(
+            results_after_task(read_recorded_task_results(Path(arguments[1])), arguments[2]), expected
+        )
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder, "record")
         record.touch()
@@ -80,7 +82,7 @@ def main(arguments: list[str]) -> int:
         print("+", *command, flush=True)
         if code := subprocess.run(command, env=environment, check=False).returncode:
             return code
-        return judge_changes(read_results(record), expected)
+        return print_unexpected_changes(read_recorded_task_results(record), expected)
 
 
 if __name__ == "__main__":

@@ -139,12 +139,12 @@ def find_mutants(path: str) -> list[Mutant]:
         mutants += [
             Mutant(path, start[0], name, occurrence)
             for occurrence, (node, start) in enumerate(places)
-            if not is_left_out(node, name)
+            if not is_kind_not_planted(node, name)
         ]
     return mutants
 
 
-def is_left_out(node: Any, operator: str) -> bool:
+def is_kind_not_planted(node: Any, operator: str) -> bool:
     """Return whether a bug in this node is of a kind that is not planted; the module's docstring lists the kinds."""
     in_function = False
     place, parent = node, node.parent
@@ -183,13 +183,13 @@ def draw_mutants(count: int, seed: int) -> list[Mutant]:
     drawn: list[Mutant] = []
     for package in chosen:
         mutant = draw.choice(by_package[package])
-        while mutant in drawn or mutate_file(mutant) is None:
+        while mutant in drawn or code_without_and_with_bug(mutant) is None:
             mutant = draw.choice(by_package[package])
         drawn.append(mutant)
     return drawn
 
 
-def mutate_file(mutant: Mutant) -> tuple[str, str] | None:
+def code_without_and_with_bug(mutant: Mutant) -> tuple[str, str] | None:
     """Return the code of the file without and with the bug; None if the code with the bug does not compile."""
     code = (ROOT / mutant.path).read_text()
     changed = mutate_code(code, OperatorProvider()[mutant.operator](), mutant.occurrence)
@@ -200,7 +200,7 @@ def mutate_file(mutant: Mutant) -> tuple[str, str] | None:
     return code, changed
 
 
-def copy_tree(folder: Path) -> None:
+def copy_git_tree(folder: Path) -> None:
     """Copy all files that git tracks or would add, with uncommitted changes."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -234,7 +234,7 @@ def run_tests(tree: Path, seconds: int, *arguments: str) -> subprocess.Completed
     )
 
 
-def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
+def tests_detect_bug(tree: Path, seconds: int, *arguments: str) -> bool:
     """Return whether unit tests detect the bug in a copy of the tree."""
     try:
         done = run_tests(tree, seconds, "-x", *arguments)
@@ -246,7 +246,7 @@ def is_seen(tree: Path, seconds: int, *arguments: str) -> bool:
 
 
 @contextlib.contextmanager
-def planted_bug(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
+def planted_bug_in_tree(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
     """Plant a bug in a copy of the tree during the block.
 
     Bytecode is removed, because Python would use it for changed code with the same size and time.
@@ -264,29 +264,29 @@ def planted_bug(tree: Path, mutant: Mutant, changed: str) -> Iterator[None]:
 
 def try_mutant(mutant: Mutant, trees: queue.Queue[Path]) -> Result:
     """Plant a bug in a free copy of the tree, and run the tests there."""
-    code, changed = mutate_file(mutant) or ("", "")
+    code, changed = code_without_and_with_bug(mutant) or ("", "")
     diff = "".join(
         difflib.unified_diff(code.splitlines(True), changed.splitlines(True), f"a/{mutant.path}", f"b/{mutant.path}")
     )
     tree = trees.get()
     begin = time.monotonic()
     try:
-        with planted_bug(tree, mutant, changed):
-            if mutant.test_folder and is_seen(tree, PACKAGE_SECONDS, mutant.test_folder):
+        with planted_bug_in_tree(tree, mutant, changed):
+            if mutant.test_folder and tests_detect_bug(tree, PACKAGE_SECONDS, mutant.test_folder):
                 seen_by = mutant.test_folder
             else:
                 others = [TESTS, f"--ignore={mutant.test_folder}"] if mutant.test_folder else [TESTS]
-                seen_by = TESTS if is_seen(tree, ALL_SECONDS, *others) else ""
+                seen_by = TESTS if tests_detect_bug(tree, ALL_SECONDS, *others) else ""
     finally:
         trees.put(tree)
     return Result(mutant, seen_by, time.monotonic() - begin, diff)
 
 
-def make_trees(folder: Path) -> queue.Queue[Path]:
+def copy_tree_for_each_worker(folder: Path) -> queue.Queue[Path]:
     """Return a copy of the tree for each worker; MutantsError where the unit tests fail without a bug."""
     trees: queue.Queue[Path] = queue.Queue()
     for number in range(WORKERS):
-        copy_tree(folder / f"tree-{number}")
+        copy_git_tree(folder / f"tree-{number}")
         trees.put(folder / f"tree-{number}")
     done = run_tests(folder / "tree-0", ALL_SECONDS, "-n", str(WORKERS), TESTS)
     if done.returncode:
@@ -319,7 +319,7 @@ def main() -> int:
     mutants = draw_mutants(options.count, options.seed)
     try:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            trees = make_trees(Path(folder))
+            trees = copy_tree_for_each_worker(Path(folder))
             with ThreadPoolExecutor(WORKERS) as pool:
                 results = pool.map(lambda mutant: try_mutant(mutant, trees), mutants)
                 return int(print_report(results, len(mutants)))

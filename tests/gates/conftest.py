@@ -61,7 +61,7 @@ def browser() -> Iterator[Page]:
 def open_page(browser: Page, file: Path, text: str) -> Page:
     """Write a page to a file and open it, light and on a screen, whatever the test before this one did."""
     file.write_text(text, encoding="utf-8")
-    browser.prefer_dark(False)
+    browser.emulate_dark_preference(False)
     browser.emulate_print(False)
     browser.open_file(file)
     return browser

@@ -53,35 +53,37 @@ def page(browser: Page, tmp_path: Path) -> Page:
 
 
 def test_it_is_read_without_a_network_and_without_a_script(page: Page) -> None:
-    assert page.evaluate("document.querySelector('.headline').innerText") == (
+    assert page.evaluate_javascript("document.querySelector('.headline').innerText") == (
         "On this host 1 of 3 settings pays; together 1.30 (1.29 to 1.31)"
     )
-    assert page.evaluate("document.querySelectorAll('section > svg, section > div > svg').length") == CHARTS
-    assert page.evaluate("[...document.scripts].map(one => one.textContent).join('')") == ""
+    assert page.evaluate_javascript("document.querySelectorAll('section > svg, section > div > svg').length") == CHARTS
+    assert page.evaluate_javascript("[...document.scripts].map(one => one.textContent).join('')") == ""
     assert [url for url in page.requested_addresses() if not url.startswith("file:")] == []
     assert page.errors == []
 
 
 def test_no_word_of_a_chart_runs_over_another_or_out_of_it(page: Page) -> None:
-    assert page.evaluate("document.querySelectorAll('svg.plot text').length") > 60
-    assert page.evaluate(COLLISIONS) == []
+    assert page.evaluate_javascript("document.querySelectorAll('svg.plot text').length") > 60
+    assert page.evaluate_javascript(COLLISIONS) == []
 
 
 def test_page_and_tables_are_as_wide_as_the_window(page: Page) -> None:
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.evaluate("[...document.querySelectorAll('.wide')].every(one => one.scrollWidth <= one.clientWidth)")
+    assert page.evaluate_javascript("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate_javascript(
+        "[...document.querySelectorAll('.wide')].every(one => one.scrollWidth <= one.clientWidth)"
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_everything_can_be_read(page: Page, dark: bool) -> None:
-    page.prefer_dark(dark)
+    page.emulate_dark_preference(dark)
     ratios = text_contrasts(page)
     assert len(ratios) > 60
     assert [name for ratio, name in ratios if ratio < 4.5] == []
-    drawn = page.evaluate(DRAWN)
+    drawn = page.evaluate_javascript(DRAWN)
     assert drawn["text"] >= 4.5 and min(drawn["mark"], drawn["range"]) >= 3, drawn
     # The charts change with the preference, and not only the page around them.
-    hollow = page.evaluate("getComputedStyle(document.querySelector('.plot .hollow')).fill")
+    hollow = page.evaluate_javascript("getComputedStyle(document.querySelector('.plot .hollow')).fill")
     assert hollow == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
 
 
@@ -89,33 +91,35 @@ def test_what_colours_say_is_said_without_them(page: Page) -> None:
     """Arms have shapes of their own, what is void is hollow, and a verdict is a word with a sign."""
     shapes = "[...document.querySelectorAll('.legend')].map(one => new Set([...one.querySelectorAll('path')]"
     shapes += ".map(path => path.getAttribute('d'))).size === one.querySelectorAll('path').length)"
-    assert page.evaluate(shapes) == [True, True]
-    said = page.evaluate("document.querySelector('section svg').textContent")
+    assert page.evaluate_javascript(shapes) == [True, True]
+    said = page.evaluate_javascript("document.querySelector('section svg').textContent")
     for words in ("\u25b2 pays", "\u25bc hurts", "\u25cf nothing", "\u25c7 not tested"):
         assert words in said, words
-    titles = page.evaluate("[...document.querySelectorAll('.plot .hollow title')].map(one => one.textContent)")
+    titles = page.evaluate_javascript(
+        "[...document.querySelectorAll('.plot .hollow title')].map(one => one.textContent)"
+    )
     void = [words for words in titles if words != "predicted"]
     assert len(void) > 20 and all("discarded: the hypervisor took 2.0%" in words for words in void)
 
 
 def test_it_prints_with_all_charts(page: Page) -> None:
     page.emulate_print(True)
-    assert page.evaluate("[...document.querySelectorAll('section svg')].every(one => one.checkVisibility())")
-    assert page.evaluate("document.querySelectorAll('tbody tr').length") > 30
+    assert page.evaluate_javascript("[...document.querySelectorAll('section svg')].every(one => one.checkVisibility())")
+    assert page.evaluate_javascript("document.querySelectorAll('tbody tr').length") > 30
     assert len(page.call_method("Page.printToPDF")["data"]) > 10_000
 
 
 def test_a_tuning_fits_too(browser: Page, tmp_path: Path) -> None:
     open_page(browser, tmp_path / "tuning.html", run_page.render_run_page(bench_documents.tuning()))
-    assert browser.evaluate("document.querySelector('.headline').innerText").startswith(
+    assert browser.evaluate_javascript("document.querySelector('.headline').innerText").startswith(
         "chat: threads 96 instead of 124"
     )
-    assert browser.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert browser.evaluate_javascript("document.documentElement.scrollWidth <= window.innerWidth")
     assert browser.errors == []
 
 
 def test_what_a_document_holds_is_text(browser: Page, tmp_path: Path) -> None:
     open_page(browser, tmp_path / "evil.html", run_page.render_run_page(bench_documents.hostile()))
-    assert browser.evaluate("document.querySelectorAll('img, a').length") == 0
-    assert browser.evaluate("document.body.innerText").count(bench_documents.EVIL) > 20
+    assert browser.evaluate_javascript("document.querySelectorAll('img, a').length") == 0
+    assert browser.evaluate_javascript("document.body.innerText").count(bench_documents.EVIL) > 20
     assert browser.errors == []

@@ -21,8 +21,8 @@ A_MOMENT = "new Promise(done => setTimeout(done, 30))"
 
 def test_what_a_page_does_until_the_next_one_is_there_is_not_that_ones(browser: Page, tmp_path: Path) -> None:
     for dummy in range(10):
-        open_page(browser, tmp_path / "restless.html", RESTLESS).evaluate(A_MOMENT)
+        open_page(browser, tmp_path / "restless.html", RESTLESS).evaluate_javascript(A_MOMENT)
         assert len(browser.requested_addresses()) > 1 and browser.errors
         quiet = tmp_path / "quiet.html"
-        open_page(browser, quiet, "<p>Nothing").evaluate(A_MOMENT)
+        open_page(browser, quiet, "<p>Nothing").evaluate_javascript(A_MOMENT)
         assert (browser.requested_addresses(), browser.errors) == ([quiet.as_uri()], [])

@@ -43,108 +43,112 @@ def page(browser: Page, tmp_path: Path) -> Page:
 
 
 def test_it_shows_the_fleet_and_asks_nobody_for_anything(page: Page) -> None:
-    assert page.evaluate("document.querySelector('.headline').innerText") == (
+    assert page.evaluate_javascript("document.querySelector('.headline').innerText") == (
         "6 hosts: 1 unreachable, 3 with drift, 1 unknown, 1 clean."
     )
     trouble_first = ["gone-1", "epyc9654-01", "epyc9754-01", "epyc9754-02", "dim-1", "epyc9654-02"]
-    assert page.evaluate(SEEN) == trouble_first
-    assert page.evaluate("document.querySelectorAll('thead th').length") == 7
+    assert page.evaluate_javascript(SEEN) == trouble_first
+    assert page.evaluate_javascript("document.querySelectorAll('thead th').length") == 7
     # The first thing below the headline is who could not be looked at.
-    assert "gone-1" in page.evaluate("document.querySelector('article').innerText")
+    assert "gone-1" in page.evaluate_javascript("document.querySelector('article').innerText")
     assert [url for url in page.requested_addresses() if not url.startswith("file:")] == []
     assert page.errors == []
 
 
 def test_a_host_opens_and_leads_to_what_is_wrong_with_it(page: Page) -> None:
     details = "document.querySelector('tr[data-host=\"epyc9754-01\"] details')"
-    assert page.evaluate(f"{details}.querySelector('ul').checkVisibility()") is False
+    assert page.evaluate_javascript(f"{details}.querySelector('ul').checkVisibility()") is False
     page.click_element('tr[data-host="epyc9754-01"] summary')
-    assert page.evaluate(f"{details}.querySelector('ul').checkVisibility()") is True
-    assert "found ffff, wanted 00ff" in page.evaluate(f"{details}.innerText")
-    link = page.evaluate(f"{details}.querySelector('a').getAttribute('href')")
-    assert "L3 share of group draft" in page.evaluate(f"document.querySelector('{link}').innerText")
-    assert page.evaluate("document.querySelector('tr[data-host=\"epyc9654-02\"] details')") is None, (
+    assert page.evaluate_javascript(f"{details}.querySelector('ul').checkVisibility()") is True
+    assert "found ffff, wanted 00ff" in page.evaluate_javascript(f"{details}.innerText")
+    link = page.evaluate_javascript(f"{details}.querySelector('a').getAttribute('href')")
+    assert "L3 share of group draft" in page.evaluate_javascript(f"document.querySelector('{link}').innerText")
+    assert page.evaluate_javascript("document.querySelector('tr[data-host=\"epyc9654-02\"] details')") is None, (
         "it has nothing to open"
     )
 
 
 def marked_cells(page: Page) -> Any:
     """What is marked, and the last line of its title."""
-    return page.evaluate(
+    return page.evaluate_javascript(
         "Object.fromEntries([...document.querySelectorAll('.drawn .wrong')].map(one => [one.dataset.at,"
         "one.querySelector(':scope > title').textContent.split('\\n').at(-1)]))"
     )
 
 
 def test_a_host_that_is_opened_has_a_map_with_marks_where_it_is_wrong(page: Page) -> None:
-    assert page.evaluate("document.querySelectorAll('svg').length") == 0, "maps are drawn when they are asked for"
+    assert page.evaluate_javascript("document.querySelectorAll('svg').length") == 0, (
+        "maps are drawn when they are asked for"
+    )
     # By keyboard alone.
-    page.evaluate("document.querySelector('tr[data-host=\"epyc9754-01\"] summary').focus()")
+    page.evaluate_javascript("document.querySelector('tr[data-host=\"epyc9754-01\"] summary').focus()")
     page.press_key("Enter")
-    page.evaluate(DRAWN)
+    page.evaluate_javascript(DRAWN)
     assert marked_cells(page) == {"l3:3": "\u25b2 L3 partition: L3 share of group draft, L3 domain 3"}
-    assert page.evaluate("document.querySelector('.wrong > text').textContent") == "\u25b2 L3 3"
-    assert page.evaluate("document.querySelectorAll('.drawn [data-at^=\"cpu:\"]').length") == 256
+    assert page.evaluate_javascript("document.querySelector('.wrong > text').textContent") == "\u25b2 L3 3"
+    assert page.evaluate_javascript("document.querySelectorAll('.drawn [data-at^=\"cpu:\"]').length") == 256
     page.press_key("Enter")
-    page.evaluate("new Promise(done => setTimeout(done, 100))")
-    assert page.evaluate("document.querySelector('.drawn')") is None, "it closes with its host"
+    page.evaluate_javascript("new Promise(done => setTimeout(done, 100))")
+    assert page.evaluate_javascript("document.querySelector('.drawn')") is None, "it closes with its host"
     page.click_element('tr[data-host="epyc9654-01"] summary')
-    page.evaluate(DRAWN)
+    page.evaluate_javascript(DRAWN)
     assert marked_cells(page) == {"cpu:5": "\u25b2 prefetchers: prefetcher l1_stride, CPU 5"}
-    assert page.evaluate("getComputedStyle(document.querySelector('rect.wrong')).strokeWidth") == "3px"
+    assert page.evaluate_javascript("getComputedStyle(document.querySelector('rect.wrong')).strokeWidth") == "3px"
     page.click_element("input[name=host]")
     page.type_text("9754")
-    assert page.evaluate("document.querySelector('.drawn').checkVisibility()") is False, "its host is not shown"
+    assert page.evaluate_javascript("document.querySelector('.drawn').checkVisibility()") is False, (
+        "its host is not shown"
+    )
     assert page.errors == []
 
 
 def test_filter_by_host(page: Page) -> None:
     page.click_element("input[name=host]")
     page.type_text("EPYC9654")
-    assert page.evaluate(SEEN) == ["epyc9654-01", "epyc9654-02"]
-    assert page.evaluate(COUNT) == "2 of 6 hosts"
-    assert "prefetcher" in page.evaluate(f"document.getElementById({CARDS}[0]).innerText")
-    assert len(page.evaluate(CARDS)) == 1
+    assert page.evaluate_javascript(SEEN) == ["epyc9654-01", "epyc9654-02"]
+    assert page.evaluate_javascript(COUNT) == "2 of 6 hosts"
+    assert "prefetcher" in page.evaluate_javascript(f"document.getElementById({CARDS}[0]).innerText")
+    assert len(page.evaluate_javascript(CARDS)) == 1
 
 
 def test_filter_by_layer_and_by_state(page: Page) -> None:
     def choose(layer: str) -> Any:
-        return page.evaluate(
+        return page.evaluate_javascript(
             f"(() => {{ const list = document.querySelector('select'); list.value = '{layer}';"
             "list.dispatchEvent(new Event('input', {bubbles: true})); })()"
         )
 
     choose("resctrl")
-    assert page.evaluate(SEEN) == ["epyc9754-01", "epyc9754-02", "dim-1"]
+    assert page.evaluate_javascript(SEEN) == ["epyc9754-01", "epyc9754-02", "dim-1"]
     choose("msr")
-    assert page.evaluate(SEEN) == ["epyc9654-01"]
+    assert page.evaluate_javascript(SEEN) == ["epyc9654-01"]
     choose("")
     page.click_element("input[name=wrong]")
-    assert set(page.evaluate(SEEN)) == set(FLEET) - {"epyc9654-02"}
+    assert set(page.evaluate_javascript(SEEN)) == set(FLEET) - {"epyc9654-02"}
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_text_can_be_read(page: Page, dark: bool) -> None:
     """The contrast of WCAG 2, level AA: at least 4.5 of the text against what is behind it."""
-    page.prefer_dark(dark)
+    page.emulate_dark_preference(dark)
     page.click_element('tr[data-host="epyc9754-01"] summary')
-    page.evaluate(DRAWN)
+    page.evaluate_javascript(DRAWN)
     assert min(map_letter_contrasts(page).values()) >= 4.5
     ratios = text_contrasts(page)
     assert len(ratios) > 50
     assert [name for ratio, name in ratios if ratio < 4.5] == []
     # The background must change, not only the preference.
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ground = page.evaluate_javascript("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(22, 24, 27)" if dark else "rgb(255, 255, 255)")
 
 
 def test_it_prints_all_and_no_controls(page: Page) -> None:
     page.click_element('tr[data-host="epyc9754-01"] summary')
-    page.evaluate(DRAWN)
+    page.evaluate_javascript(DRAWN)
     page.emulate_print(True)
-    assert page.evaluate("document.querySelector('.drawn svg').checkVisibility()") is True
-    assert page.evaluate("document.querySelector('form').checkVisibility()") is False
-    assert set(page.evaluate(SEEN)) == set(FLEET)
+    assert page.evaluate_javascript("document.querySelector('.drawn svg').checkVisibility()") is True
+    assert page.evaluate_javascript("document.querySelector('form').checkVisibility()") is False
+    assert set(page.evaluate_javascript(SEEN)) == set(FLEET)
     pages = page.call_method("Page.printToPDF")["data"]
     assert len(pages) > 10_000
 
@@ -154,5 +158,5 @@ def test_a_script_in_a_name_does_not_run(browser: Page, tmp_path: Path) -> None:
     file = tmp_path / "evil.html"
     file.write_text(drift_html.render_drift_html_page(report({evil: ("mask",), "b": ("failed",)})), encoding="utf-8")
     browser.open_file(file)
-    assert browser.evaluate("document.title").startswith("Drift: ")
-    assert evil in browser.evaluate("document.body.innerText")
+    assert browser.evaluate_javascript("document.title").startswith("Drift: ")
+    assert evil in browser.evaluate_javascript("document.body.innerText")

@@ -47,45 +47,45 @@ def prometheus() -> Iterator[Prometheus]:
 
 def show_page(browser: Page, tmp_path: Path, url: str) -> Page:
     page = open_page(browser, tmp_path / "serving.html", serving_html.render_serving_page(url))
-    page.evaluate(DRAWN)
+    page.evaluate_javascript(DRAWN)
     return page
 
 
 def test_one_host(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     prometheus.samples = make_fleet_metrics(1)
     page = show_page(browser, tmp_path, prometheus.url)
-    assert page.evaluate(HEADLINE) == "1 instance on 1 host: all is well."
-    (row,) = page.evaluate(ROWS)
+    assert page.evaluate_javascript(HEADLINE) == "1 instance on 1 host: all is well."
+    (row,) = page.evaluate_javascript(ROWS)
     assert row == ["epyc-001 chat", "<b>m</b>", "12.5", "", "2", "80 ms", "75 %", "60 %", "55 %", "250.0 GB/s", ""]
-    assert page.evaluate("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
-    assert page.evaluate(TILES)["requests that wait"] == "3"
+    assert page.evaluate_javascript("document.querySelector('tbody svg').getAttribute('aria-label')") == "up to 13.2"
+    assert page.evaluate_javascript(TILES)["requests that wait"] == "3"
     asked = {url.partition("?")[0] for url in page.requested_addresses() if not url.startswith("file:")}
     assert asked == {f"{prometheus.url}/api/v1/query", f"{prometheus.url}/api/v1/query_range"}
     assert page.errors == []
     for dark in (False, True):
-        page.prefer_dark(dark)
+        page.emulate_dark_preference(dark)
         assert min(ratio for ratio, dummy in text_contrasts(page)) >= 4.5
-    page.prefer_dark(False)
+    page.emulate_dark_preference(False)
 
 
 def test_two_hundred_hosts(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     prometheus.samples = make_fleet_metrics(200)
     page = show_page(browser, tmp_path, prometheus.url)
-    assert page.evaluate(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
-    rows = page.evaluate(ROWS)
+    assert page.evaluate_javascript(HEADLINE) == "200 instances on 200 hosts: 20 instances down, 28 hosts not as tuned."
+    rows = page.evaluate_javascript(ROWS)
     assert [row[2] for row in rows[:20]] == ["down"] * 20 and rows[20][10] == "2"
     assert [row[0] for row in rows[-2:]] == ["epyc-198 chat", "epyc-199 chat"]
-    assert page.evaluate(TILES)["tokens per second"] == "2250.0"
-    page.evaluate("document.querySelector('input').focus()")
+    assert page.evaluate_javascript(TILES)["tokens per second"] == "2250.0"
+    page.evaluate_javascript("document.querySelector('input').focus()")
     page.type_text("epyc-19")
-    assert len(page.evaluate(ROWS)) == 10
-    assert page.evaluate("document.querySelector('form output').innerText") == "10 of 200 instances"
+    assert len(page.evaluate_javascript(ROWS)) == 10
+    assert page.evaluate_javascript("document.querySelector('form output').innerText") == "10 of 200 instances"
 
 
 def test_nothing_is_known(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
     page = show_page(browser, tmp_path, prometheus.url)
-    assert page.evaluate(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
-    assert page.evaluate(ROWS) == [] and page.errors == []
+    assert page.evaluate_javascript(HEADLINE).startswith("Prometheus knows no instance: run monitoring.yml")
+    assert page.evaluate_javascript(ROWS) == [] and page.errors == []
 
 
 def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
@@ -94,10 +94,13 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
     page = show_page(browser, tmp_path, prometheus.url)
     prometheus.shutdown()
     prometheus.server_close()
-    page.evaluate("poll()")
-    said = page.evaluate(HEADLINE)
+    page.evaluate_javascript("poll()")
+    said = page.evaluate_javascript(HEADLINE)
     assert said.startswith(f"Prometheus at {prometheus.url} does not answer: ") and "The page shows values of " in said
-    assert page.evaluate("document.querySelector('main').className") == "stale" and len(page.evaluate(ROWS)) == 1
+    assert (
+        page.evaluate_javascript("document.querySelector('main').className") == "stale"
+        and len(page.evaluate_javascript(ROWS)) == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,8 +119,11 @@ def test_a_dead_prometheus(browser: Page, tmp_path: Path, prometheus: Prometheus
 def test_what_is_no_result_is_called_that(browser: Page, tmp_path: Path, prometheus: Prometheus, body: str) -> None:
     prometheus.body = body.encode()
     page = show_page(browser, tmp_path, prometheus.url)
-    assert page.evaluate(HEADLINE) == f"Prometheus at {prometheus.url} answered something that is no result of a query."
-    assert page.evaluate(ROWS) == [] and page.errors == []
+    assert (
+        page.evaluate_javascript(HEADLINE)
+        == f"Prometheus at {prometheus.url} answered something that is no result of a query."
+    )
+    assert page.evaluate_javascript(ROWS) == [] and page.errors == []
 
 
 def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheus: Prometheus) -> None:
@@ -128,12 +134,14 @@ def test_what_is_no_number_is_not_drawn(browser: Page, tmp_path: Path, prometheu
     prometheus.samples["up"] = [*make_fleet_metrics(1)["up"], ({}, 1)]
     prometheus.hour = ["NaN", "x", "2", "+Inf", "4"]
     page = show_page(browser, tmp_path, prometheus.url)
-    assert page.evaluate(HEADLINE) == "2 instances on 2 hosts: all is well."
-    assert page.evaluate(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
-    assert page.evaluate("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
+    assert page.evaluate_javascript(HEADLINE) == "2 instances on 2 hosts: all is well."
+    assert page.evaluate_javascript(ROWS)[1] == ["epyc-001 chat", "<b>m</b>", "", "", "", "", "", "", "", "", ""]
+    assert (
+        page.evaluate_javascript("document.querySelector('polyline').getAttribute('points')") == "50.0,10.0 100.0,1.0"
+    )
     prometheus.hour = ["NaN", "x"]
-    page.evaluate("poll()")
-    assert page.evaluate("document.querySelectorAll('polyline').length") == 0 and page.errors == []
+    page.evaluate_javascript("poll()")
+    assert page.evaluate_javascript("document.querySelectorAll('polyline').length") == 0 and page.errors == []
 
 
 @pytest.mark.parametrize(

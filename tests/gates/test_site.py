@@ -73,11 +73,11 @@ def test_cold_and_warm_runs_are_shown_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
-    site.show_times("cold", {"before": 120, "after": 280})
+    site.print_and_save_times("cold", {"before": 120, "after": 280})
     first = capsys.readouterr().out.splitlines()
     assert "warm  no such run yet" in first
     assert first[-1] == "figure site_share_before_first_task 30.00 % (bar <= 30)"
-    site.show_times("warm", {"before": 20, "after": 180})
+    site.print_and_save_times("warm", {"before": 20, "after": 180})
     cold, warm, figure = capsys.readouterr().out.splitlines()[-3:]
     assert cold.split() == ["cold", "120", "s", "280", "s", "400", "s", "30", "%", "an", "earlier", "run"]
     assert warm.split() == ["warm", "20", "s", "180", "s", "200", "s", "10", "%", "this", "run"]
@@ -116,7 +116,7 @@ def test_a_machine_is_tuned_if_this_collection_did_it_and_all_settings_are_in_fo
     monkeypatch.setattr(RunDirectory, "is_alive", lambda run_dir: alive)
     monkeypatch.setattr("vepyc.Machine.find_running", lambda name: Guest(code))
     if digest:
-        mark = site.tuned_mark("epyc9754")
+        mark = site.tuned_mark_path("epyc9754")
         mark.parent.mkdir()
         mark.write_text(digest)
     assert site.is_tuned("epyc9754") == tuned
@@ -127,7 +127,7 @@ def test_a_machine_that_is_tuned_already_is_only_asked(
 ) -> None:
     monkeypatch.setenv("VEPYC_HOME", str(tmp_path))
     RunDirectory.of_machine("epyc9754").create(Config("epyc9754", "epyc9754", "6.12", 29754, "image", None))
-    site.tuned_mark("epyc9754").touch()
+    site.tuned_mark_path("epyc9754").touch()
     commands: list[str] = []
 
     def run(step: site.Step, what: str) -> site.Done:

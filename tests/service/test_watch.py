@@ -49,7 +49,7 @@ def test_the_page_is_live(page: Path) -> None:
         end = time.monotonic() + 120
         # Their models and rates, and that something of it moves: the mean of five minutes needs some traffic.
         while True:
-            rows = browser.evaluate(ROWS)
+            rows = browser.evaluate_javascript(ROWS)
             if len(rows) == 2 and all(row[1] == "small" and float(row[2] or 0) > 0 for row in rows):
                 break
             assert time.monotonic() < end, rows

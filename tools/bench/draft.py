@@ -26,7 +26,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._models.token_cost 
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.plan import draft_estimate
 from ansible_collections.sovereign.epyc.plugins.module_utils._serving.verify import trial
 from ansible_collections.sovereign.epyc.tests.unit.fakes import hosts
-from tools.bench.llama_root import in_debian, running_server
+from tools.bench.llama_root import debian_command_line, running_llama_server
 from tools.bench.measurement import run_measurement
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
@@ -43,11 +43,11 @@ SIZES = {"8B": (4.9, 8.0), "32B": (19.8, 32.8), "70B": (42.5, 70.6), "405B": (24
 DRAFT = (0.81, 1.24)
 
 
-def measure_draft_gain(figures: Figures, server: Sequence[str]) -> dict[float, float]:
+def measure_draft_acceptance(figures: Figures, server: Sequence[str]) -> dict[float, float]:
     """Print tokens per step by length and temperature; return the accepted share of short drafts by temperature."""
     shares: dict[float, float] = {}
     for length in LENGTHS:
-        with running_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
+        with running_llama_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
                 generated, drafted, accepted = count_tokens(url, temperature)
                 figures.print_figure(
@@ -72,7 +72,7 @@ def count_tokens(url: str, temperature: float) -> tuple[int, int, int]:
     return generated, drafted, accepted
 
 
-def print_best_lengths(figures: Figures, shares: dict[float, float]) -> None:
+def print_best_draft_lengths(figures: Figures, shares: dict[float, float]) -> None:
     """Print the best draft length for each model size and host, and its computed gain, with these accepted shares."""
     draft = TokenWork(DRAFT[0] * 1e9, DRAFT[1] * 1e9)
     for machine in MACHINES:
@@ -94,10 +94,10 @@ def measure_all(figures: Figures) -> None:
     with tempfile.TemporaryDirectory(dir=ensure_directory("models")) as folder:
         draft = Path(folder, "draft.gguf")
         words = [str(programs / "llama-quantize"), "--allow-requantize", str(model), str(draft), "Q2_K"]
-        run_tool(in_debian(NAME, *words), ensure_directory("logs") / f"{NAME}.log")
+        run_tool(debian_command_line(NAME, *words), ensure_directory("logs") / f"{NAME}.log")
         words = [str(programs / "llama-server"), "--model", str(model), "--ctx-size", "2048", "--parallel", "1"]
         words += ["--spec-type", "draft-simple", "--spec-draft-model", str(draft), "--spec-draft-p-min", "0"]
-        print_best_lengths(figures, measure_draft_gain(figures, words))
+        print_best_draft_lengths(figures, measure_draft_acceptance(figures, words))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from statistics import median
 
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load import built_in_prompts, closed_loop, prompts
 from ansible_collections.sovereign.epyc.plugins.module_utils._bench.load.answer import Answer, Server
-from tools.bench.llama_root import running_server
+from tools.bench.llama_root import running_llama_server
 from tools.bench.measurement import run_measurement
 from vepyc.figures import Bar, Figures
 from vepyc.llama.llama_cpp import ensure_llama, ensure_model
@@ -55,7 +55,7 @@ TOKENIZER = {
 TOKENIZER_CONFIG = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]"}
 
 
-def measure_with_own_driver(url: str, requests: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
+def measure_latencies_with_own_driver(url: str, requests: Sequence[prompts.Prompt], streams: int) -> dict[str, float]:
     """Return median milliseconds to the first text and per token, as our driver measures them."""
     server = Server(url)
     answers: list[Answer]
@@ -69,7 +69,7 @@ def measure_with_own_driver(url: str, requests: Sequence[prompts.Prompt], stream
     return {"ttft": median(answer.ttft_ms for answer in answers), "tpot": median(answer.tpot_ms for answer in answers)}
 
 
-def measure_with_aiperf(
+def measure_latencies_with_aiperf(
     program: Path, url: str, folder: Path, requests: Sequence[prompts.Prompt], streams: int
 ) -> dict[str, float]:
     """Return median milliseconds to the first text and per token, as AIPerf measures them."""
@@ -87,20 +87,20 @@ def measure_with_aiperf(
     return {"ttft": float(report["time_to_first_token"]["p50"]), "tpot": float(report["inter_token_latency"]["p50"])}
 
 
-def compare_drivers(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
+def print_latency_ratios_of_drivers(figures: Figures, url: str, program: Path, folder: Path, rounds: int) -> None:
     """Measure with both drivers in turns, and print the ratio of each time for each number of streams."""
     (folder / "tokenizer").mkdir()
     (folder / "tokenizer/tokenizer.json").write_text(json.dumps(TOKENIZER))
     (folder / "tokenizer/tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG))
     for name, (words, tokens) in LOADS.items():
         requests = [prompts.Prompt(prompts.USER_KIND, text, tokens) for text in words]
-        measure_with_own_driver(url, requests, 1)
+        measure_latencies_with_own_driver(url, requests, 1)
         for streams in STREAMS:
             ratios: list[float] = []
             for number in range(rounds):
-                mine = measure_with_own_driver(url, requests, streams) if number % 2 else None
-                other = measure_with_aiperf(program, url, folder, requests, streams)
-                mine = mine or measure_with_own_driver(url, requests, streams)
+                mine = measure_latencies_with_own_driver(url, requests, streams) if number % 2 else None
+                other = measure_latencies_with_aiperf(program, url, folder, requests, streams)
+                mine = mine or measure_latencies_with_own_driver(url, requests, streams)
                 ratios.append(mine[name] / other[name])
             ratio = median(ratios)
             figures.print_figure(f"{name}_over_aiperf_{streams}_streams", ratio, "x")
@@ -119,8 +119,8 @@ def main() -> int:
         program = ensure_venv(AIPERF) / "aiperf"
         words = [str(ensure_llama() / "bin/llama-server"), "--model", str(ensure_model())]
         words += ["--threads", "1", "--parallel", str(STREAMS[-1]), "--ctx-size", "4096"]
-        with tempfile.TemporaryDirectory() as folder, running_server("bench-driver", *words) as url:
-            compare_drivers(figures, url, program, Path(folder), options.rounds)
+        with tempfile.TemporaryDirectory() as folder, running_llama_server("bench-driver", *words) as url:
+            print_latency_ratios_of_drivers(figures, url, program, Path(folder), options.rounds)
 
     return run_measurement("bench-driver", measure_all)
 

@@ -62,7 +62,7 @@ class Cost:
         self.memory = memory
 
 
-def record_tuned_host(folder: Path) -> None:
+def tune_and_record_virtual_host(folder: Path) -> None:
     """Tune a virtual EPYC and record its kernel files into a folder."""
     machine = start_machine(SHAPE, name="bench-fleet")
     try:
@@ -72,7 +72,7 @@ def record_tuned_host(folder: Path) -> None:
             }
             Path(place, "hosts.json").write_text(json.dumps(hosts))
             Path(place, "group_vars").symlink_to(ROOT / "inventories/lab/group_vars")
-            run_ansible(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
+            measure_cost_of_ansible_command(["ansible-playbook", "playbooks/site.yml"], Path(place, "hosts.json"), 0)
         record_guest(machine, folder)
     finally:
         machine.discard()
@@ -91,7 +91,7 @@ def raised_inotify_limit(count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
+def running_fleet_of_containers(recording: Path, count: int, place: Path) -> Iterator[Path]:
     """Start containers that show a recording; yield the path of their inventory, which has a group for each size."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(raised_inotify_limit(count))
@@ -108,7 +108,7 @@ def running_fleet(recording: Path, count: int, place: Path) -> Iterator[Path]:
         yield inventory
 
 
-def run_ansible(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
+def measure_cost_of_ansible_command(command: list[str], inventory: Path, *codes: int, **more: str) -> Cost:
     """Run a command of Ansible in the root of the clone; return its cost. An exit code not in ``codes`` is an error."""
     start = time.monotonic()
     process = psutil.Popen(
@@ -165,7 +165,7 @@ class ProcessWatch(threading.Thread):
         self.join()
 
 
-def measure_fleet(inventory: Path, figures: Figures) -> None:
+def measure_fleet_of_each_size(inventory: Path, figures: Figures) -> None:
     """Measure ping and drift checks of each size, and print every figure."""
     contenders = {"drift": (DRIFT, (0,)), "site_check": (CHECK, (0,)), "shell_tasks": (SHELL, (0,))}
     bars = {("drift", 1): Bar("<=", 1.5), ("drift", 50): Bar("<=", 2), ("site_check", 50): Bar("<=", 8)}
@@ -178,12 +178,12 @@ def measure_fleet(inventory: Path, figures: Figures) -> None:
     costs: dict[int, Cost] = {}
     for size in SIZES:
         limit = ["-l", f"of{size}"]
-        run_ansible([*PING, *limit], inventory, 0)  # opens the connections
+        measure_cost_of_ansible_command([*PING, *limit], inventory, 0)  # opens the connections
         ratios: dict[str, list[float]] = {name: [] for name in contenders}
         for dummy in range(ROUNDS[size]):
-            ping = run_ansible([*PING, *limit], inventory, 0).wall
+            ping = measure_cost_of_ansible_command([*PING, *limit], inventory, 0).wall
             for name, (command, codes) in contenders.items():
-                cost = run_ansible([*command, *limit], inventory, *codes, **settings.get(name, {}))
+                cost = measure_cost_of_ansible_command([*command, *limit], inventory, *codes, **settings.get(name, {}))
                 ratios[name].append(cost.wall / ping)
                 if name == "drift":
                     costs[size] = cost
@@ -209,9 +209,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             recording = (options.recording or Path(folder, "recording")).absolute()
             if not recording.exists():
-                record_tuned_host(recording)
-            with running_fleet(recording, max(SIZES), Path(folder)) as inventory:
-                measure_fleet(inventory, figures)
+                tune_and_record_virtual_host(recording)
+            with running_fleet_of_containers(recording, max(SIZES), Path(folder)) as inventory:
+                measure_fleet_of_each_size(inventory, figures)
 
     return run_measurement("bench-fleet", measure_all)
 

@@ -102,26 +102,26 @@ class Fleet:
         """Restart the servers with empty caches, and wait until the gateway sends requests to both."""
         for name in SERVERS:
             self.box.run(f"systemctl stop llama-{name}; systemctl reset-failed llama-{name}", check=False)
-        self.run_clients(up=0)
+        self.run_client_program(up=0)
         for name, address in SERVERS.items():
             self.box.run(
                 f"systemd-run --quiet --unit=llama-{name} {BUILD}/bin/llama-server --model {self.model} --alias chat"
                 f" --host {address} --port {PORT} --parallel {SLOTS} --ctx-size 8192 --cache-ram 1024"
                 " --threads 1 --threads-batch 1 --metrics"
             )
-        if self.run_clients(up=len(SERVERS)) != len(SERVERS):
+        if self.run_client_program(up=len(SERVERS)) != len(SERVERS):
             raise VepycError(f"the servers did not come up: {self.box.run('journalctl -n 30 -u llama-*').stdout}")
 
-    def run_clients(self, **options: Any) -> Any:
+    def run_client_program(self, **options: Any) -> Any:
         """Run gateway_clients.py with these options; return its output."""
         text = json.dumps({"key": KEY, "clients": 8, "tokens": 32, **options})
         return json.loads(self.box.run(f"python3 {CLIENTS}", input=text, timeout=900).stdout)
 
     @contextlib.contextmanager
-    def clients_running(self, **options: Any) -> Iterator[list[dict[str, Any]]]:
+    def client_program_running(self, **options: Any) -> Iterator[list[dict[str, Any]]]:
         """Run the clients during the block; the yielded list has their answers at the end of the block."""
         answers: list[dict[str, Any]] = []
-        thread = threading.Thread(target=lambda: answers.extend(self.run_clients(**options)["answers"]))
+        thread = threading.Thread(target=lambda: answers.extend(self.run_client_program(**options)["answers"]))
         thread.start()
         try:
             yield answers
@@ -136,16 +136,16 @@ def make_user_text(dice: random.Random, words: int = 12) -> str:
     return " ".join(dice.choices(WORDS, k=words))
 
 
-def count_lost_answers(answers: list[dict[str, Any]]) -> tuple[int, int]:
+def count_cut_and_missing_answers(answers: list[dict[str, Any]]) -> tuple[int, int]:
     """Return the number of answers that were cut off, and the number of requests without any answer."""
     begun = sum(answer["status"] == 200 and not answer["whole"] for answer in answers)
     return begun, sum(answer["status"] != 200 for answer in answers)
 
 
-def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+def measure_waiting_times_in_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Measure waiting times of eight clients on four slots."""
     fleet.restart_servers()
-    result = fleet.run_clients(conversations=[[make_user_text(dice)] for dummy in range(40)], watched=WATCHED)
+    result = fleet.run_client_program(conversations=[[make_user_text(dice)] for dummy in range(40)], watched=WATCHED)
     deferred = max(result["largest"][name] for name in SERVERS)
     whole = sum(answer["whole"] for answer in result["answers"])
     figures.print_figure("queue_deferred_by_servers", deferred, "requests", Bar("<=", 0))
@@ -153,7 +153,7 @@ def measure_queue(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     figures.print_figure("queue_answered", 100 * whole / len(result["answers"]), "%", Bar(">=", 100))
 
 
-def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+def measure_cached_tokens_of_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Measure cached tokens of the same turns, with conversations that stay on their hosts and with plain leastconn."""
     options: dict[str, Any] = {
         "system": make_user_text(dice, 110),
@@ -165,7 +165,7 @@ def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -
     computed: dict[str, int] = {}
     for name, apart, bar in (("kept", False, Bar(">=", 70)), ("leastconn", True, None)):
         fleet.restart_servers()
-        answers = fleet.run_clients(**options, apart=apart)["answers"]
+        answers = fleet.run_client_program(**options, apart=apart)["answers"]
         if not all(answer["whole"] for answer in answers):
             raise VepycError("a turn of a conversation has no answer")
         computed[name] = sum(answer["computed"] for answer in answers)
@@ -174,24 +174,26 @@ def measure_conversations(fleet: Fleet, figures: Figures, dice: random.Random) -
     figures.print_figure("prompt_tokens_computed_leastconn_over_kept", computed["leastconn"] / computed["kept"], "x")
 
 
-def measure_kill(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+def measure_lost_answers_of_killed_server(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Measure lost answers of a server that is killed while all slots work and clients wait in the queue."""
     fleet.restart_servers()
-    with fleet.clients_running(conversations=[[make_user_text(dice)] for dummy in range(16)], tokens=100) as answers:
+    with fleet.client_program_running(
+        conversations=[[make_user_text(dice)] for dummy in range(16)], tokens=100
+    ) as answers:
         time.sleep(3)
         fleet.box.run("systemctl kill --signal=KILL llama-first")
-    begun, before = count_lost_answers(answers)
+    begun, before = count_cut_and_missing_answers(answers)
     figures.print_figure("killed_lost_before_they_began", before, "requests", Bar("<=", 0))
     figures.print_figure("killed_lost_after_they_began", begun, "streams", Bar("<=", SLOTS))
     figures.print_figure("killed_answered", 100 * (len(answers) - begun - before) / len(answers), "%")
 
 
-def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
+def measure_configuring_many_hosts(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
     """Measure the cost of configuring a hundred more hosts, and lost requests of reloads under load."""
     fleet.restart_servers()
     figures.print_figure("controller_processor_100_hosts", fleet.configure_gateway(*HOSTS, *MANY), "s", Bar("<", 5))
     stop = "/run/bench-stop"
-    with fleet.clients_running(
+    with fleet.client_program_running(
         conversations=[[make_user_text(dice)] for dummy in range(12)], clients=4, tokens=8, until=stop
     ) as answers:
         try:
@@ -199,15 +201,17 @@ def measure_many(fleet: Fleet, figures: Figures, dice: random.Random) -> None:
             fleet.configure_gateway(*HOSTS, *MANY)
         finally:
             fleet.box.run(f"touch {stop}")
-    figures.print_figure("reloads_lost", sum(count_lost_answers(answers)), "requests", Bar("<=", 0))
-    figures.print_figure("reloads_answered", len(answers) - sum(count_lost_answers(answers)), "requests", Bar(">=", 12))
+    figures.print_figure("reloads_lost", sum(count_cut_and_missing_answers(answers)), "requests", Bar("<=", 0))
+    figures.print_figure(
+        "reloads_answered", len(answers) - sum(count_cut_and_missing_answers(answers)), "requests", Bar(">=", 12)
+    )
 
 
 MEASURED = {
-    "queue": measure_queue,
-    "conversations": measure_conversations,
-    "kill": measure_kill,
-    "many": measure_many,
+    "queue": measure_waiting_times_in_queue,
+    "conversations": measure_cached_tokens_of_conversations,
+    "kill": measure_lost_answers_of_killed_server,
+    "many": measure_configuring_many_hosts,
 }
 
 

@@ -34,7 +34,7 @@ METRICS = "http://127.0.0.1:8405/metrics"
 NUMBERS = itertools.count()
 
 
-def send_turn(messages: list[dict[str, str]]) -> dict[str, Any]:
+def send_chat_turn(messages: list[dict[str, str]]) -> dict[str, Any]:
     """Send the messages of a turn; return status, text, token counts, and whether the answer is whole."""
     headers = {"Authorization": f"Bearer {OPTIONS['key']}", "Content-Type": "application/json"}
     if OPTIONS.get("apart"):
@@ -69,7 +69,7 @@ class Conversation:
     def send_next_turn(self) -> dict[str, Any]:
         with self._lock:
             self._messages.append({"role": "user", "content": next(self._user_texts)})
-            answer = send_turn(self._messages)
+            answer = send_chat_turn(self._messages)
             self._messages.append({"role": "assistant", "content": answer["text"]})
             return answer
 
@@ -91,7 +91,7 @@ def read_metric(url: str, start: str) -> float:
 
 
 @contextmanager
-def watch_metrics() -> Iterator[dict[str, float]]:
+def track_largest_metrics() -> Iterator[dict[str, float]]:
     """Sample the watched metrics during the block; yield the largest value of each."""
     largest: dict[str, float] = dict.fromkeys(OPTIONS.get("watched", ()), 0)
     ended = threading.Event()
@@ -127,7 +127,7 @@ def main() -> None:
             time.sleep(0.2)
         print(json.dumps(count_servers_up()))
         return
-    with watch_metrics() as largest:
+    with track_largest_metrics() as largest:
         answers = send_all_turns()
         while "until" in OPTIONS and not Path(OPTIONS["until"]).exists():
             answers += send_all_turns()

@@ -63,7 +63,7 @@ def run_playbook(inventory: Path, name: str, **variables: Any) -> None:
         raise VepycError(f"{name}.yml failed; its output is above, and documents of runs are in {RESULTS}")
 
 
-def measure_instance(inventory: Path, kind: str, **options: Any) -> Path:
+def run_measuring_playbook(inventory: Path, kind: str, **options: Any) -> Path:
     """Run the playbook of a kind of run with these options of the playbook; return the document of the run."""
     options["folder"] = str(RESULTS / kind)
     run_playbook(inventory, kind, **{f"epyc_{kind}_{name}": value for name, value in options.items()})
@@ -95,7 +95,7 @@ def main() -> int:
             load = {"streams": [], "kinds": options.kinds, **({"tokens": options.tokens} if options.tokens else {})}
             limits = {"minutes": options.minutes, **({"knobs": options.knobs} if options.knobs else {})}
             for kind, kind_options in (("benchmark", load), ("ablation", {**load, **limits})):
-                document = measure_instance(hosts, kind, **kind_options)
+                document = run_measuring_playbook(hosts, kind, **kind_options)
                 page = str(RESULTS / f"{kind}.html")
                 run_playbook(hosts, "analyse", epyc_analyse_file=str(document), epyc_analyse_page=page)
         judgement = Judgement(json.loads(document.read_text()))

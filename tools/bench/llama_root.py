@@ -39,7 +39,7 @@ exec chroot "$work/root" "$@"
 """
 
 
-def in_debian(name: str, *words: str) -> list[str]:
+def debian_command_line(name: str, *words: str) -> list[str]:
     """Return the command line that runs a command in the lab's Debian; ``name`` names its folder for mounts."""
     bound = ["/proc", "/sys", "/dev", str(paths.state_directory()), str(ROOT)]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -48,10 +48,10 @@ def in_debian(name: str, *words: str) -> list[str]:
 
 
 @contextmanager
-def running_server(name: str, *words: str) -> Iterator[str]:
+def running_llama_server(name: str, *words: str) -> Iterator[str]:
     """Run the llama-server of this command line at a free port during the block; yield its URL once it serves."""
     port = find_free_port()
-    command = ["setpriv", "--pdeathsig=KILL", *in_debian(name, *words, "--port", str(port))]
+    command = ["setpriv", "--pdeathsig=KILL", *debian_command_line(name, *words, "--port", str(port))]
     with (paths.ensure_directory("logs") / f"{name}.log").open("a") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

@@ -56,7 +56,7 @@ class Race:
     proof: str
     bar: Bar | None = None
 
-    def stored_options(self) -> dict[str, Any]:
+    def options_with_stored_request(self) -> dict[str, Any]:
         """Return options with which the module also stores the request, which the drift check then judges."""
         return {**self.options, "persistent": True}
 
@@ -242,20 +242,20 @@ class Ansible:
         return seconds
 
 
-def measure_race(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
+def measure_module_and_recipe_seconds(ansible: Ansible, machine: Machine, entry: Race) -> tuple[float, float]:
     """Return the seconds that the module and the recipe take to apply a setting."""
 
-    def measure_applied(module: str, options: dict[str, Any]) -> float:
+    def measure_seconds_to_apply(module: str, options: dict[str, Any]) -> float:
         machine.run(entry.prepare)
         seconds = ansible.measure_seconds(module, options, changed=True)
         machine.run(entry.proof)
         return seconds
 
-    recipe = measure_applied("ansible.builtin.shell", {"cmd": entry.recipe})
-    return measure_applied(MODULES + entry.module, entry.stored_options()), recipe
+    recipe = measure_seconds_to_apply("ansible.builtin.shell", {"cmd": entry.recipe})
+    return measure_seconds_to_apply(MODULES + entry.module, entry.options_with_stored_request()), recipe
 
 
-def measure_without_change(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
+def measure_unchanged_modules_against_ping(ansible: Ansible, settings: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Return the time of each module without changes as a multiple of a ping, from medians of alternating runs."""
     pings: list[float] = []
     seconds: dict[str, list[float]] = {module: [] for module in settings}
@@ -285,7 +285,7 @@ class Site:
         return seconds
 
 
-def measure_site(machine: Machine, figures: Figures) -> None:
+def measure_unchanged_site(machine: Machine, figures: Figures) -> None:
     """Measure and print site.yml without changes while a reboot is pending; the machine is not rebooted."""
     ansible = Ansible(machine)
     ansible.measure_seconds(PING, {}, changed=False)  # opens the connection
@@ -318,18 +318,18 @@ def measure_modules(machine: Machine, figures: Figures) -> None:
         "engine_import_and_topology", float(machine.run(f"python3 - <<'END'{IMPORT}END").stdout), "x", Bar("<=", 3)
     )
     for entry in RACES:
-        module_seconds, recipe = measure_race(ansible, machine, entry)
+        module_seconds, recipe = measure_module_and_recipe_seconds(ansible, machine, entry)
         figures.print_figure(f"{entry.module}_faster_than_recipe", recipe / module_seconds, "x", entry.bar)
-    settings = {**{entry.module: entry.stored_options() for entry in RACES}, **MODULES_WITHOUT_RECIPE}
-    for module, ratio in measure_without_change(ansible, settings).items():
+    settings = {**{entry.module: entry.options_with_stored_request() for entry in RACES}, **MODULES_WITHOUT_RECIPE}
+    for module, ratio in measure_unchanged_modules_against_ping(ansible, settings).items():
         # The drift check has no bar, because it reads the settings of all other modules.
         bar = None if module == "epyc_drift_info" else Bar("<=", 1.5)
         figures.print_figure(f"{module}_no_change_against_ping", ratio, "x", bar)
 
-    measure_check(machine, figures)
+    measure_cpu_share_of_drift_check(machine, figures)
 
 
-def measure_check(machine: Machine, figures: Figures) -> None:
+def measure_cpu_share_of_drift_check(machine: Machine, figures: Figures) -> None:
     """Measure and print the share of a CPU that the regular drift check of a host takes."""
     loop = run_command("/usr/bin/python3", "-IS", "-c", LOOP)
     if loop.returncode:
@@ -342,7 +342,7 @@ def measure_check(machine: Machine, figures: Figures) -> None:
 
 def measure_all(figures: Figures) -> None:
     """Measure on both machines, and print every figure."""
-    for shape, measure in (("epyc9754", measure_modules), ("small", measure_site)):
+    for shape, measure in (("epyc9754", measure_modules), ("small", measure_unchanged_site)):
         machine = start_machine(shape, name="bench")
         try:
             machine.remove_speedups()

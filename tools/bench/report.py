@@ -42,7 +42,7 @@ RENDERERS = (
 )
 
 
-def measure_folding(figures: Figures) -> None:
+def measure_building_reports(figures: Figures) -> None:
     """Measure the time to build a report, compare it with the previous report, and render it in every format.
 
     Results of hosts come as JSON texts, one at a time, as from Ansible's workers, so the memory is that of the report
@@ -72,18 +72,18 @@ def measure_folding(figures: Figures) -> None:
     )
 
 
-def measure_pages(figures: Figures) -> None:
+def measure_paint_times_of_pages(figures: Figures) -> None:
     """Measure the time until a browser without caches has painted the drift page and the plan page."""
     drift = fleets.report(dict(fleets.stream(PAGE_HOSTS)), host_map=plans.result("9754 SMT")["map"])
     planned = plans.gathered(dict(plans.stream(PAGE_HOSTS)))
     with tempfile.TemporaryDirectory() as folder, Page() as browser:
         times = measure_page_openings(browser, Path(folder, "report.html"), drift_html.render_drift_html_page(drift))
-        assert browser.evaluate("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
+        assert browser.evaluate_javascript("document.querySelectorAll('tbody tr').length") == PAGE_HOSTS
         figures.print_figure(f"page_open_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.print_figure("page_open_first", times[0], "s")
         text = plan_html.render_plan_page(planned)
         times = measure_page_openings(browser, Path(folder, "plan.html"), text)
-        assert browser.evaluate("document.querySelectorAll('section svg').length") == len(plans.KINDS)
+        assert browser.evaluate_javascript("document.querySelectorAll('section svg').length") == len(plans.KINDS)
         figures.print_figure(f"plan_page_{PAGE_HOSTS}_hosts", median(times), "s", Bar("<", 2))
         figures.print_figure("plan_page_first", times[0], "s")
         figures.print_figure("plan_page_plans", len(planned["plans"]), "different plans")
@@ -99,8 +99,8 @@ def measure_page_openings(browser: Page, file: Path, text: str) -> list[float]:
 def main() -> int:
     """Measure, and print a line for each figure; return 1 if one misses its bar."""
     figures = Figures()
-    measure_folding(figures)
-    measure_pages(figures)
+    measure_building_reports(figures)
+    measure_paint_times_of_pages(figures)
     return int(figures.missed)
 
 

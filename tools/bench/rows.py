@@ -66,17 +66,17 @@ def main() -> int:
             model = random_model(WORDS)
             write_guest_file(guest.machine, MODEL, model)
             for arm in ARMS:
-                local, memory = measure_weights(guest, arm, len(model))
+                local, memory = measure_local_weights_and_memory(guest, arm, len(model))
                 figures.print_figure(f"{shape}_{arm.name}_local", local, "%", arm.bar)
                 figures.print_figure(f"{shape}_{arm.name}_memory", memory, "times the model")
             if shape == TWO_SOCKETS:
-                local, memory = measure_copies(guest, len(model))
+                local, memory = measure_copies_on_each_socket(guest, len(model))
                 figures.print_figure(f"{shape}_copy_on_each_socket_local", local, "%", Bar(">=", 98))
                 figures.print_figure(f"{shape}_copy_on_each_socket_memory", memory, "times the model")
     return int(figures.missed)
 
 
-def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
+def measure_local_weights_and_memory(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     """Return the percentage of weights on local nodes, and the memory of the process as a multiple of the model."""
     serve_instances(guest)
     guest.run(arm.before)
@@ -89,8 +89,8 @@ def measure_weights(guest: Guest, arm: Arm, size: int) -> tuple[float, float]:
     return placement["rows"][MODEL]["local"], held / size
 
 
-def measure_copies(guest: Guest, size: int) -> tuple[float, float]:
-    """Return local percentage and memory, as measure_weights, of two instances on a socket each, with own copies."""
+def measure_copies_on_each_socket(guest: Guest, size: int) -> tuple[float, float]:
+    """Return local percentage and memory, as measure_local_weights_and_memory, of two instances on a socket each, with own copies."""
     ports = {"socket0": PORT, "socket1": PORT + 1}
     common = {"model": MODEL, "hugepages": "thp"}
     plans = serve_instances(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))

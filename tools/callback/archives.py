@@ -26,7 +26,7 @@ PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 DAY = 24 * 60 * 60
 
 
-def digest_sources() -> str:
+def digest_archive_sources() -> str:
     """Return a digest of all files and versions on which the content of archives depends."""
     total = hashlib.sha256(ansible_version.encode())
     for folder in ("modules", "module_utils"):
@@ -43,7 +43,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self) -> None:
         super().__init__()
-        self._stored = Path(os.environ["ARCHIVES_FOLDER"], digest_sources())
+        self._stored = Path(os.environ["ARCHIVES_FOLDER"], digest_archive_sources())
         self._stored.mkdir(parents=True, exist_ok=True)
         os.utime(self._stored)
         # The folder in which Ansible looks for an archive before it builds one.

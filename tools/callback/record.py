@@ -20,17 +20,17 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 
 
-def write_line(line: dict[str, Any]) -> None:
+def append_json_line(line: dict[str, Any]) -> None:
     with open(os.environ["RECORD_FILE"], "a", encoding="utf-8") as file:
         print(json.dumps(line, default=str), file=file)
 
 
-def record_modules(execute: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_to_record_modules(execute: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the method by which action plugins execute modules, to record each; forked workers inherit the wrapper."""
 
     @functools.wraps(execute)
     def execute_module(self: Any, module_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
-        write_line({"module": module_name or self._task.action, "by": self._task.name})
+        append_json_line({"module": module_name or self._task.action, "by": self._task.name})
         return execute(self, module_name, *args, **kwargs)
 
     return execute_module
@@ -44,10 +44,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no
 
     def __init__(self) -> None:
         super().__init__()
-        ActionBase._execute_module = record_modules(ActionBase._execute_module)
+        ActionBase._execute_module = wrap_to_record_modules(ActionBase._execute_module)
 
     def _record_result(self, status: str, result: Any) -> None:
-        write_line({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
+        append_json_line({"task": result.task.name, "host": result.host.name, "status": status, **result.result})
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._record_result("ok", result)

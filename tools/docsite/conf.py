@@ -40,7 +40,7 @@ ANSIBLE = {
 }
 
 
-def _of_ansible(app: Any, env: Any, node: Any, text: nodes.TextElement) -> nodes.reference | None:
+def _link_page_of_ansible(app: Any, env: Any, node: Any, text: nodes.TextElement) -> nodes.reference | None:
     page = ANSIBLE.get(node.get("reftarget", ""))
     if page is None:
         return None
@@ -48,4 +48,4 @@ def _of_ansible(app: Any, env: Any, node: Any, text: nodes.TextElement) -> nodes
 
 
 def setup(app: Any) -> None:
-    app.connect("missing-reference", _of_ansible)
+    app.connect("missing-reference", _link_page_of_ansible)

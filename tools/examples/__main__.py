@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import yaml
 from markdown_it import MarkdownIt
 
-from tools.examples.commands import check_line
-from tools.examples.specs import PLUGINS, ROOT, WrongExample, check_task, check_variables, read_source
+from tools.examples.commands import check_shell_line
+from tools.examples.specs import PLUGINS, ROOT, WrongExample, check_module_options_of_task, check_variables, read_source
 from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
@@ -64,10 +64,10 @@ def check_block(block: Block) -> tuple[str, str]:
     """Check a block, or raise WrongExample; return kind and text of a file that ansible-playbook checks too."""
     if block.language not in LANGUAGES:
         raise WrongExample(f"say one of {', '.join(sorted(LANGUAGES))} as its language, not '{block.language}'")
-    check_names(block.text)
+    check_metric_and_variable_names(block.text)
     if block.language == "bash":
         for line in block.text.replace("\\\n", " ").splitlines():
-            check_line(line)
+            check_shell_line(line)
     if block.language == "python":
         compile(block.text, block.place, "exec")
     if block.language != "yaml":
@@ -80,18 +80,18 @@ def check_block(block: Block) -> tuple[str, str]:
         play = "hosts" in data[0] or "ansible.builtin.import_playbook" in data[0]
         plays = data if play else [{"name": block.place, "hosts": "localhost", "gather_facts": False, "tasks": data}]
         for task in list_tasks(plays):
-            check_task(task)
+            check_module_options_of_task(task)
         return "playbook", yaml.safe_dump(plays, sort_keys=False)
     if "all" in data:
         return "inventory", block.text
     if "images" in data:
-        check_environment(data)
+        check_execution_environment(data)
     elif not FOREIGN_KEYS & data.keys():
         check_variables(data)
     return "", ""
 
 
-def check_names(text: str) -> None:
+def check_metric_and_variable_names(text: str) -> None:
     """Raise WrongExample for a metric or an environment variable that the sources of the collection do not have."""
     modules = (
         import_module(f"{PLUGINS}.module_utils.{name}")
@@ -117,7 +117,7 @@ def list_tasks(plays: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
                 check_variables(role["vars"])
 
 
-def check_environment(data: Mapping[str, Any]) -> None:
+def check_execution_environment(data: Mapping[str, Any]) -> None:
     """Check the definition of an execution environment against the schema of ansible-builder."""
     from ansible_builder.ee_schema import validate_schema
     from ansible_builder.exceptions import DefinitionError
@@ -128,7 +128,7 @@ def check_environment(data: Mapping[str, Any]) -> None:
         raise WrongExample(f"ansible-builder says: {error}") from None
 
 
-def check_syntax(files: Mapping[str, Sequence[str]]) -> str:
+def check_syntax_of_all_examples(files: Mapping[str, Sequence[str]]) -> str:
     """Check all examples by one run of ansible-playbook; return its output where it refuses an example."""
     inventories = [word for path in ["localhost,", *files.get("inventory", [])] for word in ("-i", path)]
     command = ("ansible-playbook", "--syntax-check", *inventories, *files["playbook"])
@@ -155,7 +155,7 @@ def main(pages: Sequence[str]) -> int:
                 path.write_text(text, encoding="utf-8")
                 files.setdefault(kind, []).append(str(path))
         if files.get("playbook"):
-            messages += filter(None, [check_syntax(files)])
+            messages += filter(None, [check_syntax_of_all_examples(files)])
     print("\n".join(messages) or f"{len(blocks)} examples are right")
     return bool(messages)
 

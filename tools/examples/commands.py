@@ -31,26 +31,26 @@ CLONE = "/srv/sovereign-epyc/"
 ACTIVATE = ".venv/bin/activate"
 
 
-def check_line(line: str) -> None:
+def check_shell_line(line: str) -> None:
     """Check each command of a line for a shell; commands are separated by ``&&``."""
     words: list[str] = []
     for word in [*shlex.split(line, comments=True), "&&"]:
         if word != "&&":
             words.append(word)
         elif words:
-            check_command(words)
+            check_shell_command(words)
             words = []
 
 
-def check_command(words: Sequence[str]) -> None:
+def check_shell_command(words: Sequence[str]) -> None:
     program, arguments = words[0], list(words[1:])
     if program in PLAIN:
         return
     if program == "lab/bin/vepyc" and arguments[:1] == ["ssh"]:
-        check_command(arguments[2:])
+        check_shell_command(arguments[2:])
         arguments = arguments[:2]
     if program == "tools/run.sh":
-        return check_tool(arguments)
+        return check_command_of_run_sh(arguments)
     if program not in PROGRAMS:
         raise WrongExample(f"'{program}' is a program that nobody checks; teach tools/examples/commands.py")
     try:
@@ -59,14 +59,14 @@ def check_command(words: Sequence[str]) -> None:
         raise WrongExample(f"{shlex.join(words)}: {program} does not take that") from None
 
 
-def check_tool(arguments: Sequence[str]) -> None:
+def check_command_of_run_sh(arguments: Sequence[str]) -> None:
     if not any(Path(folder, arguments[0]).is_file() for folder in os.environ["PATH"].split(os.pathsep)):
         raise WrongExample(f"there is no tool {arguments[0]}")
     if arguments[0] in PROGRAMS:
-        check_command(arguments)
+        check_shell_command(arguments)
 
 
-def check_activate(arguments: Sequence[str]) -> None:
+def check_sourced_file(arguments: Sequence[str]) -> None:
     if list(arguments) != [ACTIVATE]:
         raise WrongExample(f"there is no file of the setup {shlex.join(arguments)}; {ACTIVATE} is one")
 
@@ -108,7 +108,7 @@ def check_ansible_playbook(arguments: Sequence[str], program: str = "ansible-pla
             check_variables(json.loads(text) if text.startswith("{") else dict([text.split("=", 1)]))
 
 
-def check_make(arguments: Sequence[str]) -> None:
+def check_make_targets(arguments: Sequence[str]) -> None:
     for word in arguments:
         name = word.partition("=")[0]
         pattern = rf"^{name} \??:?=" if "=" in word else rf"^{name}:"
@@ -116,7 +116,7 @@ def check_make(arguments: Sequence[str]) -> None:
             raise WrongExample(f"the Makefile knows no {name}")
 
 
-def check_host_tool(arguments: Sequence[str]) -> None:
+def check_host_tool_command(arguments: Sequence[str]) -> None:
     cli = import_module(f"{PLUGINS}.module_utils._cli")
     words = [word for word in arguments if word != "--json"]
     if words[:1] == ["bench"]:
@@ -143,19 +143,19 @@ def check_host_tool(arguments: Sequence[str]) -> None:
         raise WrongExample(f"sovereign-epyc does not take '{shlex.join(arguments)}'")
 
 
-def check_vepyc(arguments: Sequence[str]) -> None:
+def check_vepyc_command(arguments: Sequence[str]) -> None:
     import_module("vepyc.cli")._build_parser().parse_args(arguments)
 
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], Any]] = {
-    ".": check_activate,
+    ".": check_sourced_file,
     "ansible": check_ansible,
     "ansible-playbook": check_ansible_playbook,
     "ansible-pull": lambda arguments: check_ansible_playbook(arguments, "ansible-pull"),
     "ansible-doc": lambda arguments: parse_ansible_options("ansible-doc", arguments),
     "ansible-galaxy": lambda arguments: parse_ansible_options("ansible-galaxy", arguments),
     "ansible-inventory": lambda arguments: parse_ansible_options("ansible-inventory", arguments),
-    "make": check_make,
-    "sovereign-epyc": check_host_tool,
-    "lab/bin/vepyc": check_vepyc,
+    "make": check_make_targets,
+    "sovereign-epyc": check_host_tool_command,
+    "lab/bin/vepyc": check_vepyc_command,
 }

@@ -38,12 +38,14 @@ def read_source(path: str) -> str:
         raise WrongExample(f"there is no file {path}") from None
 
 
-def check_task(task: Mapping[str, Any]) -> None:
+def check_module_options_of_task(task: Mapping[str, Any]) -> None:
     """Raise WrongExample where options of a task do not fit the module of this collection that the task calls."""
     for name, options in task.items():
         if not name.startswith(OURS):
             continue
-        given = deepcopy(module_spec(name[len(OURS) :]))  # Copied because the validator writes defaults into the spec.
+        given = deepcopy(
+            arguments_of_ansible_module(name[len(OURS) :])
+        )  # Copied because the validator writes defaults into the spec.
         spec, rules = given["argument_spec"], {key: value for key, value in given.items() if key.endswith("_if")}
         templates = {key for key, value in (options or {}).items() if "{{" in str(value)}
         if templates:  # A template has a value only while a playbook runs.
@@ -52,11 +54,11 @@ def check_task(task: Mapping[str, Any]) -> None:
                 {},
             )
         literal = {key: value for key, value in (options or {}).items() if key not in templates}
-        raise_messages(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
+        raise_wrong_example_if_any(name, ArgumentSpecValidator(spec, **rules).validate(literal).error_messages)
 
 
 @cache
-def module_spec(name: str) -> dict[str, Any]:
+def arguments_of_ansible_module(name: str) -> dict[str, Any]:
     """Return the arguments with which a module calls AnsibleModule."""
     importers: list[Any] = [import_module(f"{PLUGINS}.module_utils.{path}") for path in ("_ansible", "_bmc")]
     arguments: dict[str, Any] = {}
@@ -96,9 +98,9 @@ def list_variable_specs() -> dict[str, dict[str, Any]]:
 def check_variables(given: Mapping[str, Any]) -> None:
     """Raise WrongExample where variables do not fit the argument specs of the roles."""
     spec = {name: list_variable_specs()[name] for name in given if name in list_variable_specs()}
-    raise_messages("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)
+    raise_wrong_example_if_any("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)
 
 
-def raise_messages(subject: str, messages: Sequence[str]) -> None:
+def raise_wrong_example_if_any(subject: str, messages: Sequence[str]) -> None:
     if messages:
         raise WrongExample(f"{subject}: {' '.join(messages)}")

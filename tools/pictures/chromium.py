@@ -91,7 +91,7 @@ class Page:
         self.errors.clear()
         start = time.monotonic()
         self._navigate_to(path.resolve().as_uri())
-        self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.evaluate_javascript("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         return time.monotonic() - start
 
     def _navigate_to(self, url: str) -> None:
@@ -105,16 +105,18 @@ class Page:
         sent = [event for event in self._events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate_javascript(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the page; a promise is awaited."""
-        result = self.call_method("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        result = self.call_method(
+            "Runtime.evaluate_javascript", expression=expression, awaitPromise=True, returnByValue=True
+        )
         if "exceptionDetails" in result:
             raise ChromiumError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
     def click_element(self, selector: str) -> None:
         """Click into the middle of an element, as a person would."""
-        spot = self.evaluate(
+        spot = self.evaluate_javascript(
             f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
             "one.scrollIntoView({block: 'center'}); const box = one.getBoundingClientRect();"
             "return [box.x + Math.min(box.width / 2, 40), box.y + box.height / 2]; })()"
@@ -133,7 +135,7 @@ class Page:
         """Type into the element that has the focus."""
         self.call_method("Input.insertText", text=text)
 
-    def prefer_dark(self, on: bool) -> None:
+    def emulate_dark_preference(self, on: bool) -> None:
         """Emulate the preference for a dark page, or for a light one."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if on else "light"}
         self.call_method("Emulation.setEmulatedMedia", features=[scheme])

@@ -75,12 +75,12 @@ def main(arguments: list[str]) -> int:
         file.write_text(drift_html.render_drift_html_page(document), encoding="utf-8")
         with Page(width=1100, height=1400) as browser:
             for name, dark in (("drift-page", False), ("drift-page-dark", True)):
-                browser.prefer_dark(dark)
+                browser.emulate_dark_preference(dark)
                 browser.open_file(file)
                 browser.save_screenshot(FOLDER / f"{name}.png")
-            browser.prefer_dark(False)
+            browser.emulate_dark_preference(False)
             browser.click_element("tr[data-host=epyc9754-07] summary")
-            browser.evaluate("document.querySelector('.legend').scrollIntoView()")
+            browser.evaluate_javascript("document.querySelector('.legend').scrollIntoView()")
             browser.save_screenshot(FOLDER / "drift-matrix.png")
         file.write_text(terminal_to_html(terminal_page.render_terminal_page(document, colour=True)), encoding="utf-8")
         with Page(width=1100, height=980) as browser:

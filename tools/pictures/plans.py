@@ -33,7 +33,7 @@ def main() -> int:
         file.write_text(plan_html.render_plan_page(plans.gathered(FLEET)), encoding="utf-8")
         with Page(width=900, height=978) as browser:
             for name, dark in (("plan-page", False), ("plan-page-dark", True)):
-                browser.prefer_dark(dark)
+                browser.emulate_dark_preference(dark)
                 browser.open_file(file)
                 browser.save_screenshot(FOLDER / f"{name}.png")
         text = map_text.render_map(plans.result("9754 SMT")["map"], coloured=True)

@@ -35,8 +35,10 @@ def main() -> int:
         text = serving_html.render_serving_page(prometheus.url)
         file.write_text(text, encoding="utf-8")
         browser.open_file(file)
-        browser.evaluate(DRAWN)
-        browser.evaluate("document.querySelector('.faint').firstChild.data = 'http://prometheus-01.example.com:9090, '")
+        browser.evaluate_javascript(DRAWN)
+        browser.evaluate_javascript(
+            "document.querySelector('.faint').firstChild.data = 'http://prometheus-01.example.com:9090, '"
+        )
         browser.save_screenshot(FOLDER / "serving-page.png")
     return 0
 

@@ -133,7 +133,7 @@ def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check
     with progress.progress_file_writer() as tell:
         path, document = benchmark.run_benchmark(host, asked, tell)
     if params["install"]:
-        command_line.install()
+        command_line.install_command()
     found = BenchmarkResult(document)
     return {
         "changed": True,

@@ -107,7 +107,7 @@ class Summary:
         return not whole or bool(self.config.option.keyword or self.config.option.markexpr)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        tell = terminalreporter.append_json_line
+        tell = terminalreporter.write_line
         terminalreporter.section("seconds of each file")
         files: dict[str, float] = defaultdict(float)
         for nodeid, one in self.outcomes.items():

@@ -49,7 +49,7 @@ def measure_draft_acceptance(figures: Figures, server: Sequence[str]) -> dict[fl
     for length in LENGTHS:
         with running_llama_server(NAME, *server, "--spec-draft-n-max", str(length)) as url:
             for temperature in TEMPERATURES:
-                generated, drafted, accepted = count_tokens(url, temperature)
+                generated, drafted, accepted = generate_and_count_tokens(url, temperature)
                 figures.print_figure(
                     f"tokens_per_step_t{temperature:g}_k{length}", generated / (generated - accepted), "tokens"
                 )
@@ -60,7 +60,7 @@ def measure_draft_acceptance(figures: Figures, server: Sequence[str]) -> dict[fl
     return shares
 
 
-def count_tokens(url: str, temperature: float) -> tuple[int, int, int]:
+def generate_and_count_tokens(url: str, temperature: float) -> tuple[int, int, int]:
     """Return the numbers of generated, drafted and accepted tokens over all texts."""
     generated = drafted = accepted = 0
     for text in TEXTS:

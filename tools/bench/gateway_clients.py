@@ -82,7 +82,7 @@ def send_all_turns() -> list[dict[str, Any]]:
         return list(pool.map(lambda number: conversations[number].send_next_turn(), order))
 
 
-def read_metric(url: str, start: str) -> float:
+def sum_metric_lines(url: str, start: str) -> float:
     """Return the sum of the metrics in lines that begin with ``start``."""
     with suppress(OSError), urlopen(url, timeout=2) as answer:
         lines = answer.read().decode().splitlines()
@@ -99,7 +99,7 @@ def track_largest_metrics() -> Iterator[dict[str, float]]:
     def sample_metrics() -> None:
         while not ended.wait(0.1):
             for name, (url, start) in OPTIONS["watched"].items():
-                largest[name] = max(largest[name], read_metric(url, start))
+                largest[name] = max(largest[name], sum_metric_lines(url, start))
 
     thread = threading.Thread(target=sample_metrics)
     if largest:

@@ -90,7 +90,7 @@ def measure_local_weights_and_memory(guest: Guest, arm: Arm, size: int) -> tuple
 
 
 def measure_copies_on_each_socket(guest: Guest, size: int) -> tuple[float, float]:
-    """Return local percentage and memory, as measure_local_weights_and_memory, of two instances on a socket each, with own copies."""
+    """Return local percentage and memory of two instances that have a copy of the model on a socket each."""
     ports = {"socket0": PORT, "socket1": PORT + 1}
     common = {"model": MODEL, "hugepages": "thp"}
     plans = serve_instances(guest, *({"name": name, "port": ports[name], "cpus": name, **common} for name in ports))

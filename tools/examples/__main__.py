@@ -25,7 +25,14 @@ import yaml
 from markdown_it import MarkdownIt
 
 from tools.examples.commands import check_shell_line
-from tools.examples.specs import PLUGINS, ROOT, WrongExample, check_module_options_of_task, check_variables, read_source
+from tools.examples.specs import (
+    PLUGINS,
+    ROOT,
+    WrongExample,
+    check_module_options_of_task,
+    check_role_variables,
+    read_source,
+)
 from vepyc.playbook_runs import run_command
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/*.md", "roles/*/README.md"]
@@ -87,7 +94,7 @@ def check_block(block: Block) -> tuple[str, str]:
     if "images" in data:
         check_execution_environment(data)
     elif not FOREIGN_KEYS & data.keys():
-        check_variables(data)
+        check_role_variables(data)
     return "", ""
 
 
@@ -114,7 +121,7 @@ def list_tasks(plays: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
             yield from list_tasks(play.get(key, []))
         for role in play.get("roles", []):
             if isinstance(role, dict) and role.get("vars"):
-                check_variables(role["vars"])
+                check_role_variables(role["vars"])
 
 
 def check_execution_environment(data: Mapping[str, Any]) -> None:

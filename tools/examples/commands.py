@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_variables, read_source
+from tools.examples.specs import OURS, PLUGINS, ROOT, WrongExample, check_role_variables, read_source
 
 #: Programs whose arguments are not checked.
 PLAIN = {"cat", "cd", "cp", "curl", "export", "sha256sum", "systemctl"}
@@ -105,7 +105,7 @@ def check_ansible_playbook(arguments: Sequence[str], program: str = "ansible-pla
             if Path(text[1:]).name != MINE:
                 read_source(text[1:])
         else:
-            check_variables(json.loads(text) if text.startswith("{") else dict([text.split("=", 1)]))
+            check_role_variables(json.loads(text) if text.startswith("{") else dict([text.split("=", 1)]))
 
 
 def check_make_targets(arguments: Sequence[str]) -> None:

@@ -95,7 +95,7 @@ def list_variable_specs() -> dict[str, dict[str, Any]]:
     return known
 
 
-def check_variables(given: Mapping[str, Any]) -> None:
+def check_role_variables(given: Mapping[str, Any]) -> None:
     """Raise WrongExample where variables do not fit the argument specs of the roles."""
     spec = {name: list_variable_specs()[name] for name in given if name in list_variable_specs()}
     raise_wrong_example_if_any("variables", ArgumentSpecValidator(deepcopy(spec)).validate(dict(given)).error_messages)

@@ -89,14 +89,14 @@ def run_ablation(
         run = Run(host, target, request, _build_arms_of_run(settings), options.seed, **plan)
         run.continues_after_boot = any(setting["class"] == schedule.REBOOT for setting in settings)
 
-        def measure(runner: RoundRunner) -> None:
+        def measure_rounds(runner: RoundRunner) -> None:
             report_step("it tries each setting once")
             rejected = _try_each_removal_once(runner.switch, settings)
             runner.plan.update(arms=_build_arms_of_run(settings, rejected), rejected=rejected)
-            _AblationRounds(runner, options.rounds).run()
+            _AblationRounds(runner, options.rounds).measure_all_rounds()
 
         variants = removable_options.make_variant_builder(target, host)
-        return run_rounds_and_restore(run, request, options.minutes, variants, measure, report_step, clock)
+        return run_rounds_and_restore(run, request, options.minutes, variants, measure_rounds, report_step, clock)
 
 
 def describe_planned_ablation(host: Host, request: MeasuringRequest, options: AblationRequest) -> tuple[str, str]:
@@ -104,10 +104,10 @@ def describe_planned_ablation(host: Host, request: MeasuringRequest, options: Ab
     target = find_llama_instance(host, request.instance, request.answer_timeout)
     settings, untested = _list_removable_and_untested(host, target, options)
     parts = []
-    for unit in schedule.REPETITIONS:
-        names = [setting["name"] for setting in settings if setting["class"] == unit]
+    for setting_class in schedule.REPETITIONS:
+        names = [setting["name"] for setting in settings if setting["class"] == setting_class]
         if names:
-            parts.append(f"{unit}: {', '.join(names)}")
+            parts.append(f"{setting_class}: {', '.join(names)}")
     text = f"{target.name} would be measured without each of these in turn, and started anew again and again; "
     text += "; ".join(parts)
     if untested:
@@ -166,44 +166,43 @@ class _AblationRounds:
         #: Class -> the number of its rounds when its requests were last doubled.
         self._rounds_at_doubling: dict[str, int] = {}
 
-    def run(self) -> None:
-        """Measure all rounds."""
-        for unit in (schedule.LIVE, schedule.RESTART):
-            while undecided := self._undecided_settings(unit):
-                names = schedule.arm_names_of_round(self.plan["arms"], unit, undecided)
-                self._measure_round(unit, schedule.ABLATION, names)
+    def measure_all_rounds(self) -> None:
+        for setting_class in (schedule.LIVE, schedule.RESTART):
+            while undecided := self._undecided_settings(setting_class):
+                names = schedule.arm_names_of_round(self.plan["arms"], setting_class, undecided)
+                self._measure_round(setting_class, schedule.ABLATION, names)
         self._confirm_kept_settings()
 
     def _judge_run(self) -> Judgement:
         return Judgement(self.runner.run.document)
 
-    def _undecided_settings(self, unit: str) -> list[str]:
+    def _undecided_settings(self, setting_class: str) -> list[str]:
         """Return the settings of a class that need another round; none where no other round may begin."""
-        phase = (unit, schedule.ABLATION)
+        phase = (setting_class, schedule.ABLATION)
         planned = sum((planned["class"], planned["phase"]) == phase for planned in self.plan["order"])
         if planned >= self._max_rounds or self.runner.share_of_minutes_spent() > SEARCH_TIME_SHARE:
             return []
         judgement = self._judge_run()
-        rounds = [measured for measured in judgement.rounds if (measured.unit, measured.phase) == phase]
-        self._double_requests_if_noisy(unit, rounds)
+        rounds = [measured for measured in judgement.rounds if (measured.setting_class, measured.phase) == phase]
+        self._double_requests_if_noisy(setting_class, rounds)
         if measured_rounds.last_rounds_all_discarded(rounds) or (
             len(rounds) >= MAX_DISCARDED_IN_A_ROW and judgement.faults
         ):
             return []
-        return judgement.undecided_settings(unit)
+        return judgement.undecided_settings(setting_class)
 
-    def _double_requests_if_noisy(self, unit: str, rounds: Sequence[Round]) -> None:
+    def _double_requests_if_noisy(self, setting_class: str, rounds: Sequence[Round]) -> None:
         """Double the requests of each arm where tuned and its twin differ too much by chance.
 
         A round counts once however long it is, so longer rounds do not outweigh the rounds before; they only have less
         noise.
         """
-        recent = rounds[self._rounds_at_doubling.get(unit, 0) :]
+        recent = rounds[self._rounds_at_doubling.get(setting_class, 0) :]
         noise = measured_rounds.log_ratios_of_counting_rounds(recent, schedule.AGAIN, measured_rounds.ONE_STREAM)
-        most = MAX_LENGTHENING * schedule.REPETITIONS[unit].requests
-        if len(noise) >= NOISE_ROUNDS and stdev(noise) > MAX_NOISE and self.runner.requests[unit] < most:
-            self.runner.requests[unit] *= 2
-            self._rounds_at_doubling[unit] = len(rounds)
+        most = MAX_LENGTHENING * schedule.REPETITIONS[setting_class].requests
+        if len(noise) >= NOISE_ROUNDS and stdev(noise) > MAX_NOISE and self.runner.requests[setting_class] < most:
+            self.runner.requests[setting_class] *= 2
+            self._rounds_at_doubling[setting_class] = len(rounds)
 
     def _confirm_kept_settings(self) -> None:
         """Compare the kept settings with stock and tuned in new rounds, if any setting was measured."""
@@ -216,22 +215,22 @@ class _AblationRounds:
             for verdict in judgement.verdicts
             if verdict.knob in arms and _should_leave_out_of_kept(verdict.word, arms[verdict.knob])
         ]
-        unit = next(arm["class"] for arm in self.plan["arms"] if arm["name"] == schedule.STOCK)
+        setting_class = next(arm["class"] for arm in self.plan["arms"] if arm["name"] == schedule.STOCK)
         names = [schedule.STOCK, schedule.TUNED]
         if removed:
-            self.plan["arms"].append(schedule.build_kept_arm(removed, unit))
+            self.plan["arms"].append(schedule.build_kept_arm(removed, setting_class))
             names.append(schedule.KEPT)
         for tries in range(1, 3 * schedule.CONFIRMATION_ROUNDS + 1):
             if self.runner.share_of_minutes_spent() >= 1:
                 return
-            self._measure_round(unit, schedule.CONFIRMATION, names)
+            self._measure_round(setting_class, schedule.CONFIRMATION, names)
             rounds = [measured for measured in self._judge_run().rounds if measured.phase == schedule.CONFIRMATION]
             counting = sum(not measured.discard_reason for measured in rounds)
             if counting >= schedule.CONFIRMATION_ROUNDS or (tries >= MAX_DISCARDED_IN_A_ROW and not counting):
                 return
 
-    def _measure_round(self, unit: str, phase: str, names: Sequence[str]) -> None:
-        self._reject_ineffective_speculation(self.runner.measure_round(unit, phase, names))
+    def _measure_round(self, setting_class: str, phase: str, names: Sequence[str]) -> None:
+        self._reject_ineffective_speculation(self.runner.measure_round(setting_class, phase, names))
         self.runner.run.save()
 
     def _reject_ineffective_speculation(self, samples: Collection[Sample]) -> None:
@@ -249,7 +248,7 @@ class _AblationRounds:
             self.runner.reject(speculation, "nothing is guessed with it in these prompts, so nothing is left out")
 
 
-def _should_leave_out_of_kept(word: str, arm: Mapping[str, Any]) -> bool:
+def _should_leave_out_of_kept(verdict_word: str, arm: Mapping[str, Any]) -> bool:
     """Return whether ``kept`` lacks a setting: one that hurts, or one that taints the kernel without a gain."""
     taints = any(address.startswith(TAINTING_PREFIX) for address in arm["settings"])
-    return word == HURTS or (taints and word in (NOTHING, UNDECIDED))
+    return verdict_word == HURTS or (taints and verdict_word in (NOTHING, UNDECIDED))

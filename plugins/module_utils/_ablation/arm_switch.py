@@ -105,7 +105,7 @@ class ArmSwitch:
 
     def read_settings_digest(self) -> str:
         """Read all settings of the host, and return their digest."""
-        return digest_settings(fingerprint.read_settings(self.host()))
+        return digest_settings(fingerprint.read_values_of_stored_settings(self.host()))
 
     def apply_settings(self, arm: Mapping[str, Any]) -> None:
         """Apply the settings of an arm; TuningError where a setting does not take effect or changes another setting."""
@@ -154,7 +154,7 @@ class ArmSwitch:
 
         Settings of one knob may depend on each other: all masks depend on the mount of resctrl.
         """
-        settings = fingerprint.read_settings(self.host())
+        settings = fingerprint.read_values_of_stored_settings(self.host())
         self.settings_digest = digest_settings(settings)
         if SMT in originals:
             return  # SMT decides which CPUs are online, and an offline CPU has no settings.

@@ -104,8 +104,8 @@ class BootRounds:
             report_step("it puts all back")
             return None if self._restore_and_end_run(is_restored) else self._boot_to_dict(0, "")
 
-    def _boot_to_dict(self, number: int, arm: str) -> dict[str, Any]:
-        return {"round": number, "arm": arm, "boot_id": self.boot_id}
+    def _boot_to_dict(self, round_number: int, arm: str) -> dict[str, Any]:
+        return {"round": round_number, "arm": arm, "boot_id": self.boot_id}
 
     def _save_document(self) -> None:
         documents.save_document(self.path, self.document)
@@ -135,18 +135,21 @@ class BootRounds:
         target = find_llama_instance(self.host, name, self.request.answer_timeout, self.clock)
         if target.arguments != self.document["fingerprint"]["arguments"]:
             raise TuningError(f"{instance_unit_name(name)} was started with other arguments than the run began with.")
-        settings = fingerprint.read_settings(self.host)
+        settings = fingerprint.read_values_of_stored_settings(self.host)
         message = _differing_setting_message(settings, {**self.tuned, **arm["settings"]})
         if message:
             raise TuningError(message)
         move_off_instance_cpus(self.host, target.cpus)
         meter = Meter(self.host, target, self.request, self.clock)
-        unstable_reason = meter.warm_up()
+        unstable_reason = meter.warm_up_and_report_instability()
         starts = [sample["start"] for sample in self.document["samples"]]
         place = {"round": number, "arm": arm["name"], "start": max(starts, default=0) + 1}
         requests = schedule.REPETITIONS[schedule.REBOOT].requests
-        samples, dummy = meter.measure(
-            place, requests, digest_settings(settings), lambda: digest_settings(fingerprint.read_settings(self.host))
+        samples, dummy = meter.measure_samples(
+            place,
+            requests,
+            digest_settings(settings),
+            lambda: digest_settings(fingerprint.read_values_of_stored_settings(self.host)),
         )
         add_discard_reason(samples, unstable_reason)
         for sample in samples:
@@ -180,20 +183,20 @@ class BootRounds:
             return planned_rounds[-1]
         judgement = Judgement(self.document)
         undecided = judgement.undecided_settings(schedule.REBOOT)
-        rounds = [measured for measured in judgement.rounds if measured.unit == schedule.REBOOT]
+        rounds = [measured for measured in judgement.rounds if measured.setting_class == schedule.REBOOT]
         if not undecided or len(planned_rounds) >= self.max_boots or last_rounds_all_discarded(rounds):
             return None
         names = schedule.arm_names_of_round(self.plan["arms"], schedule.REBOOT, undecided)
-        nth = len(planned_rounds) + 1
-        row = schedule.plan_round(self.document["seed"], len(order) + 1, schedule.REBOOT, nth, names)
+        nth_of_class = len(planned_rounds) + 1
+        row = schedule.plan_round(self.document["seed"], len(order) + 1, schedule.REBOOT, nth_of_class, names)
         order.append(row)
         self._save_document()
         return row
 
-    def _unmeasured_arms(self, row: Mapping[str, Any]) -> list[str]:
-        measured = {sample["arm"] for sample in self.document["samples"] if sample["round"] == row["round"]}
+    def _unmeasured_arms(self, planned_round: Mapping[str, Any]) -> list[str]:
+        measured = {sample["arm"] for sample in self.document["samples"] if sample["round"] == planned_round["round"]}
         rejected = set(map(schedule.removal_arm_name, self.plan["rejected"]))
-        return [name for name in row["arms"] if name not in measured | rejected]
+        return [name for name in planned_round["arms"] if name not in measured | rejected]
 
     def _configure_next_boot(self, arm: Mapping[str, Any]) -> None:
         """Configure the next boot for an arm; the journal of the trial is on the disk before the first write."""
@@ -213,7 +216,7 @@ class BootRounds:
         """
         failures = apply_stored.end_trial_and_apply_stored(self.store, self.host.fs).failures
         verdicts = judge_requests(self.host, self.store, load_stored_requests(self.store)[1])
-        settings = fingerprint.read_settings(self.host)
+        settings = fingerprint.read_values_of_stored_settings(self.host)
         message = " ".join(failures) or _differing_setting_message(settings, self.tuned)
         boot_parameters = [address for address in self.tuned if address.startswith(BOOT_PARAMETERS)]
         if not is_restoring_boot and any(settings.get(name) != self.tuned[name] for name in boot_parameters):
@@ -230,12 +233,12 @@ class BootRounds:
         return True
 
 
-def _differing_setting_message(settings: Settings, wanted: Settings) -> str:
-    """Return the message for the first setting without its wanted value, an empty text where there is no such setting.
+def _differing_setting_message(settings: Settings, expected: Settings) -> str:
+    """Return the message for the first setting that differs from its expected value, or an empty text.
 
     Interrupts are not compared, because an interrupt may have another number after a boot.
     """
-    for address, value in sorted(wanted.items()):
+    for address, value in sorted(expected.items()):
         if not address.startswith("irq:") and settings.get(address) != value:
             return f"{address} is {settings.get(address)} in this boot, and should be {value}."
     return ""

@@ -57,7 +57,7 @@ class RoundRunner:
         self._clock = clock
         self._begun = clock.monotonic()
         #: Class -> how often an arm is sent all prompts in a round.
-        self.requests = {unit: rule.requests for unit, rule in schedule.REPETITIONS.items()}
+        self.requests = {setting_class: rule.requests for setting_class, rule in schedule.REPETITIONS.items()}
         #: The name of the arm that the server was started for, None before the first start.
         self._started_arm: str | None = None
         #: Why the token rate was not stable after the warm-up, an empty text for a stable rate.
@@ -67,17 +67,17 @@ class RoundRunner:
         """Return the share of ``minutes`` that has passed since the start of the run; above 1 after its end."""
         return float(self._clock.monotonic() - self._begun) / self._seconds
 
-    def measure_round(self, unit: str, phase: str, names: Sequence[str]) -> list[Sample]:
+    def measure_round(self, setting_class: str, phase: str, names: Sequence[str]) -> list[Sample]:
         """Plan and measure one round with each of these arms once; return its samples.
 
         An arm that fails is rejected. TuningError for the failure of an arm that other arms are compared with.
         """
         order = self.plan["order"]
-        nth = 1 + sum((planned["class"], planned["phase"]) == (unit, phase) for planned in order)
-        row = schedule.plan_round(self.run.document["seed"], len(order) + 1, unit, nth, names, phase)
+        nth_of_class = 1 + sum((planned["class"], planned["phase"]) == (setting_class, phase) for planned in order)
+        row = schedule.plan_round(self.run.document["seed"], len(order) + 1, setting_class, nth_of_class, names, phase)
         order.append(row)
         arms = {arm["name"]: arm for arm in self.plan["arms"]}
-        shared = schedule.REPETITIONS[unit].restart_every > 0
+        shared = schedule.REPETITIONS[setting_class].restart_every > 0
         samples: list[Sample] = []
         if shared and (row["restart"] or self._started_arm != schedule.TUNED):
             self._start_instance(arms[schedule.TUNED])
@@ -108,7 +108,7 @@ class RoundRunner:
         self._started_arm = None
         self.switch.start_instance(arm)
         self._started_arm = arm["name"]
-        self._unstable_reason = self._build_meter_of_running_instance().warm_up()
+        self._unstable_reason = self._build_meter_of_running_instance().warm_up_and_report_instability()
 
     def _build_meter_of_running_instance(self) -> Meter:
         switch = self.switch
@@ -116,7 +116,7 @@ class RoundRunner:
 
     def _measure_arm(self, row: Mapping[str, Any], arm: Mapping[str, Any]) -> list[Sample]:
         place = {"round": row["round"], "arm": arm["name"], "start": self.switch.starts}
-        samples, dummy = self._build_meter_of_running_instance().measure(
+        samples, dummy = self._build_meter_of_running_instance().measure_samples(
             place, self.requests[row["class"]], self.switch.settings_digest, self.switch.read_settings_digest
         )
         add_discard_reason(samples, self._unstable_reason)
@@ -128,23 +128,23 @@ def run_rounds_and_restore(
     request: MeasuringRequest,
     minutes: float,
     build_variant: Callable[[Mapping[str, Any]], InstanceVariant],
-    measure: Callable[[RoundRunner], None],
+    measure_rounds: Callable[[RoundRunner], None],
     report_step: Callable[[str], None],
     clock: Any = time,
 ) -> tuple[str, dict[str, Any]]:
-    """Call ``measure`` for all rounds, then restore the host; return the path of the document, and the document.
+    """Call ``measure_rounds`` for all rounds, then restore the host; return the path of the document, and the document.
 
     ``build_variant`` returns the variant of the instance for an arm. TuningError where the run cannot be completed:
     then the host is restored too, and the file has the samples until then.
     """
     host, target = run.host, run.target
-    run.prepare(report_step)
+    run.leave_cpus_and_measure_bandwidth(report_step)
     store, fs = Store(host.fs.root), KernelFS(host.fs.root)
     switch = ArmSwitch(store, fs, target, run.settings, build_variant, request.answer_timeout, clock)
     restore_guard.start_restore_guard(store, fs, target.units[0])
     failure = None
     try:
-        measure(RoundRunner(run, switch, request, minutes, report_step, clock))
+        measure_rounds(RoundRunner(run, switch, request, minutes, report_step, clock))
     except TuningError as error:
         failure, run.continues_after_boot = error, False
         run.document["remarks"].append(f"It ended early: {error_to_single_line(error)}")
@@ -152,7 +152,7 @@ def run_rounds_and_restore(
         report_step("it puts all back")
         failures = apply_stored.end_trial_and_apply_stored(store, fs).failures
     run.target = find_llama_instance(host, target.name, request.answer_timeout, clock)
-    run.end(restored=not failures and run.target.arguments == target.arguments)
+    run.finish_document(restored=not failures and run.target.arguments == target.arguments)
     if failures:
         raise TuningError(
             f"Not all stored settings could be put back: {' '.join(failures)} 'sovereign-epyc settle' tries it again. "

@@ -19,7 +19,7 @@ from .load.request import ROUND_TRIES
 from .reports.benchmark_report import BenchmarkResult
 from .rounds import schedule
 from .run import Run
-from .sampling.meter import Meter, stream_counts
+from .sampling.meter import Meter, parallel_stream_counts
 from .target.vllm_instance import find_instance_of_any_engine
 
 TYPE_CHECKING = False
@@ -49,16 +49,16 @@ def _run_rounds(
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout, clock)
     meter = Meter(host, target, request, clock)
     run = Run(host, target, request, schedule.build_benchmark_arms())
-    run.prepare(report_step)
+    run.leave_cpus_and_measure_bandwidth(report_step)
     report_step("it warms up")
-    run.document["remarks"] += filter(None, [meter.warm_up()])
+    run.document["remarks"] += filter(None, [meter.warm_up_and_report_instability()])
     order = run.document["plan"]["order"]
     counting = 0
     while counting < request.rounds and len(order) < ROUND_TRIES * request.rounds:
         report_step(f"it measures round {len(order) + 1}; of {request.rounds} that have to count, {counting} are there")
         counting += not _measure_and_append_round(meter, run.document)
         run.save()
-    run.end()
+    run.finish_document()
     _save_memory_time_shares_for_metrics(run.document)
     return run.path, run.document
 
@@ -66,7 +66,11 @@ def _run_rounds(
 def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
     """Save the share of memory time in each step for the metrics of the host, if any round counts."""
     result = BenchmarkResult(document)
-    shares = {kind: round(ceiling.ratio, 4) for kind, ceiling in result.ceilings.items() if ceiling.ratio is not None}
+    shares = {
+        kind: round(ceiling.memory_time_share, 4)
+        for kind, ceiling in result.ceilings.items()
+        if ceiling.memory_time_share is not None
+    }
     if result.counts and shares:
         of_all_instances = {**metrics.load_shares_of_last_benchmark(), document["instance"]: shares}
         textfile.write_file(metrics.BENCHMARK_SHARES, f"{json.dumps(of_all_instances, sort_keys=True)}\n", 0o600)
@@ -75,7 +79,7 @@ def _save_memory_time_shares_for_metrics(document: dict[str, Any]) -> None:
 def describe_planned_benchmark(host: Host, request: MeasuringRequest) -> tuple[str, str]:
     """Return the name of the instance, and a sentence on what would be measured; raises as run_benchmark."""
     target = find_instance_of_any_engine(host, request.instance, request.answer_timeout)
-    streams = " and ".join(str(count) for count in [1, *stream_counts(target, request)])
+    streams = " and ".join(str(count) for count in [1, *parallel_stream_counts(target, request)])
     kinds = ", ".join(f"{len(prompts)} of {kind}" for kind, prompts in request.prompts.items())
     return target.name, (
         f"{target.name} would be asked prompts in {request.rounds} rounds ({kinds}), with {streams} "
@@ -91,6 +95,6 @@ def _measure_and_append_round(meter: Meter, document: dict[str, Any]) -> str:
     order.append(
         {"round": number, "phase": schedule.BENCHMARK, "class": schedule.LIVE, "restart": False, "arms": [arm]}
     )
-    samples, discard_reason = meter.measure({"round": number, "arm": arm, "start": 1})
+    samples, discard_reason = meter.measure_samples({"round": number, "arm": arm, "start": 1})
     document["samples"] += samples
     return discard_reason

@@ -35,7 +35,7 @@ class _BadRequestParser(argparse.ArgumentParser):
         raise BadRequest(f"{message}. 'sovereign-epyc bench --help' lists the options.")
 
 
-def install() -> None:
+def install_command() -> None:
     """Install the command on a host that has the host tool."""
     archive.install_benchmark_archive()
 

@@ -59,7 +59,7 @@ class Run:
             identity, target.name, started, seed, host_facts, arms, caches, **plan
         )
 
-    def prepare(self, report_step: Callable[[str], None]) -> None:
+    def leave_cpus_and_measure_bandwidth(self, report_step: Callable[[str], None]) -> None:
         """Move this process off the CPUs of the instance, and measure the bandwidth of its idle memory."""
         self.document["remarks"] += [*self.target.remarks, *move_off_instance_cpus(self.host, self.target.cpus)]
         report_step("it measures the bandwidth of the memory")
@@ -72,7 +72,7 @@ class Run:
         """Write the document to its file."""
         documents.save_document(self.path, self.document)
 
-    def end(self, restored: bool = True) -> None:
+    def finish_document(self, restored: bool = True) -> None:
         """Write the end of the run into the document, unless the run continues after a boot.
 
         ``restored`` is whether the instance runs as before; the settings of the host are compared here.
@@ -82,7 +82,7 @@ class Run:
             self.document["steps"] = instance_memory.compute_step_read_bytes(self.target, samples)
         except TuningError as error:
             self.document["remarks"].append(instance_memory.unreadable_model_remark(error))
-        restored = restored and fingerprint.read_settings(self.host) == self.settings
+        restored = restored and fingerprint.read_values_of_stored_settings(self.host) == self.settings
         if not (self.continues_after_boot and restored):
             self.document.update(restored=restored, ended=format_current_utc_time())
         self.save()

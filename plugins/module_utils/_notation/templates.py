@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the sovereign.epyc authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Detects texts that Ansible would evaluate_javascript as a template in a file of variables.
+"""Detects texts that Ansible would evaluate as a template in a file of variables.
 
 Source: the delimiters of Jinja, which Ansible does not change for variables.
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     #: A combination: options that differ from the default with their values, in the order of the space.
     Candidate = tuple[tuple[str, Any], ...]
-    #: Takes a phase and candidates, and returns the level (log of the speed) of each candidate that can run, or None if
+    #: Takes a phase and candidates, and returns the log of the rate of each candidate that can run, or None if
     #: the time is over.
     Measure = Callable[[str, Sequence[Candidate]], "dict[Candidate, float] | None"]
 
@@ -61,7 +61,7 @@ class Search:
         self._best = DEFAULT
         self._rejected: set[Candidate] = set()
 
-    def run(self) -> Candidate:
+    def find_best_candidate(self) -> Candidate:
         """Return the best candidate, which may be the default; if the time ends, the best candidate so far."""
         try:
             self._measure_each_value_alone()

@@ -38,9 +38,9 @@ class SearchSpace:
         self.values: dict[str, list[Any]] = {}
         self.default: dict[str, Any] = {}
 
-    def add_option(self, option: str, default: Any, tried: Iterable[Any]) -> None:
-        """Add an option that has another value to try than its present value."""
-        values = list(tried)
+    def add_option(self, option: str, default: Any, values_to_try: Iterable[Any]) -> None:
+        """Add an option with its values to try, unless its present value is the only one."""
+        values = list(values_to_try)
         if default not in values:
             values = sorted([*values, default])
         if len(values) > 1:

@@ -78,7 +78,7 @@ def run_tuning(
             request,
             options.minutes,
             lambda arm: variants.get(arm["name"], candidates.default),
-            lambda runner: _TuningRounds(runner, candidates, space, variants).run(),
+            lambda runner: _TuningRounds(runner, candidates, space, variants).measure_all_rounds(),
             report_step,
             clock,
         )
@@ -121,14 +121,13 @@ class _TuningRounds:
         #: Candidate -> the name of its arm.
         self.names: dict[Candidate, str] = {DEFAULT: schedule.DEFAULT}
 
-    def run(self) -> None:
-        """Measure all rounds."""
-        best = self.search.run()
+    def measure_all_rounds(self) -> None:
+        best = self.search.find_best_candidate()
         if best != DEFAULT:
             self._confirm_best_candidate(self.names[best])
 
     def measure_log_rates(self, phase: str, candidates: Sequence[Candidate]) -> dict[Candidate, float] | None:
-        """Measure candidates until a round counts; return the level of each one that runs, None if the time is over."""
+        """Measure candidates until a round counts; return log rates of those that can run, None if time is over."""
         for candidate in candidates:
             if candidate not in self.names:
                 self._add_candidate_arm(candidate, phase)

@@ -40,7 +40,7 @@ def build_sorted_forest_rows(judgement: Judgement, stock_class: str) -> list[Row
     """
     names = {unit: rule.name for unit, rule in schedule.REPETITIONS.items()}
     rows: list[Row] = [
-        (verdict.knob, verdict.word, verdict.primary, names.get(verdict.unit, ""))
+        (verdict.knob, verdict.word, verdict.primary, names.get(verdict.setting_class, ""))
         for verdict in judgement.verdicts_by_gain()
     ]
     if judgement.stock.count:

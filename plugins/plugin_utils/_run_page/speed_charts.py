@@ -41,7 +41,11 @@ def steps_with_ceilings(run: ShownRun) -> list[tuple[Document, Ceiling]]:
 
 def memory_time_chart(run: ShownRun) -> Iterator[Html]:
     """Yield the chart of memory time over step time, with the remarks on its ceilings."""
-    shown = [(step, ceiling, ceiling.ratio) for step, ceiling in steps_with_ceilings(run) if ceiling.ratio is not None]
+    shown = [
+        (step, ceiling, ceiling.memory_time_share)
+        for step, ceiling in steps_with_ceilings(run)
+        if ceiling.memory_time_share is not None
+    ]
     if not shown:
         return
     axis = draw.Axis(0.0, max(1.0, *(ratio for dummy, dummy2, ratio in shown)), BARS, BEHIND)

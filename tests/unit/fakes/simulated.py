@@ -86,11 +86,11 @@ class Simulated:
 
     # The meter
 
-    def warm_up(self) -> str:
+    def warm_up_and_report_instability(self) -> str:
         """Return that the pace is even."""
         return ""
 
-    def measure(
+    def measure_samples(
         self, where: dict[str, Any], requests: int, settings: str, digest: Any
     ) -> tuple[list[dict[str, Any]], str]:
         """Return samples as fast as this arm is."""

@@ -186,12 +186,12 @@ def combine_answers_to_sample(
 
 
 def _incomplete_answer_message(
-    server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], late: bool
+    server: Server, prompt: Prompt, begun: float, chunks: Sequence[float], timed_out: bool
 ) -> str:
-    """Return the message for an incomplete answer; ``late`` is whether it timed out, else the server closed it."""
+    """Return the message for an incomplete answer; ``timed_out`` is False where the server closed the connection."""
     received = f"{len(chunks)} pieces of text for {prompt.tokens} tokens came"
     received += f", the last after {chunks[-1] - begun:.1f} s" if chunks else ""
-    if late:
+    if timed_out:
         return (
             f"{server.url}{server.api.path} did not finish in {server.answer_timeout:g} s: {received}. The journal "
             "of the unit says whether it stalled; a slow server needs a longer limit."

@@ -96,7 +96,7 @@ def fetch_answers_sequentially(server: Server, prompts: Iterable[Prompt]) -> lis
     return [fetch_answer(server, prompt) for prompt in prompts]
 
 
-def count_tokens(answers: Iterable[Answer]) -> tuple[int, int]:
+def count_prompt_and_output_tokens(answers: Iterable[Answer]) -> tuple[int, int]:
     """Return the numbers of prompt tokens and of generated tokens of all answers."""
     read = generated = 0
     for answer in answers:
@@ -116,7 +116,7 @@ def fetch_answers_in_parallel(
     if streams < 2 or requests < 2:
         raise BadRequest(f"{streams} streams of {requests} requests are no load: take at least 2 of both.")
     group = _StreamGroup(server, islice(cycle(prompts), streams * requests), streams)
-    threads = [threading.Thread(target=group.run_stream, args=(place,), daemon=True) for place in range(streams)]
+    threads = [threading.Thread(target=group.run_stream, args=(stream,), daemon=True) for stream in range(streams)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -136,7 +136,7 @@ class _StreamGroup:
         self._prompts = prompts
         self._lock = threading.Lock()
 
-    def run_stream(self, place: int) -> None:
+    def run_stream(self, stream: int) -> None:
         """Run the stream of this number until the queue is empty or any stream has failed."""
         try:
             while True:
@@ -144,7 +144,7 @@ class _StreamGroup:
                     prompt = None if self.errors else next(self._prompts, None)
                 if prompt is None:
                     return
-                self.answers[place].append(fetch_answer(self._server, prompt))
+                self.answers[stream].append(fetch_answer(self._server, prompt))
         # The thread that started all streams raises the exception; raised here it would be lost.
         except Exception as error:
             with self._lock:

@@ -42,13 +42,13 @@ class Prompt:
         self.tokens = tokens
 
 
-def built_in_prompts(tokens: int = DEFAULT_TOKENS) -> dict[str, list[Prompt]]:
-    """Return the built-in prompts by kind, each with this number of tokens to generate."""
-    return {kind: [Prompt(kind, text, tokens) for text in texts] for kind, texts in PROMPT_TEXTS.items()}
+def built_in_prompts(output_length: int = DEFAULT_TOKENS) -> dict[str, list[Prompt]]:
+    """Return the built-in prompts by kind, each with this number of tokens for its answer."""
+    return {kind: [Prompt(kind, text, output_length) for text in texts] for kind, texts in PROMPT_TEXTS.items()}
 
 
-def read_prompt_file(path: str, tokens: int = DEFAULT_TOKENS) -> list[Prompt]:
-    """Return the prompts of a user's file; ``tokens`` is the default of ``output_length``.
+def read_prompt_file(path: str, default_output_length: int = DEFAULT_TOKENS) -> list[Prompt]:
+    """Return the prompts of a user's file; ``default_output_length`` is in tokens.
 
     BadRequest, with the number of the line, for a line in another format.
     """
@@ -60,7 +60,11 @@ def read_prompt_file(path: str, tokens: int = DEFAULT_TOKENS) -> list[Prompt]:
     if len(data) > LARGEST_FILE:
         raise BadRequest(f"The prompts {path} are larger than {LARGEST_FILE >> 20} MiB: take a part of them.")
     lines = enumerate(data.split(b"\n"), 1)
-    prompts = [_parse_prompt_line(f"{path}, line {number}", line, tokens) for number, line in lines if line.strip()]
+    prompts = [
+        _parse_prompt_line(f"{path}, line {number}", line, default_output_length)
+        for number, line in lines
+        if line.strip()
+    ]
     if not prompts:
         raise BadRequest(f'The prompts {path} are empty: write a line such as {{"text": "Once upon a time"}} for each.')
     return prompts
@@ -78,7 +82,7 @@ def digest_prompts(prompts: Iterable[Prompt]) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def _parse_prompt_line(place: str, line: bytes, tokens: int) -> Prompt:
+def _parse_prompt_line(place: str, line: bytes, default_output_length: int) -> Prompt:
     try:
         row = json.loads(line.decode())
     except UnicodeDecodeError:
@@ -87,7 +91,7 @@ def _parse_prompt_line(place: str, line: bytes, tokens: int) -> Prompt:
         _refuse_prompt_line(place, f"it is not JSON ({error}); each line is one whole object")
     if not isinstance(row, dict):
         _refuse_prompt_line(place, 'it is no JSON object; write {"text": "..."}')
-    return Prompt(USER_KIND, _parse_prompt_text(place, row), _parse_output_length(place, row, tokens))
+    return Prompt(USER_KIND, _parse_prompt_text(place, row), _parse_output_length(place, row, default_output_length))
 
 
 def _parse_prompt_text(place: str, row: dict[str, Any]) -> str:

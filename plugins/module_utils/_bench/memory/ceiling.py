@@ -23,11 +23,12 @@ COUNTED_SHARE_RANGE = (0.9, 1.15)
 
 
 class Ceiling:
-    """The time of a step compared with its memory time, in milliseconds; ``ratio`` is memory time over step time.
+    """The time of a step compared with its memory time, in milliseconds; ``memory_time_share`` is memory time over step
+    time.
 
-    ``memory_ms``, ``rest_ms`` and ``ratio`` are None for an unknown bandwidth. ``predicted_ms`` is the prediction of
-    the cost model, or None. ``problem`` is a sentence where the figures cannot be right, and ``remarks`` are sentences
-    on how to read the figures.
+    ``memory_ms``, ``rest_ms`` and ``memory_time_share`` are None for an unknown bandwidth. ``predicted_ms`` is the
+    prediction of the cost model, or None. ``problem`` is a sentence where the figures cannot be right, and ``remarks``
+    are sentences on how to read the figures.
     """
 
     def __init__(self, traffic: StepTraffic, bandwidth: Bandwidth, step_ms: float, predicted_ms: float | None) -> None:
@@ -41,7 +42,7 @@ class Ceiling:
         self.remarks: list[str] = []
 
     @property
-    def ratio(self) -> float | None:
+    def memory_time_share(self) -> float | None:
         """Memory time over step time."""
         return None if self.memory_ms is None else self.memory_ms / self.step_ms
 
@@ -51,16 +52,22 @@ class Ceiling:
         return None if self.memory_ms is None else self.step_ms - self.memory_ms
 
     @property
-    def error(self) -> float | None:
+    def prediction_error(self) -> float | None:
         """The relative error of the prediction: 0.1 for a step that took ten percent longer than predicted."""
         return None if self.predicted_ms is None else self.step_ms / self.predicted_ms - 1
 
     def to_dict(self) -> dict[str, object]:
-        """Return plain data for a page."""
-        names = ("gbps", "measured", "step_ms", "memory_ms", "rest_ms", "ratio", "predicted_ms", "error")
+        """Return all figures as plain data for the page of a run."""
         return {
             "bytes": round(self.bytes),
-            **{name: getattr(self, name) for name in names},
+            "gbps": self.gbps,
+            "measured": self.measured,
+            "step_ms": self.step_ms,
+            "memory_ms": self.memory_ms,
+            "rest_ms": self.rest_ms,
+            "ratio": self.memory_time_share,
+            "predicted_ms": self.predicted_ms,
+            "error": self.prediction_error,
             "problem": self.problem,
             "remarks": self.remarks,
         }
@@ -82,7 +89,7 @@ def compare_step_with_memory_time(
     if step_ms <= 0:
         raise BadRequest(f"A step of {step_ms} ms cannot be held against the memory; measure it again.")
     ceiling = Ceiling(traffic, bandwidth, step_ms, predicted_ms)
-    ratio, size, caches = ceiling.ratio, format_bytes_short(round(ceiling.bytes)), format_bytes_short(cache)
+    ratio, size, caches = ceiling.memory_time_share, format_bytes_short(round(ceiling.bytes)), format_bytes_short(cache)
     fits = ceiling.bytes <= cache
     if ratio is None:
         ceiling.remarks.append("The bandwidth of this memory was not measured and is not known: there is no ceiling.")
@@ -111,12 +118,13 @@ def _faster_than_memory_message(ceiling: Ceiling, size: str, caches: str, fits: 
     )
 
 
-def _counted_bytes_remarks(part: float) -> list[str]:
+def _counted_bytes_remarks(counted_share: float) -> list[str]:
     low, high = COUNTED_SHARE_RANGE
-    if part < low:
-        return [f"The hardware counted {part:.2f} of the computed bytes: caches serve the rest."]
-    if part > high:
+    if counted_share < low:
+        return [f"The hardware counted {counted_share:.2f} of the computed bytes: caches serve the rest."]
+    if counted_share > high:
         return [
-            f"The hardware counted {part:.2f} of the computed bytes: pages are read again, or other programs read too."
+            f"The hardware counted {counted_share:.2f} of the computed bytes: pages are read again, or other programs "
+            "read too."
         ]
     return []

@@ -71,7 +71,7 @@ def compute_step_read_bytes(target: MeasuredInstance, samples: Sequence[Sample])
 
     TuningError where a model file cannot be read.
     """
-    file = target.model_file()
+    file = target.gguf_model_path()
     if file is None:
         return []
     model = gguf_model.read_model(file)

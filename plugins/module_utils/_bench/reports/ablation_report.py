@@ -17,7 +17,7 @@ from .report_parts import (
     format_metric_ratios,
     host_and_sample_count_lines,
     join_report_lines,
-    wrap_text,
+    wrap_to_report_width,
 )
 
 TYPE_CHECKING = False
@@ -62,9 +62,9 @@ def ablation_headline(judgement: Judgement) -> str:
 def _ablation_report_lines(document: Mapping[str, Any], judgement: Judgement) -> Iterator[str]:
     yield ablation_headline(judgement)
     for sentence in judgement.faults:
-        yield from wrap_text(sentence)
+        yield from wrap_to_report_width(sentence)
     yield ""
-    yield from wrap_text(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
+    yield from wrap_to_report_width(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
     yield from host_and_sample_count_lines(document, judgement.rounds)
     yield ""
     yield from _forest_plot_lines(document, judgement)
@@ -78,7 +78,7 @@ def _forest_plot_lines(document: Mapping[str, Any], judgement: Judgement) -> Ite
     """Yield a line for each setting, the largest gain first, then for stock and for the twin of each class."""
     rows: list[Row] = [(verdict.knob, verdict.word, verdict.primary) for verdict in judgement.verdicts_by_gain()]
     rows.append(("tuned over stock", "", judgement.stock))
-    rows += [(f"tuned, {unit}", "itself", twin) for unit, twin in judgement.twins.items()]
+    rows += [(f"tuned, {setting_class}", "itself", twin) for setting_class, twin in judgement.twins.items()]
     intervals = [row[2].interval for row in rows if row[2] and row[2].interval]
     axis = PlotAxis(intervals, math.log1p(document["plan"]["zone"]))
     yield f"{'setting':<{NAME_WIDTH}} {'verdict':<10} {'with over without':<24} {'n':>2}  {axis.scale_line()}"
@@ -95,7 +95,7 @@ def _verdict_reason_lines(judgement: Judgement) -> Iterator[str]:
     if with_reason:
         yield ""
     for verdict in with_reason:
-        yield from wrap_text(f"{verdict.knob}: {verdict.word}, {verdict.reason}")
+        yield from wrap_to_report_width(f"{verdict.knob}: {verdict.word}, {verdict.reason}")
 
 
 def _guard_metric_lines(judgement: Judgement) -> Iterator[str]:
@@ -104,7 +104,9 @@ def _guard_metric_lines(judgement: Judgement) -> Iterator[str]:
         yield ""
         yield "By metric, + and - where the interval proves it:"
     for verdict in shown:
-        yield from wrap_text(f"{verdict.knob}: {format_metric_ratios(verdict.guards, not judgement.faults)}", "  ")
+        yield from wrap_to_report_width(
+            f"{verdict.knob}: {format_metric_ratios(verdict.guards, not judgement.faults)}", "  "
+        )
 
 
 def _confirmation_lines(judgement: Judgement) -> Iterator[str]:
@@ -115,7 +117,7 @@ def _confirmation_lines(judgement: Judgement) -> Iterator[str]:
     yield f"Confirmation, {confirmation.kept_over_stock.count} fresh rounds:"
     for name, comparison in confirmation.comparisons_by_name().items():
         yield f"  {name:<20} {comparison.format_ratio()}"
-    yield from wrap_text(format_metric_ratios(confirmation.by_metric, not judgement.faults), "  ")
+    yield from wrap_to_report_width(format_metric_ratios(confirmation.by_metric, not judgement.faults), "  ")
 
 
 def _fit_name_to_column(name: str) -> str:

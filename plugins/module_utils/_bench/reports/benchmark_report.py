@@ -11,7 +11,7 @@ from statistics import median
 from ..memory import instance_memory
 from ..rounds import measured_rounds, schedule
 from ..statistics.figures import figures_of_one_stream, figures_of_parallel_streams
-from .report_parts import discarded_round_lines, host_and_sample_count_lines, join_report_lines, wrap_text
+from .report_parts import discarded_round_lines, host_and_sample_count_lines, join_report_lines, wrap_to_report_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ..load.answer import Sample
     from ..memory.ceiling import Ceiling
 
-#: Columns of numbers: heading, width in characters, names of the figure in a row, and number of decimals.
+#: The columns of numbers in the table: the heading, the width in characters, the keys of the figure in a row (the first
+#: key that the row has is shown), and the number of decimals.
 COLUMNS = (
     ("streams", 7, ("streams",), 0),
     ("decode t/s", 10, ("decode",), 2),
@@ -64,7 +65,7 @@ class BenchmarkResult:
             rates = self._decode_rates_by_round(kind, streams)
             low, high = min(rates, default=0.0), max(rates, default=0.0)
             ceiling = self.ceilings.get(kind) if streams == 1 else None
-            share = ceiling.ratio if ceiling else None
+            share = ceiling.memory_time_share if ceiling else None
             table.append({"kind": kind, "streams": streams, **figures, "low": low, "high": high, "memory": share})
         return table
 
@@ -106,15 +107,15 @@ def render_benchmark_report(document: Mapping[str, Any]) -> str:
 
 def _benchmark_report_lines(result: BenchmarkResult) -> Iterator[str]:
     document = result.document
-    yield from wrap_text(result.headline())
+    yield from wrap_to_report_width(result.headline())
     yield ""
-    yield from wrap_text(f"Run {document['id']} of {document['started']}")
+    yield from wrap_to_report_width(f"Run {document['id']} of {document['started']}")
     yield from host_and_sample_count_lines(document, result.rounds)
     yield ""
     yield " ".join([f"{'kind':<10}", *(f"{heading:>{width}}" for heading, width, *dummy in COLUMNS)])
     for row in result.figure_rows():
         yield _format_figure_row(row)
-    yield from wrap_text(
+    yield from wrap_to_report_width(
         "lowest, highest: of a round; first ms: to the first text, median; ms/token: after it, of a stream; gap p95: "
         "between two pieces of text; memory: the part of a step that reading its bytes takes at least"
     )
@@ -127,7 +128,7 @@ def _benchmark_report_lines(result: BenchmarkResult) -> Iterator[str]:
     if remarks:
         yield ""
     for sentence in remarks:
-        yield from wrap_text(sentence)
+        yield from wrap_to_report_width(sentence)
     yield from discarded_round_lines(result.rounds)
 
 

@@ -23,7 +23,7 @@ WIDTH = 100
 MARKS = {PAYS: "+", HURTS: "-"}
 
 
-def wrap_text(text: str, indent: str = "") -> list[str]:
+def wrap_to_report_width(text: str, indent: str = "") -> list[str]:
     """Return a text as lines of at most 100 columns; lines after the first have a deeper indent."""
     return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
@@ -36,7 +36,9 @@ def join_report_lines(lines: Iterable[str]) -> str:
 def host_and_sample_count_lines(document: Mapping[str, Any], rounds: Sequence[Round]) -> Iterator[str]:
     """Yield lines with the processor and kernel of the host, and with the numbers of rounds and samples."""
     fingerprint = document["fingerprint"]
-    yield from wrap_text(f"{fingerprint['sku'] or 'unknown processor'}, Linux {fingerprint['kernel'] or 'unknown'}")
+    yield from wrap_to_report_width(
+        f"{fingerprint['sku'] or 'unknown processor'}, Linux {fingerprint['kernel'] or 'unknown'}"
+    )
     discarded = sum(bool(measured.discard_reason) for measured in rounds)
     yield f"{len(rounds)} rounds, {discarded} of them discarded; {len(document['samples'])} samples"
 
@@ -48,7 +50,7 @@ def discarded_round_lines(rounds: Sequence[Round]) -> Iterator[str]:
         yield ""
         yield "Discarded rounds:"
     for measured in discarded:
-        yield from wrap_text(f"round {measured.number}: {measured.discard_reason}", "  ")
+        yield from wrap_to_report_width(f"round {measured.number}: {measured.discard_reason}", "  ")
 
 
 def format_metric_ratios(comparisons: Iterable[Comparison], is_sound: bool) -> str:

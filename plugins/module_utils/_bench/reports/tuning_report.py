@@ -12,7 +12,7 @@ from .report_parts import (
     format_metric_ratios,
     host_and_sample_count_lines,
     join_report_lines,
-    wrap_text,
+    wrap_to_report_width,
 )
 
 TYPE_CHECKING = False
@@ -30,11 +30,11 @@ def render_tuning_report(document: Mapping[str, Any]) -> str:
 
 def _tuning_report_lines(result: TuningResult) -> Iterator[str]:
     document = result.document
-    yield from wrap_text(result.headline())
+    yield from wrap_to_report_width(result.headline())
     for sentence in [*result.faults, *document["remarks"]]:
-        yield from wrap_text(sentence)
+        yield from wrap_to_report_width(sentence)
     yield ""
-    yield from wrap_text(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
+    yield from wrap_to_report_width(f"Run {document['id']} of {document['started']}, seed {document['seed']}")
     yield from host_and_sample_count_lines(document, result.rounds)
     yield ""
     yield f"{'predicted':>9} {'measured':>8} {'n':>3}  against the default"
@@ -52,7 +52,9 @@ def _tuning_report_lines(result: TuningResult) -> Iterator[str]:
 
 def _candidate_lines(candidate: CandidateResult) -> Iterator[str]:
     predicted, measured = (f"{value:.3f}" if value else "-" for value in (candidate.predicted, candidate.measured))
-    yield from wrap_text(f"{predicted:>9} {measured:>8} {candidate.count:>3}  {format_arm_options(candidate.arm)}")
+    yield from wrap_to_report_width(
+        f"{predicted:>9} {measured:>8} {candidate.count:>3}  {format_arm_options(candidate.arm)}"
+    )
 
 
 def _rejected_lines(candidates: list[CandidateResult]) -> Iterator[str]:
@@ -61,7 +63,7 @@ def _rejected_lines(candidates: list[CandidateResult]) -> Iterator[str]:
         yield ""
         yield "Rejected:"
     for candidate in rejected:
-        yield from wrap_text(f"{format_arm_options(candidate.arm)}: {candidate.rejected}", "  ")
+        yield from wrap_to_report_width(f"{format_arm_options(candidate.arm)}: {candidate.rejected}", "  ")
 
 
 def _confirmation_lines(result: TuningResult) -> Iterator[str]:
@@ -71,7 +73,7 @@ def _confirmation_lines(result: TuningResult) -> Iterator[str]:
     yield f"Confirmation, {result.gain.count} fresh rounds: {format_arm_options(result.best)}"
     yield f"  {'over the default':<24} {result.gain.format_ratio()}"
     yield f"  {'the default over itself':<24} {result.twins[schedule.RESTART].format_ratio()}"
-    yield from wrap_text(format_metric_ratios(result.guards, not result.faults), "  ")
+    yield from wrap_to_report_width(format_metric_ratios(result.guards, not result.faults), "  ")
 
 
 def format_arm_options(arm: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ class Round:
     def __init__(self, planned: Mapping[str, Any]) -> None:
         self.number: int = planned["round"]
         self.phase: str = planned["phase"]
-        self.unit: str = planned["class"]
+        self.setting_class: str = planned["class"]
         self.planned_arms: Sequence[str] = planned["arms"]
         self.discard_reason = ""
         self.levels: Levels = {}
@@ -80,7 +80,7 @@ def last_rounds_all_discarded(rounds: Sequence[Round]) -> bool:
 
 
 def _fill_round_from_samples(measured: Round, samples: Iterable[Mapping[str, Any]]) -> None:
-    """Compute levels and digests of a round; requests of an arm with equal kind and streams are one value."""
+    """Fill in the log rates and digests of a round; requests of an arm with equal kind and streams are one value."""
     sums: dict[str, dict[tuple[str, int], list[float]]] = {}
     for sample in samples:
         arm, cell = sample["arm"], (sample["kind"], sample["streams"])
@@ -97,7 +97,7 @@ def _fill_round_from_samples(measured: Round, samples: Iterable[Mapping[str, Any
 
 
 def _compute_log_rates(cells: Mapping[tuple[str, int], Sequence[float]]) -> dict[Key, float]:
-    """Return the levels of an arm in a round, for each kind and as the mean over all kinds."""
+    """Return the log rates of an arm in a round by metric, for each kind and as the mean over all kinds."""
     levels: dict[Key, float] = {}
     parts: dict[tuple[str, int], list[float]] = {}
     for (kind, streams), (prompt_n, prompt_ms, predicted_n, predicted_ms, accepted) in sorted(cells.items()):
@@ -148,7 +148,7 @@ def _wrong_server_start_reason(
 
     ``started`` maps each start to the first round and arm that used it, and gets the starts of this round.
     """
-    shared = schedule.REPETITIONS[measured.unit].restart_every > 0
+    shared = schedule.REPETITIONS[measured.setting_class].restart_every > 0
     if shared and len({sample["start"] for sample in samples}) > 1:
         return "the server was started again within the round"
     for sample in samples:
@@ -171,7 +171,7 @@ def _discard_rounds_with_anchor_jump(rounds: Iterable[Round], anchor: str) -> No
         if level is None:
             measured.discard_reason = measured.discard_reason or "no sample of the anchor with one stream"
             continue
-        place = (measured.unit, measured.phase)
+        place = (measured.setting_class, measured.phase)
         if (
             not measured.discard_reason
             and place in last_counting

@@ -93,9 +93,9 @@ def build_ablation_arms(removable: Sequence[Mapping[str, Any]], in_stock: Collec
     if not removable:
         raise BadRequest("There is no setting to leave out: run site.yml first, or name settings of this host.")
     not_in_stock = [setting for setting in removable if setting["name"] not in in_stock]
-    unit = max((setting["class"] for setting in not_in_stock or removable), key=list(REPETITIONS).index)
+    setting_class = max((setting["class"] for setting in not_in_stock or removable), key=list(REPETITIONS).index)
     return [
-        _build_arm(STOCK, unit, not_in_stock),
+        _build_arm(STOCK, setting_class, not_in_stock),
         _build_arm(TUNED),
         _build_arm(AGAIN),
         *(
@@ -141,16 +141,18 @@ def rejectable_setting_or_candidate(arm: Mapping[str, Any]) -> str | None:
     return subject
 
 
-def build_kept_arm(removed: Sequence[Mapping[str, Any]], unit: str) -> dict[str, Any]:
+def build_kept_arm(removed: Sequence[Mapping[str, Any]], setting_class: str) -> dict[str, Any]:
     """Return the arm ``kept`` of a confirmation: tuned with the originals of all removed settings."""
-    return _build_arm(KEPT, unit, removed)
+    return _build_arm(KEPT, setting_class, removed)
 
 
-def _build_arm(name: str, unit: str | None = None, removed: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def _build_arm(
+    name: str, setting_class: str | None = None, removed: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """Return an arm of a class without some removable settings."""
     return {
         "name": name,
-        "class": unit,
+        "class": setting_class,
         "without": None,
         "settings": {address: value for setting in removed for address, value in setting["settings"].items()},
         "arguments": [word for setting in removed for word in setting["arguments"]],
@@ -159,27 +161,29 @@ def _build_arm(name: str, unit: str | None = None, removed: Sequence[Mapping[str
 
 
 def plan_round(
-    seed: int, number: int, unit: str, nth: int, names: Iterable[str], phase: str = ABLATION
+    seed: int, number: int, setting_class: str, nth_of_class: int, names: Iterable[str], phase: str = ABLATION
 ) -> dict[str, Any]:
     """Return a new round with its order of arms; the caller adds it to the plan before the round is measured.
 
-    ``number`` counts all rounds of the run from 1, and ``nth`` counts the rounds of this class and phase from 1.
+    ``number`` counts all rounds of the run from 1, and ``nth_of_class`` those of this class and phase.
     ``restart`` in the result says whether the shared server restarts before this round.
     """
-    rule = REPETITIONS[unit]
-    reverses = rule.mirrored and nth % 2 == 0
-    drawn = nth - 1 if reverses else nth
-    order = sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{phase}/{unit}/{drawn}/{name}".encode()).digest())
+    rule = REPETITIONS[setting_class]
+    reverses = rule.mirrored and nth_of_class % 2 == 0
+    drawn = nth_of_class - 1 if reverses else nth_of_class
+    order = sorted(
+        names, key=lambda name: hashlib.sha256(f"{seed}/{phase}/{setting_class}/{drawn}/{name}".encode()).digest()
+    )
     return {
         "round": number,
         "phase": phase,
-        "class": unit,
-        "restart": bool(rule.restart_every) and (nth - 1) % rule.restart_every == 0,
+        "class": setting_class,
+        "restart": bool(rule.restart_every) and (nth_of_class - 1) % rule.restart_every == 0,
         "arms": order[::-1] if reverses else order,
     }
 
 
-def arm_names_of_round(arms: Iterable[Mapping[str, Any]], unit: str, settings: Collection[str]) -> list[str]:
+def arm_names_of_round(arms: Iterable[Mapping[str, Any]], setting_class: str, settings: Collection[str]) -> list[str]:
     """Return the names of a round's arms: anchor, twin, stock if it has this class, and those of the settings."""
-    of_class = [arm for arm in arms if arm["class"] in (unit, None) and arm["name"] != KEPT]
+    of_class = [arm for arm in arms if arm["class"] in (setting_class, None) and arm["name"] != KEPT]
     return [arm["name"] for arm in of_class if arm["without"] is None or arm["without"] in settings]

@@ -34,11 +34,11 @@ class Meter:
         self.host = host
         self.target = target
         self.request = request
-        self.streams = stream_counts(target, request)
+        self.streams = parallel_stream_counts(target, request)
         self.clock = clock
         self.limits = discard_reasons.DiscardLimits(None if anywhere else target.nodes)
 
-    def warm_up(self) -> str:
+    def warm_up_and_report_instability(self) -> str:
         """Send requests until the token rate is stable; return an empty text, or why the rate is not stable."""
         first = self.request.all_prompts[0]
         short = Prompt(first.kind, first.text, warm_up.WARM_UP_TOKENS)
@@ -50,7 +50,7 @@ class Meter:
             return str(error)
         return ""
 
-    def measure(
+    def measure_samples(
         self,
         place: Mapping[str, Any],
         requests: int = 1,
@@ -90,11 +90,13 @@ class Meter:
         """
         windows: list[closed_loop.BusyWindow] = []
         reasons: list[str] = []
-        read, generated = closed_loop.count_tokens(answers)
+        read, generated = closed_loop.count_prompt_and_output_tokens(answers)
         for streams in self.streams:
             for prompts in self.request.prompts.values():
                 by_stream = closed_loop.fetch_answers_in_parallel(self.target.server, prompts, streams)
-                counts = closed_loop.count_tokens([answer for stream in by_stream for answer in stream])
+                counts = closed_loop.count_prompt_and_output_tokens(
+                    [answer for stream in by_stream for answer in stream]
+                )
                 read, generated = read + counts[0], generated + counts[1]
                 try:
                     windows.append(closed_loop.BusyWindow(by_stream))
@@ -103,7 +105,7 @@ class Meter:
         return windows, reasons, (read, generated)
 
 
-def stream_counts(target: MeasuredInstance, request: MeasuringRequest) -> list[int]:
+def parallel_stream_counts(target: MeasuredInstance, request: MeasuringRequest) -> list[int]:
     """Return the numbers of parallel streams to measure after one stream; BadRequest for more streams than slots."""
     if request.streams is None:
         return [target.slots] if target.slots > 1 else []

@@ -48,7 +48,7 @@ def read_fingerprint(host: Host, target: MeasuredInstance, prompts: Iterable[Pro
         "engine_sha256": digest_files(target.programs),
         "model_sha256": digest_files(target.files, HASHED_HEAD_BYTES),
         "arguments": target.arguments,
-        "settings": read_settings(host),
+        "settings": read_values_of_stored_settings(host),
         "prompts_sha256": all_prompts.digest_prompts(prompts),
     }
 
@@ -60,7 +60,7 @@ def format_topology_counts(top: Topology) -> str:
     return f"{counted}, SMT {top.smt or 'not known'}"
 
 
-def read_settings(host: Host) -> dict[str, str | None]:
+def read_values_of_stored_settings(host: Host) -> dict[str, str | None]:
     """Return the present value of each stored setting of the collection, by address."""
     store = Store(host.fs.root, read_only=True)
     verdicts = judge_requests(host, store, load_stored_requests(store)[1])

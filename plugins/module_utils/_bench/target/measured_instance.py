@@ -93,7 +93,7 @@ class MeasuredInstance:
                 return value
         return None
 
-    def model_file(self) -> str | None:
+    def gguf_model_path(self) -> str | None:
         """Return the path of the GGUF file that the instance serves; None for another format."""
         return self.process_argument_value("--model", "-m")
 

@@ -42,7 +42,7 @@ class MeasuredVllm(measured_instance.MeasuredInstance):
         if details["hosts"] > 1:
             self.remarks.append(f"It is divided over {details['hosts']} hosts, of which only this one was watched.")
 
-    def model_file(self) -> str | None:
+    def gguf_model_path(self) -> str | None:
         """Return None, because vLLM serves no GGUF file."""
         return None
 

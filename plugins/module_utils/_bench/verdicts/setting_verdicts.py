@@ -38,9 +38,9 @@ STEP_KEY, PER_STEP_KEY = (measured_rounds.STEPS, "", 1), (measured_rounds.PER_ST
 class Verdict:
     """The verdict on one setting: its word, a reason (may be empty), and the comparisons that it follows from."""
 
-    def __init__(self, knob: str, unit: str, word: str, reason: str = "") -> None:
+    def __init__(self, knob: str, setting_class: str, word: str, reason: str = "") -> None:
         self.knob = knob
-        self.unit = unit
+        self.setting_class = setting_class
         self.word = word
         self.reason = reason
         self.primary: Comparison | None = None
@@ -60,20 +60,28 @@ class Judgement:
         knobs = [arm for arm in plan["arms"] if arm["without"] is not None]
         compared = sum(name not in (schedule.TUNED, schedule.KEPT) for name in arms)
         rules = {
-            unit: DecisionRule(plan["alpha"] / compared, math.log1p(plan["zone"]), rule.least)
-            for unit, rule in schedule.REPETITIONS.items()
+            setting_class: DecisionRule(plan["alpha"] / compared, math.log1p(plan["zone"]), rule.least)
+            for setting_class, rule in schedule.REPETITIONS.items()
         }
         ablation = {
-            unit: [measured for measured in self.rounds if (measured.unit, measured.phase) == (unit, schedule.ABLATION)]
-            for unit in schedule.REPETITIONS
+            setting_class: [
+                measured
+                for measured in self.rounds
+                if (measured.setting_class, measured.phase) == (setting_class, schedule.ABLATION)
+            ]
+            for setting_class in schedule.REPETITIONS
         }
         self.twins = {
-            unit: compare_anchor_with_arm(rounds, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[unit])
-            for unit, rounds in ablation.items()
+            setting_class: compare_anchor_with_arm(
+                rounds, schedule.AGAIN, measured_rounds.ONE_STREAM, rules[setting_class]
+            )
+            for setting_class, rounds in ablation.items()
             if rounds
         }
-        unit = arms[schedule.STOCK]["class"]
-        self.stock = compare_anchor_with_arm(ablation[unit], schedule.STOCK, measured_rounds.ONE_STREAM, rules[unit])
+        setting_class = arms[schedule.STOCK]["class"]
+        self.stock = compare_anchor_with_arm(
+            ablation[setting_class], schedule.STOCK, measured_rounds.ONE_STREAM, rules[setting_class]
+        )
         self.verdicts = [
             Verdict(arm["without"], arm["class"], REJECTED, plan["rejected"][arm["without"]])
             if arm["without"] in plan["rejected"]
@@ -108,9 +116,11 @@ class Judgement:
             ),
         )
 
-    def undecided_settings(self, unit: str) -> list[str]:
+    def undecided_settings(self, setting_class: str) -> list[str]:
         """Return the settings of a class that need another round."""
-        return [verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.unit == unit]
+        return [
+            verdict.knob for verdict in self.verdicts if verdict.needs_rounds and verdict.setting_class == setting_class
+        ]
 
     def proven_settings(self) -> list[str]:
         """Return the settings that are proven to pay or to hurt."""
@@ -118,20 +128,22 @@ class Judgement:
 
 
 def _judge_setting(arm: Mapping[str, Any], rounds: Sequence[Round], rule: DecisionRule) -> Verdict:
-    name, unit = arm["name"], arm["class"]
-    verdict = Verdict(arm["without"], unit, UNDECIDED)
+    name, setting_class = arm["name"], arm["class"]
+    verdict = Verdict(arm["without"], setting_class, UNDECIDED)
     unchanged = next((r.number for r in rounds if arm["settings"] and _removal_had_no_effect(r, name)), None)
     if unchanged is not None:
         verdict.word, verdict.reason = REJECTED, f"in round {unchanged} its settings read back as those of the anchor"
         return verdict
     verdict.primary = compare_anchor_with_arm(rounds, name, measured_rounds.ONE_STREAM, rule)
     count = verdict.primary.count
-    least = 1 if unit != schedule.REBOOT else rule.least
+    least = 1 if setting_class != schedule.REBOOT else rule.least
     tried = sum(name in r.planned_arms for r in rounds)
     verdict.needs_rounds = count < schedule.MAX_ROUNDS and tried < schedule.MAX_ROUND_TRIES
     if count < least:
         verdict.word = UNTESTED
-        verdict.reason = f"{count} of {least} {schedule.REPETITIONS[unit].name}{'' if least == 1 else 's'} count"
+        verdict.reason = (
+            f"{count} of {least} {schedule.REPETITIONS[setting_class].name}{'' if least == 1 else 's'} count"
+        )
         return verdict
     texts_differ = any(_texts_differ(r, name) for r in rounds if not r.discard_reason)
     if texts_differ:

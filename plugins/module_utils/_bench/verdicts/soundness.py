@@ -36,8 +36,8 @@ def find_soundness_faults(
     ``twins`` maps each class to the comparison of the anchor with its twin.
     """
     faults = machine_faults(document, twins)
-    for unit in schedule.REPETITIONS:
-        of_class = [measured for measured in rounds if measured.unit == unit]
+    for setting_class in schedule.REPETITIONS:
+        of_class = [measured for measured in rounds if measured.setting_class == setting_class]
         for phase in (schedule.ABLATION, schedule.CONFIRMATION):
             faults += correlation_faults(of_class, phase, schedule.TUNED)
     return faults
@@ -51,8 +51,9 @@ def correlation_faults(rounds: Sequence[Round], phase: str, anchor: str) -> list
     if not degrees_of_freedom or correlation <= max(MAX_CORRELATION, CHANCE_DEVIATIONS / math.sqrt(degrees_of_freedom)):
         return []
     return [
-        f"Rounds resemble the ones before them ({correlation:.2f}, above {MAX_CORRELATION}) among {of_phase[0].unit} "
-        f"settings of the {phase}: what disturbs lasts longer than a round. Find it, or make samples longer."
+        f"Rounds resemble the ones before them ({correlation:.2f}, above {MAX_CORRELATION}) among "
+        f"{of_phase[0].setting_class} settings of the {phase}: what disturbs lasts longer than a round. "
+        "Find it, or make samples longer."
     ]
 
 
@@ -65,11 +66,12 @@ def machine_faults(document: Mapping[str, Any], twins: Mapping[str, Comparison])
             f"The hypervisor took {mean(shares):.1%} of the CPU time, above {MAX_STEAL_SHARE:.1%}: measure on a "
             "machine that does not share its cores."
         )
-    for unit, twin in twins.items():
+    for setting_class, twin in twins.items():
         if twin.word in (PAYS, HURTS):
             faults.append(
-                f"The state that all is compared with differs from itself, {twin.format_ratio()}, among {unit} "
-                "settings: something changes with the order or the name of an arm. Find it, and measure again."
+                f"The state that all is compared with differs from itself, {twin.format_ratio()}, among "
+                f"{setting_class} settings: something changes with the order or the name of an arm. "
+                "Find it, and measure again."
             )
     if document["restored"] is False:
         faults.append("The settings at the end were not those of the start: run site.yml, and measure again.")

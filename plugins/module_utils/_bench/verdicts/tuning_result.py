@@ -136,15 +136,16 @@ class TuningResult:
         if self.faults:
             return f"{name}: this run is not sound and proves nothing."
         if self.is_gain_proven and self.gain and self.best:
-            return f"{name}: {self.format_changes(self.best)}: {format_interval(self.gain.interval)} over the default"
+            changed = self.format_changed_options(self.best)
+            return f"{name}: {changed}: {format_interval(self.gain.interval)} over the default"
         if self.best is None or self.gain is None:
             return f"{name}: the default stays; no candidate was better."
         reason = format_interval(self.gain.interval)
         if self.lost_metrics:
             reason = f"{format_metric_name(self.lost_metrics[0])} loses {self.lost_metrics[0].format_ratio()}"
-        return f"{name}: the default stays; {self.format_changes(self.best)} did not beat it: {reason}"
+        return f"{name}: the default stays; {self.format_changed_options(self.best)} did not beat it: {reason}"
 
-    def format_changes(self, arm: Mapping[str, Any]) -> str:
+    def format_changed_options(self, arm: Mapping[str, Any]) -> str:
         """Return the options of a candidate as text, each with its value in the default."""
         default = self.arms[schedule.DEFAULT]["options"]
         return ", ".join(f"{name} {value} instead of {default[name]}" for name, value in arm["options"].items())

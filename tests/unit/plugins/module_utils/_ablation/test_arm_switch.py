@@ -64,7 +64,9 @@ class Machine:
     def begin(self) -> ArmSwitch:
         target = find_llama_instance(self.host(), "chat")
         variants = removable_options.make_variant_builder(target, self.host())
-        return ArmSwitch(self.store, self.fs, target, fingerprint.read_settings(self.host()), variants, 10, time)
+        return ArmSwitch(
+            self.store, self.fs, target, fingerprint.read_values_of_stored_settings(self.host()), variants, 10, time
+        )
 
     def put(self, path: str, text: object) -> None:
         self.here.service.tree.put(path, text)

@@ -60,7 +60,7 @@ class Booting:
         Path(self.store.folder).parent.mkdir(parents=True)
         patch.setattr(trial, "read_start_time", lambda fs, process: "9")
         patch.setattr(boot_rounds, "write_originals_in_undo_order", self.hold)
-        patch.setattr(boot_rounds.fingerprint, "read_settings", lambda host: dict(self.running))
+        patch.setattr(boot_rounds.fingerprint, "read_values_of_stored_settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])
         patch.setattr(boot_rounds.apply_stored, "end_trial_and_apply_stored", lambda store, fs: self.settle())
         patch.setattr(boot_rounds.command, "try_command", lambda words, seconds=None: None)
@@ -109,12 +109,12 @@ class Booting:
 
     # The meter
 
-    def warm_up(self) -> str:
+    def warm_up_and_report_instability(self) -> str:
         return ""
 
-    def measure(self, where: dict[str, Any], requests: int, settings: str, digest: Any) -> Any:
+    def measure_samples(self, where: dict[str, Any], requests: int, settings: str, digest: Any) -> Any:
         assert settings == digest()
-        return self.calm.measure(where, requests, settings, digest)
+        return self.calm.measure_samples(where, requests, settings, digest)
 
     # What the controller does
 

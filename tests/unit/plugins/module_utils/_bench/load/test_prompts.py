@@ -50,7 +50,7 @@ def test_a_users_file(tmp_path: Path) -> None:
         '{"text": "Once", "output_length": 200, "session_id": "a", "role": "user"}\n\n  \n'
         '{"type": "single_turn", "texts": ["Größe\\n"], "image": null}\r\n'
     )
-    found = prompts.read_prompt_file(str(path), tokens=120)
+    found = prompts.read_prompt_file(str(path), default_output_length=120)
     assert [(one.kind, one.text, one.tokens) for one in found] == [("user", "Once", 200), ("user", "Größe\n", 120)]
 
 

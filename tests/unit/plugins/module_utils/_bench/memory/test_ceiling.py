@@ -30,7 +30,12 @@ def held(size: float, step_ms: float, gbps: float | None = 200.0, source: str = 
 def test_a_step_is_split_into_memory_and_other_time() -> None:
     """10 GB at 200 GB/s take 50 ms."""
     found = held(10e9, 80.0, predicted_ms=64.0)
-    assert (found.memory_ms, found.rest_ms, found.ratio, found.error) == (50.0, 30.0, 0.625, 0.25)
+    assert (found.memory_ms, found.rest_ms, found.memory_time_share, found.prediction_error) == (
+        50.0,
+        30.0,
+        0.625,
+        0.25,
+    )
     assert (found.problem, found.remarks) == ("", [])
     assert found.to_dict() == {
         "bytes": 10_000_000_000,
@@ -48,7 +53,7 @@ def test_a_step_is_split_into_memory_and_other_time() -> None:
 
 
 def test_the_ceiling_itself_is_no_problem() -> None:
-    assert held(10e9, 50.0).ratio == 1.0 and held(10e9, 50.0).problem == ""
+    assert held(10e9, 50.0).memory_time_share == 1.0 and held(10e9, 50.0).problem == ""
 
 
 def test_above_the_ceiling_something_is_wrong() -> None:
@@ -77,7 +82,13 @@ def test_what_was_not_measured_is_marked() -> None:
     assert found.to_dict()["measured"] is False
     assert found.remarks == ["The bandwidth was not measured: 200 GB/s is the paper figure."]
     found = held(10e9, 80.0, None, "nothing")
-    assert (found.memory_ms, found.rest_ms, found.ratio, found.error, found.problem) == (None, None, None, None, "")
+    assert (found.memory_ms, found.rest_ms, found.memory_time_share, found.prediction_error, found.problem) == (
+        None,
+        None,
+        None,
+        None,
+        "",
+    )
     assert found.remarks == ["The bandwidth of this memory was not measured and is not known: there is no ceiling."]
 
 

@@ -132,7 +132,7 @@ def test_an_instance_is_found_with_what_it_says_of_itself(batch: Batch) -> None:
     one = found(batch)
     assert (one.name, one.units, one.slots, one.build) == ("batch", ["vllm-batch.service"], 4, "vLLM 0.32.0")
     assert one.files == [str(batch.model / name) for name in ("config.json", "model.safetensors")]
-    assert (one.cpus, one.nodes, one.model_file(), one.server.key) == ((4, 5), (0, 1), None, None)
+    assert (one.cpus, one.nodes, one.gguf_model_path(), one.server.key) == ((4, 5), (0, 1), None, None)
     assert len(one.remarks) == 1
     batch.planned(hosts=2)
     assert found(batch).remarks[1] == "It is divided over 2 hosts, of which only this one was watched."

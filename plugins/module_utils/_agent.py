@@ -169,19 +169,19 @@ def _is_share_of_requests(text: object) -> bool:
     return isinstance(text, str) and (text == OUT or (text.isascii() and text.rstrip("%").isdecimal()))
 
 
-def answer_about_instance(name: str, options: Mapping[str, Any]) -> str:
+def answer_about_instance(question: str, options: Mapping[str, Any]) -> str:
     """Return the answer about an instance; an empty one where its state is unknown.
 
     A question names an instance of llama-server by its name, and one of vLLM by the word vllm and its name.
     """
-    return answer_and_unit_state_of_instance(name, options)[0]
+    return answer_and_unit_state_of_instance(question, options)[0]
 
 
-def answer_and_unit_state_of_instance(name: str, options: Mapping[str, Any]) -> tuple[str, str]:
+def answer_and_unit_state_of_instance(question: str, options: Mapping[str, Any]) -> tuple[str, str]:
     """Return the answer about an instance and systemd's state of its unit; no state where the host has left."""
     if os.path.lexists(AWAY):
         return "stopped # this host was told to leave; 'sovereign-epyc agent --join' takes it back", ""
-    unit = _unit_of_question(name)
+    unit = _unit_of_question(question)
     state = command.try_command(["systemctl", "is-active", unit], PATIENCE * 3).out.strip()
     if state not in SERVES:
         return (f"stopped # {unit} is {state}" if state else ""), state
@@ -221,9 +221,9 @@ def share_and_reason_after_last_check(options: Mapping[str, Any]) -> tuple[str, 
     return options["untuned"], f"not as configured: {names}{' and more' if len(drifted) > NAMED else ''}"
 
 
-def _shorten_to_printable_ascii(text: str, longest: int = 60) -> str:
+def _shorten_to_printable_ascii(text: str, max_length: int = 60) -> str:
     """Return a shortened text with ? for each character that is no printable ASCII."""
-    return "".join(char if " " <= char <= "~" else "?" for char in text[:longest])
+    return "".join(char if " " <= char <= "~" else "?" for char in text[:max_length])
 
 
 def _unit_of_question(question: str) -> str:

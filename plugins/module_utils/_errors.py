@@ -20,10 +20,10 @@ def shorten_words_and_sentence(sentence: str) -> str:
     return _cut_out_middle(sentence, LONGEST_SENTENCE)
 
 
-def _cut_out_middle(text: str, longest: int) -> str:
-    if len(text) <= longest:
+def _cut_out_middle(text: str, max_length: int) -> str:
+    if len(text) <= max_length:
         return text
-    length = (longest - len(ELLIPSIS)) // 2
+    length = (max_length - len(ELLIPSIS)) // 2
     return f"{text[:length]}{ELLIPSIS}{text[-length:]}"
 
 

@@ -80,12 +80,15 @@ def status_of_verdict(verdict: Verdict) -> str:
     return OK if verdict.is_clean or (verdict.live == OK and verdict.lost_with_service) else DRIFT
 
 
-def count_settings_lost_at_boot(verdicts: Iterable[Verdict], boot: str) -> int:
-    """Return how many settings the next boot loses; ``boot`` is why the boot service will fail, "" if it will work.
+def count_settings_lost_at_boot(verdicts: Iterable[Verdict], boot_failure: str) -> int:
+    """Return how many settings the next boot loses.
 
-    Unknown settings count too, except where they are not supported or outlive a boot by themselves.
+    ``boot_failure`` is why the boot service will fail, "" if it will work. Unknown settings count too, except
+    where they are not supported or outlive a boot by themselves.
     """
-    return sum(bool(boot) and (verdict.lost_with_service or _needs_boot_service(verdict)) for verdict in verdicts)
+    return sum(
+        bool(boot_failure) and (verdict.lost_with_service or _needs_boot_service(verdict)) for verdict in verdicts
+    )
 
 
 def _needs_boot_service(verdict: Verdict) -> bool:
@@ -93,7 +96,7 @@ def _needs_boot_service(verdict: Verdict) -> bool:
     return verdict.supported and verdict.persistent == UNKNOWN and row is not None and not rest.startswith(row.lasting)
 
 
-def count_by_layer(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dict[str, int]]:
+def count_by_layer(verdicts: Sequence[Verdict], boot_failure: str = "") -> dict[str, dict[str, int]]:
     """Return the number of settings by layer and status. A layer without settings is left out."""
     counts: dict[str, dict[str, int]] = {}
     for verdict in verdicts:
@@ -101,31 +104,31 @@ def count_by_layer(verdicts: Sequence[Verdict], boot: str = "") -> dict[str, dic
         row[status_of_verdict(verdict)] += 1
     if counts.keys() - {BOOT, RUN}:
         row = counts.setdefault(BOOT, dict.fromkeys(STATUSES, 0))
-        row[DRIFT if count_settings_lost_at_boot(verdicts, boot) else OK] += 1
+        row[DRIFT if count_settings_lost_at_boot(verdicts, boot_failure) else OK] += 1
     return {layer: counts[layer] for layer in LAYERS if layer in counts}
 
 
-def sum_layer_counts_by_status(coverage: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def sum_layer_counts_by_status(counts_by_layer: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """Return the number of settings of all layers by status."""
-    return {status: sum(counts.get(status, 0) for counts in coverage.values()) for status in STATUSES}
+    return {status: sum(counts.get(status, 0) for counts in counts_by_layer.values()) for status in STATUSES}
 
 
-def group_into_findings(verdicts: Iterable[Verdict], boot: str = "", host: Host | None = None) -> list[Finding]:
+def group_into_findings(verdicts: Iterable[Verdict], boot_failure: str = "", host: Host | None = None) -> list[Finding]:
     """Return the findings of verdicts, sorted by layer.
 
-    ``boot`` is why the boot service will fail, "" if it will work. ``host`` provides the CCDs of L3 domains and the
-    roles of CPUs; without ``host``, both are left out.
+    ``boot_failure`` is why the boot service will fail, "" if it will work. ``host`` provides the CCDs of L3 domains and
+    the roles of CPUs; without ``host``, both are left out.
     """
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     verdicts = list(verdicts)
-    lost = count_settings_lost_at_boot(verdicts, boot)
+    lost = count_settings_lost_at_boot(verdicts, boot_failure)
     for verdict in verdicts:
         if status_of_verdict(verdict) != OK:
             groups.setdefault(_key_of_common_finding(verdict), []).append(verdict)
     builder = _FindingBuilder(host)
     result = [builder.build_finding(members) for members in groups.values()]
     if lost:
-        result.append(_finding_on_failing_boot_service(boot, lost))
+        result.append(_finding_on_failing_boot_service(boot_failure, lost))
     return sorted(result, key=_report_sort_key)
 
 
@@ -143,12 +146,13 @@ def _key_of_common_finding(verdict: Verdict) -> tuple[object, ...]:
     return (*key, verdict.wanted, verdict.found, verdict.at_boot)
 
 
-def _finding_on_failing_boot_service(boot: str, lost: int) -> Finding:
+def _finding_on_failing_boot_service(boot_failure: str, lost_count: int) -> Finding:
     finding = Finding(BOOT, "boot service", DRIFT)
     finding.where = BOOT_SERVICE
     finding.wanted, finding.found, finding.at_boot = "runs at boot", "does not", "does not"
     finding.persistent = DRIFT
-    finding.reason = f"{boot}. Without it, {lost} {format_plural('setting', lost)} will not be made again at boot"
+    settings = format_plural("setting", lost_count)
+    finding.reason = f"{boot_failure}. Without it, {lost_count} {settings} will not be made again at boot"
     finding.role, finding.variables = "base", ["epyc_base_state"]
     finding.repair = f"{SITE} --tags base"
     finding.addresses = [f"boot:{BOOT_SERVICE}"]
@@ -220,9 +224,9 @@ def _build_cpu_role_lookup(host: Host) -> RoleOf:
     return roles.get
 
 
-def _format_values_by_place(members: Sequence[Verdict], name: str) -> str:
+def _format_values_by_place(members: Sequence[Verdict], field: str) -> str:
     """Return the common value of verdicts; where the values differ, each place with its value."""
-    texts = {verdict.address: words.format_value(verdict.address, getattr(verdict, name)) for verdict in members}
+    texts = {verdict.address: words.format_value(verdict.address, getattr(verdict, field)) for verdict in members}
     if len(set(texts.values())) == 1 or not members:
         return texts[members[0].address]
     return ", ".join(f"{words.name_and_place_of_address(address)[2]}={text}" for address, text in texts.items())

@@ -84,16 +84,16 @@ def boot_service_failure_reason(host: Host) -> str:
 
 
 def _judge_settings_of_request(
-    host: Host, name: str, request: str, options: Mapping[str, Any], boot: str, remarks: list[str] | None
+    host: Host, knob_name: str, request: str, options: Mapping[str, Any], boot_failure: str, remarks: list[str] | None
 ) -> Iterable[Verdict]:
-    whole = f"{name}:"
-    if name not in KNOBS:
-        return [unreadable_address_verdict(request, whole, f"this version of the collection has no knob {name}")]
+    whole = f"{knob_name}:"
+    if knob_name not in KNOBS:
+        return [unreadable_address_verdict(request, whole, f"this version of the collection has no knob {knob_name}")]
     verdicts: list[Verdict] = []
     try:
-        for knob in KNOBS[name].build_knobs(host, options):
+        for knob in KNOBS[knob_name].build_knobs(host, options):
             try:
-                verdicts += _judge_addresses_of_knob(knob, request, boot)
+                verdicts += _judge_addresses_of_knob(knob, request, boot_failure)
                 if remarks is not None:
                     remarks += knob.list_remarks()
             except BadRequest:
@@ -112,7 +112,7 @@ def _judge_settings_of_request(
     return verdicts
 
 
-def _judge_addresses_of_knob(knob: Knob, request: str, boot: str) -> list[Verdict]:
+def _judge_addresses_of_knob(knob: Knob, request: str, boot_failure: str) -> list[Verdict]:
     wanted = knob.wanted_settings()
     live = knob.read_live_settings(wanted)
     configured = knob.read_settings(wanted) if knob.outlives_reboot else {}
@@ -133,8 +133,8 @@ def _judge_addresses_of_knob(knob: Knob, request: str, boot: str) -> list[Verdic
                 verdict.reason = knob.rewrite_reason(address, value)
             verdict.pending_reboot = verdict.persistent == OK and verdict.live == DRIFT
         else:
-            verdict.at_boot = None if boot else value
-            verdict.persistent = DRIFT if boot else OK
-            verdict.reason = boot
-            verdict.lost_with_service = bool(boot)
+            verdict.at_boot = None if boot_failure else value
+            verdict.persistent = DRIFT if boot_failure else OK
+            verdict.reason = boot_failure
+            verdict.lost_with_service = bool(boot_failure)
     return verdicts

@@ -32,49 +32,49 @@ FINDING_LABELS = ("layer", "what", "where", "status", "live", "persistent", "rol
 Sample = tuple["Mapping[str, str]", float]
 
 
-def render_metrics(families: Mapping[str, Sequence[Sample]], texts: Mapping[str, str] | None = None) -> str:
+def render_metrics(families: Mapping[str, Sequence[Sample]], help_texts: Mapping[str, str] | None = None) -> str:
     """Return the text of metrics in their order; a family is a name with samples, each of labels and a value.
 
-    ``texts`` has the help text of each metric; without ``texts``, HELP is used.
+    ``help_texts`` has the help text of each metric; without ``help_texts``, HELP is used.
     """
     lines = []
     for name, samples in families.items():
         kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# HELP {name} {(texts or HELP)[name]}", f"# TYPE {name} {kind}"]
+        lines += [f"# HELP {name} {(help_texts or HELP)[name]}", f"# TYPE {name} {kind}"]
         lines += [f"{name}{_format_labels(labels)} {number}" for labels, number in samples]
     return "\n".join(lines) + "\n"
 
 
-def make_settings_count_samples(coverage: Mapping[str, Mapping[str, int]], **more: str) -> list[Sample]:
-    """Return a sample for each layer and status, with further labels in ``more``."""
+def make_settings_count_samples(counts_by_layer: Mapping[str, Mapping[str, int]], **labels: str) -> list[Sample]:
+    """Return a sample for each layer and status, with further labels in ``labels``."""
     return [
-        ({**more, "layer": layer, "status": status}, count)
-        for layer, counts in coverage.items()
+        ({**labels, "layer": layer, "status": status}, count)
+        for layer, counts in counts_by_layer.items()
         for status, count in counts.items()
     ]
 
 
-def make_finding_sample(finding: Mapping[str, object], **more: str) -> Sample:
-    """Return the sample of a finding, with further labels in ``more``."""
+def make_finding_sample(finding: Mapping[str, object], **labels: str) -> Sample:
+    """Return the sample of a finding, with further labels in ``labels``."""
     pending = str(finding["pending_reboot"]).lower()
-    return {**more, **{name: str(finding[name]) for name in FINDING_LABELS}, "pending_reboot": pending}, 1
+    return {**labels, **{name: str(finding[name]) for name in FINDING_LABELS}, "pending_reboot": pending}, 1
 
 
 def render_host_metrics(
     findings: Sequence[Finding],
-    coverage: Mapping[str, Mapping[str, int]],
-    more: Mapping[str, Sequence[Sample]],
-    texts: Mapping[str, str],
+    counts_by_layer: Mapping[str, Mapping[str, int]],
+    further_metrics: Mapping[str, Sequence[Sample]],
+    further_help_texts: Mapping[str, str],
 ) -> str:
-    """Return the text of the metrics of one host; ``more`` are further metrics, with their help in ``texts``."""
+    """Return the text of the metrics of one host."""
     return render_metrics(
         {
             SUCCESS: [({}, 1)],
-            SETTINGS: make_settings_count_samples(coverage),
+            SETTINGS: make_settings_count_samples(counts_by_layer),
             DRIFT: [make_finding_sample(finding.to_dict()) for finding in findings],
-            **more,
+            **further_metrics,
         },
-        {**HELP, **texts},
+        {**HELP, **further_help_texts},
     )
 
 

@@ -98,15 +98,14 @@ def repair_drift(
     fs: KernelFS,
     store: Store,
     roles: Collection[str],
-    most: int = MOST,
+    max_repairs_per_day: int = MOST,
     check: bool = False,
     clock: Any = time,
     check_host: HostCheck = surveys.check_host,
 ) -> Repair:
     """Repair drift in the layers of these roles, and return the result; with ``check`` only predict the result.
 
-    A setting is repaired at most ``most`` times within a day. Raises BadRequest for a role whose settings cannot be
-    repaired without a reboot or a restart.
+    Raises BadRequest for a role whose settings cannot be repaired without a reboot or a restart.
     """
     if other := sorted(set(roles) - set(ROLES)):
         raise BadRequest(
@@ -123,7 +122,9 @@ def repair_drift(
         repairable = [finding for finding in findings if _can_repair_without_reboot(finding, roles)]
         outcome.left_alone = [finding for finding in findings if finding not in repairable]
         past = _load_repair_times_of_last_day(store, clock.time())
-        outcome.given_up = [finding for finding in repairable if _count_repairs_of_finding(finding, past) >= most]
+        outcome.given_up = [
+            finding for finding in repairable if _count_repairs_of_finding(finding, past) >= max_repairs_per_day
+        ]
         blocked = {finding.request for finding in outcome.given_up}
         outcome.left = [row for row in repairable if row.request in blocked and row not in outcome.given_up]
         outcome.repaired = [finding for finding in repairable if finding.request not in blocked]
@@ -131,14 +132,14 @@ def repair_drift(
             store.require_writable()
         if outcome.repaired and not check:
             # Repairs are counted before the kernel is written: an uncounted repair could be repeated without end.
-            _save_repair_times(store, past, most, outcome.repaired, clock.time())
+            _save_repair_times(store, past, max_repairs_per_day, outcome.repaired, clock.time())
             tried = len(outcome.repaired)
             _apply_requests_and_check_again(fs, store, roles, outcome, check_host)
             addresses = {change.address for change in outcome.changes}
             unwritten = history_file.record_finished_run(store, history_file.REPAIR, addresses)
             outcome.remarks += [unwritten] if unwritten else []
             if len(outcome.repaired) < tried:
-                _save_only_successful_repairs(store, past, most, outcome, clock.time())
+                _save_only_successful_repairs(store, past, max_repairs_per_day, outcome, clock.time())
     return outcome
 
 
@@ -197,27 +198,31 @@ def _load_repair_times_of_last_day(store: Store, now: float) -> dict[str, list[f
     return {address: moments for address, moments in recent.items() if moments}
 
 
-def _count_repairs_of_finding(finding: Finding, past: Mapping[str, Sequence[float]]) -> int:
-    return max((len(past.get(address, ())) for address in finding.addresses), default=0)
+def _count_repairs_of_finding(finding: Finding, repair_times: Mapping[str, Sequence[float]]) -> int:
+    return max((len(repair_times.get(address, ())) for address in finding.addresses), default=0)
 
 
 def _save_repair_times(
-    store: Store, past: Mapping[str, list[float]], most: int, repaired: Iterable[Finding], now: float
+    store: Store,
+    repair_times: Mapping[str, list[float]],
+    max_repairs_per_day: int,
+    repaired: Iterable[Finding],
+    now: float,
 ) -> None:
     """Save the repairs of the last day and those of these findings now."""
-    repairs = {address: list(moments) for address, moments in past.items()}
+    repairs = {address: list(moments) for address, moments in repair_times.items()}
     for finding in repaired:
         for address in finding.addresses:
             repairs.setdefault(address, []).append(round(now))
-    store.save_document(REPAIRS, {"most": most, "repairs": repairs})
+    store.save_document(REPAIRS, {"most": max_repairs_per_day, "repairs": repairs})
 
 
 def _save_only_successful_repairs(
-    store: Store, past: Mapping[str, list[float]], most: int, outcome: Repair, now: float
+    store: Store, earlier_repair_times: Mapping[str, list[float]], max_repairs_per_day: int, outcome: Repair, now: float
 ) -> None:
     """Save only the repairs that succeeded; where that fails, add a remark that attempts count as repairs."""
     try:
-        _save_repair_times(store, past, most, outcome.repaired, now)
+        _save_repair_times(store, earlier_repair_times, max_repairs_per_day, outcome.repaired, now)
     except TuningError as error:
         outcome.remarks.append(f"{error} So what could not be repaired counts as repaired there.")
 

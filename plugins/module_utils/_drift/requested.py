@@ -73,17 +73,21 @@ def list_requested_layers(store: Store, named: Layers | None) -> Layers:
     return {name: () for name in history_file.load_requested_layers(store) or () if name in (BASE, *ALWAYS_STORED)}
 
 
-def judge_layers_without_requests(host: Host, stored: Collection[str], layers: Layers, boot: str) -> list[Verdict]:
+def judge_layers_without_requests(
+    host: Host, stored_requests: Collection[str], layers: Layers, boot_failure: str
+) -> list[Verdict]:
     """Return a drift verdict on each of the ``layers`` of which the host has stored no request.
 
-    ``stored`` are the names of the stored requests, and ``boot`` is why the boot service will fail, "" if it will work.
+    ``stored_requests`` are their names, and ``boot_failure`` is why the boot service will fail, "" if it will work.
     """
-    names = [name for name in REQUESTS_OF_LAYER if name in layers and not set(REQUESTS_OF_LAYER[name]) & set(stored)]
+    names = [
+        name for name in REQUESTS_OF_LAYER if name in layers and not set(REQUESTS_OF_LAYER[name]) & set(stored_requests)
+    ]
     verdicts = [_drift_verdict_on_missing_layer(name) for name in names if _layer_roles_have_cpus(host, layers[name])]
-    if BASE in layers and boot and not stored:
+    if BASE in layers and boot_failure and not stored_requests:
         verdict = Verdict("", SERVICE_ENABLED, "enabled")
         verdict.live = verdict.persistent = DRIFT
-        verdict.reason = f"the layer {BASE} is asked for, and {boot}"
+        verdict.reason = f"the layer {BASE} is asked for, and {boot_failure}"
         verdicts.append(verdict)
     return verdicts
 

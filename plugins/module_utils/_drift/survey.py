@@ -36,11 +36,11 @@ DIFFERENT_INTENT = "the boot service plans with the intent that is stored, and t
 class Survey:
     """The verdicts of a check of one host."""
 
-    def __init__(self, host: Host, verdicts: list[Verdict], boot: str = "") -> None:
+    def __init__(self, host: Host, verdicts: list[Verdict], boot_failure: str = "") -> None:
         self.host = host
         self.verdicts = verdicts
         #: Why the boot service will apply nothing at the next boot; "" if it will work.
-        self.boot_failure = boot
+        self.boot_failure = boot_failure
 
     @property
     def is_clean(self) -> bool:

@@ -85,7 +85,7 @@ class GatewayService:
             note = self._save_original_and_note()
         key_path = f"{self.folder}/sovereign-epyc-{hashlib.sha256(key.encode()).hexdigest()[:16]}.key" if key else ""
         if key:
-            self._write_file(key_path, f"key {key}\n", 0o600, shown="a key")
+            self._write_file(key_path, f"key {key}\n", 0o600, shown_in_diff="a key")
         if script:
             self._write_file(f"{self.folder}/sovereign-epyc-check", script)
         text = configuration.replace(KEY_FILE, key_path)
@@ -97,7 +97,7 @@ class GatewayService:
         if url and not self.check:
             self._wait_until_configuration_is_loaded(url, digest)
         if not url:
-            self._write_file(self.note_path, json.dumps({**note, "loaded": digest}), shown="a note")
+            self._write_file(self.note_path, json.dumps({**note, "loaded": digest}), shown_in_diff="a note")
         # The worker from before a reload has read its key at its start.
         for path in glob.glob(f"{self.folder}/sovereign-epyc-*.key"):
             if path != key_path:
@@ -137,10 +137,10 @@ class GatewayService:
                 note["owner"] = pwd.getpwuid(status.st_uid).pw_name
                 note["group"] = grp.getgrgid(status.st_gid).gr_name
             text = textfile.read_text(self.path) or ""
-            self._write_file(self.original_path, text, status.st_mode & 0o7777, shown="a copy")
+            self._write_file(self.original_path, text, status.st_mode & 0o7777, shown_in_diff="a copy")
         state = self._read_state()
         note.update(active=state["active"] == "active", enabled=state["enabled"] == "enabled")
-        self._write_file(self.note_path, json.dumps(note), shown="a note")
+        self._write_file(self.note_path, json.dumps(note), shown_in_diff="a note")
         return note
 
     def _restore_original_file(self, note: Mapping[str, Any]) -> None:
@@ -152,16 +152,18 @@ class GatewayService:
         if not self.check:
             textfile.set_owner_and_mode(self.path, owner, group)
 
-    def _write_file(self, path: str, text: str, mode: int = 0o644, shown: str = "", validate: bool = False) -> None:
-        """Write a file that differs; ``shown`` stands for its text in the changes."""
+    def _write_file(
+        self, path: str, text: str, mode: int = 0o644, shown_in_diff: str = "", validate: bool = False
+    ) -> None:
+        """Write a file that differs; ``shown_in_diff`` stands for its text in the changes."""
         old = textfile.read_text(path)
         if old == text:
             status = os.stat(path)
             if (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (mode, os.geteuid(), os.getegid()):
                 return
         address = f"{self.name}:{path}"
-        self.before[address] = f"{shown} from before" if shown and old is not None else old
-        self.after[address] = shown or text
+        self.before[address] = f"{shown_in_diff} from before" if shown_in_diff and old is not None else old
+        self.after[address] = shown_in_diff or text
         if self.check:
             return
         if validate:
@@ -175,10 +177,10 @@ class GatewayService:
             if not self.check:
                 textfile.remove_file(path)
 
-    def _validate_with_service(self, text: str) -> None:
+    def _validate_with_service(self, configuration: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/{os.path.basename(self.path)}"
-            textfile.write_file(path, text, 0o600)
+            textfile.write_file(path, configuration, 0o600)
             result = command.try_command([*self.test_command, path])
         if result.code:
             raise BadRequest(

@@ -21,18 +21,18 @@ CORES = 16
 COLOURS = {"h": "30;47", "d": "30;43", "v": "30;46", "x": "31"}
 
 
-def render_map(data: Mapping[str, Any], coloured: bool = False) -> str:
+def render_map(map_data: Mapping[str, Any], coloured: bool = False) -> str:
     """Return the map as text without a newline at its end. With and without colours, the letters are the same."""
-    return "\n".join(line.rstrip() for line in _render_lines(data, coloured))
+    return "\n".join(line.rstrip() for line in _render_lines(map_data, coloured))
 
 
-def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
-    yield _shorten(f"{data['model']}, Linux {data['kernel']}", WIDTH)
-    yield _shorten(data["parts"], WIDTH)
+def _render_lines(map_data: Mapping[str, Any], colour: bool) -> Iterator[str]:
+    yield _shorten(f"{map_data['model']}, Linux {map_data['kernel']}", WIDTH)
+    yield _shorten(map_data["parts"], WIDTH)
     yield ""
-    for role, cpus in data["roles"].items():
+    for role, cpus in map_data["roles"].items():
         yield f"{_colour_runs_of_letters(LETTERS[role], colour)} {role:<13} {_shorten(cpus, WIDTH - 16)}"
-    domains = data["domains"]
+    domains = map_data["domains"]
     divided = next((domain for domain in domains if domain["ways"]), None)
     if divided:
         way_size = format_bytes(divided["bytes"] // len(divided["ways"]))
@@ -40,7 +40,7 @@ def _render_lines(data: Mapping[str, Any], colour: bool) -> Iterator[str]:
     rows = [_render_core_letters(domain, colour) for domain in domains]
     letters_width = max((length for lines in rows for dummy, length in lines), default=0)
     ways_width = max((len(domain["ways"]) for domain in domains), default=0)
-    memory = {node["id"]: _format_node_memory(node) for node in data["nodes"]}
+    memory = {node["id"]: _format_node_memory(node) for node in map_data["nodes"]}
     previous = None
     for domain, lines in zip(domains, rows):
         socket, node = domain["socket"], domain["node"]

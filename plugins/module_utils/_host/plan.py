@@ -180,15 +180,15 @@ def _l3_domains_as_nodes_remarks(intent: Intent, housekeeping: Sequence[int], to
     ]
 
 
-def _cpus_by_place(per: str, top: Topology) -> dict[str, set[int]]:
+def _cpus_by_place(place_kind: str, top: Topology) -> dict[str, set[int]]:
     """Return name -> CPUs, offline ones included, of each node or socket, or of the host."""
     places = {
         "node": {f"node {node.id}": set(node.cpus) for node in top.nodes},
         "socket": {f"socket {number}": set(cpus) for number, cpus in top.sockets.items()},
         "host": {"the host": set(top.online)},
-    }[per]
+    }[place_kind]
     for domain in top.domains:
-        name = {"node": f"node {domain.node}", "socket": f"socket {domain.socket}", "host": "the host"}[per]
+        name = {"node": f"node {domain.node}", "socket": f"socket {domain.socket}", "host": "the host"}[place_kind]
         places.setdefault(name, set()).update(domain.present)
     return places
 

@@ -109,18 +109,18 @@ def _option_is_locked_by_profiles(target: Target) -> bool:
     return target.option in BIOS_OPTIONS and BIOS_OPTIONS[target.option].profiles_lock_it
 
 
-def _contains_profile_target(profile: Target | None, differ: Mapping[str, Target]) -> bool:
-    return profile is not None and profile.name in differ
+def _contains_profile_target(profile: Target | None, inactive_targets: Mapping[str, Target]) -> bool:
+    return profile is not None and profile.name in inactive_targets
 
 
 def _may_be_unlocked_by_profile(
-    lock: Lock | None, profile: Target | None, differ: Mapping[str, Target], target: Target
+    lock: Lock | None, profile: Target | None, inactive_targets: Mapping[str, Target], target: Target
 ) -> bool:
     """Return whether a lock without a cause in the registry may end when the requested profile is active."""
     return (
         lock is not None
         and not lock.causes
         and lock.flag != "immutable"
-        and _contains_profile_target(profile, differ)
+        and _contains_profile_target(profile, inactive_targets)
         and (_option_is_locked_by_profiles(target) or target.option == "attributes")
     )

@@ -67,7 +67,7 @@ def reset_server(
     return {"changed": True, "sent": sent, "power": power}
 
 
-def _choose_reset_types(name: str, allowed: list[str], reset_kind: str) -> list[str]:
+def _choose_reset_types(bmc_name: str, allowed: list[str], reset_kind: str) -> list[str]:
     """Return the types of reset to send to a server that is on."""
     if reset_kind != COLD:
         needed = RESTART_TYPES[reset_kind]
@@ -80,7 +80,7 @@ def _choose_reset_types(name: str, allowed: list[str], reset_kind: str) -> list[
         other_kinds = [kind for kind in (GRACEFUL, FORCE) if RESTART_TYPES[kind] in allowed and kind != reset_kind]
         instead = f"Ask for {' or '.join(other_kinds)}, or let the operating system reboot." if other_kinds else ""
         raise BadRequest(
-            f"The BMC {name} cannot do the reset '{reset_kind}': it takes {', '.join(allowed)}, and that needs "
+            f"The BMC {bmc_name} cannot do the reset '{reset_kind}': it takes {', '.join(allowed)}, and that needs "
             f"{needed}. {instead or 'Let the operating system reboot.'} Nothing was changed."
         )
     return types

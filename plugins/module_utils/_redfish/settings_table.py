@@ -33,7 +33,7 @@ COLUMNS = ("attribute", "wanted", "active", "pending", "verdict")
 
 def build_rows(
     targets: Mapping[str, Target],
-    absent: Sequence[MissingOption],
+    missing_options: Sequence[MissingOption],
     machine: Machine,
     plan: BootPhases,
     sent: Mapping[str, Value],
@@ -46,7 +46,7 @@ def build_rows(
         verdict, sentence = _judge_requested_attribute(target, machine, plan, sent)
         values = (target.value, machine.active.get(name), pending.get(name))
         rows.append(dict(zip(KEYS, (target.option, title, name, *values, verdict, f"{name} {sentence}"))))
-    for missing in absent:
+    for missing in missing_options:
         title = BIOS_OPTIONS[missing.option].title
         row = (missing.option, title, None, missing.meaning, None, None, ABSENT, missing.sentence)
         rows.append(dict(zip(KEYS, row)))

@@ -115,12 +115,12 @@ class LastRunCheck:
         return counts
 
 
-def read_host_state_to_save(host: Host, store: Store, inputs: str) -> dict[str, str]:
+def read_host_state_to_save(host: Host, store: Store, inputs_digest: str) -> dict[str, str]:
     """Return the state of a host, which a run saves at its end: a digest or a text for each part."""
     fs, top = host.fs, host.topology
     items = check_bios_settings(KernelView(fs, top, Ledger(store, fs)), {})
     return {
-        INPUTS: inputs,
+        INPUTS: inputs_digest,
         "stored": _compute_digest(stored_requests.load_stored_requests(store)),
         "system": str(prerequisites.read_distribution_and_kernel(fs)),
         "firmware": _compute_digest(
@@ -154,13 +154,13 @@ def save_state_and_intent_of_run(
 
 
 def check_whether_site_play_may_be_skipped(
-    fs: KernelFS, store: Store, inputs: str, packages: Sequence[str]
+    fs: KernelFS, store: Store, inputs_digest: str, packages: Sequence[str]
 ) -> LastRunCheck:
     """Return whether site.yml may have something to do; cheap comparisons come first."""
     saved = store.load_cache(FILE, SHAPE)
     if not saved:
         return LastRunCheck(NEVER)
-    if saved.get(INPUTS) != inputs:
+    if saved.get(INPUTS) != inputs_digest:
         return LastRunCheck(DIFFERENCE_REASONS[INPUTS])
     result = LastRunCheck("")
     result.intent = saved.get(INTENT, {})
@@ -169,7 +169,7 @@ def check_whether_site_play_may_be_skipped(
     if not all(verdict.is_clean or waits_for_reboot(verdict) for verdict in survey.verdicts):
         result.reason = DRIFTED
         return result
-    present = read_host_state_to_save(survey.host, store, inputs)
+    present = read_host_state_to_save(survey.host, store, inputs_digest)
     parts = [part for part in DIFFERENCE_REASONS if part != BOOTED or result.waiting_for_reboot]
     differences = (DIFFERENCE_REASONS[part] for part in parts if saved.get(part) != present[part])
     # Missing packages and kernel modules may be the cause of other differences, so their reason comes first.

@@ -65,10 +65,10 @@ def ineffective_reboot_reasons(before: Mapping[str, Any], after: Mapping[str, An
     ]
 
 
-def _words_that_set_parameter(name: str, words: Sequence[str]) -> list[str]:
+def _words_that_set_parameter(name: str, command_line_words: Sequence[str]) -> list[str]:
     """Return the words of a command line that set a parameter; for the kernel, - and _ in a name are equal."""
     name = name.replace("-", "_")
-    return [word for word in words if word.partition("=")[0].replace("-", "_") == name]
+    return [word for word in command_line_words if word.partition("=")[0].replace("-", "_") == name]
 
 
 def _format_parameter_value(value: str | None) -> str:

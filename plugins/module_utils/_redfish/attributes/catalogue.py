@@ -75,9 +75,9 @@ def ways_with_single_attribute(
     return [[AttributePattern(name, values)]]
 
 
-def ways_with_determinism_control(name: str, control: str) -> list[list[AttributePattern]]:
+def ways_with_determinism_control(name: str, control_attribute: str) -> list[list[AttributePattern]]:
     """Return the ways to set determinism by an attribute that counts only while a second attribute is manual."""
-    return [[AttributePattern(name), AttributePattern(control, _MANUAL, required=False)]]
+    return [[AttributePattern(name), AttributePattern(control_attribute, _MANUAL, required=False)]]
 
 
 #: Vendor -> the profile that locks other attributes, and the value with which the profile locks no attribute.

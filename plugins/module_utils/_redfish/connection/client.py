@@ -224,11 +224,11 @@ class RedfishClient:
                 bmc_connection_error_message(self.access.bmc_name, error, self.access.timeout), again=again
             ) from None
 
-    def _parse_http_response(self, status: int, headers: Any, data: bytes) -> Response:
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
+    def _parse_http_response(self, status: int, headers: Any, body_bytes: bytes) -> Response:
+        if body_bytes[:2] == b"\x1f\x8b":
+            body_bytes = gzip.decompress(body_bytes)
         try:
-            body = json.loads(data) if data.strip() else {}
+            body = json.loads(body_bytes) if body_bytes.strip() else {}
         except ValueError:
             # The body is HTML of a proxy, of a login page, or of a web server whose Redfish service has not started.
             body = {}

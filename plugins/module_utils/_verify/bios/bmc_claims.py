@@ -47,9 +47,9 @@ class Claim:
         return VALUE_TRANSLATIONS.get(self.name, {}).get(str(value), str(value))
 
 
-def parse_bmc_claims(entries: Mapping[str, Any]) -> dict[str, Claim]:
+def parse_bmc_claims(claims_by_option: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the claims by setting, from the return value of epyc_bmc_bios."""
-    claims = [Claim(name, entry) for name, entry in entries.items()]
+    claims = [Claim(name, entry) for name, entry in claims_by_option.items()]
     return {claim.name: claim for claim in claims}
 
 

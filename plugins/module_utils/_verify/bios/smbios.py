@@ -73,11 +73,11 @@ def read_memory_slots(fs: KernelFS) -> MemorySlots:
     return MemorySlots(slots)
 
 
-def parse_memory_slots(data: bytes) -> list[Slot]:
+def parse_memory_slots(smbios_table: bytes) -> list[Slot]:
     """Return the slots that a table of SMBIOS describes, in its order."""
     arrays: dict[int, int] = {}
     devices = []
-    for kind, raw, texts in parse_smbios_structures(data):
+    for kind, raw, texts in parse_smbios_structures(smbios_table):
         if kind == ARRAY:
             arrays[_parse_number_or_zero(raw, 2, 2)] = _parse_number_or_zero(raw, 5, 1)
         elif kind == DEVICE:
@@ -90,16 +90,16 @@ def parse_memory_slots(data: bytes) -> list[Slot]:
     ]
 
 
-def parse_smbios_structures(data: bytes) -> Iterator[Structure]:
+def parse_smbios_structures(smbios_table: bytes) -> Iterator[Structure]:
     """Yield type, formatted part and texts of each structure, up to the end or to the first incomplete one."""
     at = 0
-    while at + 4 <= len(data):
-        kind, size = data[at], data[at + 1]
-        end = data.find(b"\0\0", at + size)
+    while at + 4 <= len(smbios_table):
+        kind, size = smbios_table[at], smbios_table[at + 1]
+        end = smbios_table.find(b"\0\0", at + size)
         if size < 4 or end < 0:
             return
-        texts = data[at + size : end].decode("utf-8", "replace").split("\0")
-        yield kind, data[at : at + size], texts
+        texts = smbios_table[at + size : end].decode("utf-8", "replace").split("\0")
+        yield kind, smbios_table[at : at + size], texts
         if kind == END:
             return
         at = end + 2
@@ -115,31 +115,33 @@ def _read_smbios_table(fs: KernelFS) -> bytes:
     return data
 
 
-def _parse_slot(raw: bytes, texts: list[str]) -> Slot:
-    name, bank = _parse_text(raw, 0x10, texts), _parse_text(raw, 0x11, texts)
-    return Slot(name, bank, _parse_size_mib(raw), _parse_speed(raw, 0x15, 0x54), _parse_speed(raw, 0x20, 0x58))
+def _parse_slot(structure: bytes, texts: list[str]) -> Slot:
+    name, bank = _parse_text(structure, 0x10, texts), _parse_text(structure, 0x11, texts)
+    return Slot(
+        name, bank, _parse_size_mib(structure), _parse_speed(structure, 0x15, 0x54), _parse_speed(structure, 0x20, 0x58)
+    )
 
 
-def _parse_size_mib(raw: bytes) -> int | None:
-    size = _parse_number_or_zero(raw, 0x0C, 2)
+def _parse_size_mib(structure: bytes) -> int | None:
+    size = _parse_number_or_zero(structure, 0x0C, 2)
     if size == UNKNOWN_SIZE:
         return None
     if size == EXTENDED:
-        return _parse_number_or_zero(raw, 0x1C, 4) & 0x7FFFFFFF or None
+        return _parse_number_or_zero(structure, 0x1C, 4) & 0x7FFFFFFF or None
     # Where bit 15 is set, the size is in KiB.
     return (size & 0x7FFF) // 1024 if size & 0x8000 else size
 
 
-def _parse_speed(raw: bytes, at: int, extended: int) -> int:
-    speed = _parse_number_or_zero(raw, at, 2)
-    return _parse_number_or_zero(raw, extended, 4) if speed == UNKNOWN_SIZE else speed
+def _parse_speed(structure: bytes, offset: int, extended_offset: int) -> int:
+    speed = _parse_number_or_zero(structure, offset, 2)
+    return _parse_number_or_zero(structure, extended_offset, 4) if speed == UNKNOWN_SIZE else speed
 
 
-def _parse_text(raw: bytes, at: int, texts: list[str]) -> str:
-    number = _parse_number_or_zero(raw, at, 1)
+def _parse_text(structure: bytes, offset: int, texts: list[str]) -> str:
+    number = _parse_number_or_zero(structure, offset, 1)
     return texts[number - 1].strip() if 0 < number <= len(texts) else ""
 
 
-def _parse_number_or_zero(raw: bytes, at: int, size: int) -> int:
+def _parse_number_or_zero(structure: bytes, offset: int, size: int) -> int:
     """Return a field as a number, 0 for a field that an older version of the structure does not have."""
-    return int.from_bytes(raw[at : at + size], "little")
+    return int.from_bytes(structure[offset : offset + size], "little")

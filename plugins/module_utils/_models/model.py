@@ -59,12 +59,10 @@ class Model:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The tensors of all files."""
         return [tensor for part in self.parts for tensor in part.tensors]
 
     @property
     def file_bytes(self) -> int:
-        """The size of all files."""
         return sum(part.size for part in self.parts)
 
     @property

@@ -56,7 +56,6 @@ class EngineRow:
         self.cannot = dict(cannot or {})
 
     def unit_name(self, instance: str) -> str:
-        """Return the name of the unit in which the server of an instance runs."""
         return f"{self.key}-{instance}.service"
 
     def unit_names(self, instance: str) -> list[str]:

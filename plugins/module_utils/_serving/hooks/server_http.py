@@ -167,7 +167,6 @@ def parse_prometheus_metrics(text: str) -> dict[str, float]:
 
 
 def send_get_request(url: str, path: str, timeout: float, key: str | None = None) -> Answer:
-    """Send a GET request and return the answer."""
     connection, base = make_connection_and_path_prefix(url, timeout)
     try:
         connection.request("GET", base + path, headers=authorization_headers(key))

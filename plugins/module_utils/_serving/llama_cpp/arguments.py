@@ -108,7 +108,6 @@ def build_arguments(parameters: Mapping[str, Any], capabilities: Capabilities) -
 def refuse_reserved_or_secret_variables(
     variables: Mapping[str, str], parameters: Mapping[str, Any], capabilities: Capabilities
 ) -> None:
-    """Raise BadRequest for a user's environment variable that stands for a reserved flag, or that has a secret."""
     table = ik_llama.FLAGS if capabilities.engine == IK else FLAGS
     reserved_flags.refuse_reserved_or_secret_variables(variables, parameters, table, capabilities)
 

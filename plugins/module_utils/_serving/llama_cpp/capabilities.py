@@ -114,7 +114,6 @@ class Capabilities:
         return self.options[flag].description_as_line if flag in self.options else ""
 
     def has_flag(self, flag: str) -> bool:
-        """Return whether the binary has a flag that was not removed."""
         return flag in self.options and not self.options[flag].is_removed
 
     def takes_value(self, flag: str) -> bool:

@@ -50,16 +50,13 @@ class LlamaEngine(Engine):
         self._token_remarks: dict[str, list[str]] = {}
 
     def read_capabilities(self, host: Host, options: Options) -> Capabilities:
-        """Return what a server binary can do; it is run in the sandbox of its unit to find out."""
         return probe.probe_capabilities(options.binary, hardening.trial_sandbox_lines(options, []))
 
     def list_model_paths(self, options: Options) -> list[str]:
-        """Return the GGUF files that an instance reads; of a model in several files, only the first."""
         optional = (options.draft_model if options.uses_draft else None, options.projector)
         return [*options.model_paths, *(path for path in optional if path), *options.adapters]
 
     def require_valid_files(self, options: Options, pending: Collection[str]) -> None:
-        """Raise BadRequest for a file that is no model or cannot be read; ``pending`` files may be missing."""
         for path in self.list_model_paths(options):
             if path not in pending:
                 gguf_model.read_model(path)
@@ -75,7 +72,6 @@ class LlamaEngine(Engine):
         held: Sequence[HeldMemory],
         before: Sequence[InstancePlan],
     ) -> InstancePlan:
-        """Return the planned instance, with the files that it reads."""
         model, *more = [gguf_model.read_model(path) for path in options.model_paths]
         draft = gguf_model.read_model(options.draft_model) if options.uses_draft and options.draft_model else None
         projector = gguf_model.read_model(options.projector) if options.projector else None
@@ -87,13 +83,11 @@ class LlamaEngine(Engine):
         return service
 
     def build_arguments(self, service: InstancePlan, capabilities: Capabilities) -> list[str]:
-        """Return the arguments of llama-server."""
         return server_arguments.build_arguments(service.parameters, capabilities)
 
     def list_program_file_sizes_and_times(
         self, service: InstancePlan, capabilities: Capabilities
     ) -> dict[str, list[int]]:
-        """Return size and time of each program file of the server, and of the program of a separate draft."""
         options = service.options
         server_arguments.refuse_reserved_or_secret_variables(
             options.extra_environment, service.parameters, capabilities
@@ -117,7 +111,6 @@ class LlamaEngine(Engine):
         programs: Mapping[str, list[int]],
         keys_changed_at: int | None,
     ) -> dict[str, str]:
-        """Return the texts of the server's unit, and of the unit of a separate draft, by path."""
         return units.render_llama_units(service, arguments, programs, keys_changed_at)
 
     def try_program_in_sandbox(

@@ -85,7 +85,6 @@ def max_models_in_memory(options: Any) -> int:
 
 
 def build_router_parameters(options: Any) -> dict[str, object]:
-    """Return the server parameters with which llama-server runs as a router."""
     path = credential_path(instance_unit_name(options.name), CREDENTIAL)
     return {"models": path, "models_loaded": max_models_in_memory(options)}
 

@@ -181,7 +181,6 @@ class InstancePlan:
 
     @property
     def name(self) -> str:
-        """The name of the instance in the inventory."""
         return str(self.options.name)
 
     def to_dict(self) -> dict[str, object]:

@@ -53,7 +53,6 @@ class SpeculationPlan:
 
     @property
     def has_draft_process(self) -> bool:
-        """Whether the draft computes in its own process, on its own CCD."""
         return bool(self.draft_max) and self.placement == "own_ccd"
 
 

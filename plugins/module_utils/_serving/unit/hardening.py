@@ -42,7 +42,6 @@ def network_restriction_lines(listen_address: str, peers: Iterable[str] = ()) ->
 
 
 def allowed_address_lines(addresses: Iterable[str]) -> list[str]:
-    """Return the lines that let a unit exchange packets with these addresses only."""
     return ["IPAddressDeny=any", *(f"IPAddressAllow={address}" for address in addresses)]
 
 

@@ -36,11 +36,9 @@ class Pending:
         self.systemd = systemd
 
     def is_binary_pending(self, options: OptionTable) -> bool:
-        """Return whether the server of an instance cannot be run yet."""
         return self.systemd or (options.binary in self.binaries and not os.path.isfile(options.binary))
 
     def can_plan_with_models(self, model_files: Collection[str]) -> bool:
-        """Return whether an instance with these models can be planned already."""
         return not (self.placement or self.files.intersection(model_files))
 
 

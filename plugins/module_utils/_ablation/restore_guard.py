@@ -67,7 +67,7 @@ def write_trial_journal(store: Store, fs: KernelFS, unit: str) -> None:
         journal = {
             "boot_id": fs.read(trial.BOOT_ID),
             "process": process,
-            "started": trial.read_start_time(fs, process),
+            "started": trial.read_process_start_time(fs, process),
             "unit": unit,
         }
         store.save_document(TRIAL, journal)

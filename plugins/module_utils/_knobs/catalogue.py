@@ -278,7 +278,7 @@ ROLES = {f"{row.name}/{label}": role for row in KNOBS.values() for label, role i
 
 
 def find_knob_row(address: str) -> KnobRow | None:
-    """Return the row of an address, None for an address that belongs to no knob."""
+    """Return the catalogue row of the knob that an address belongs to, None without one."""
     return KNOBS.get(address.partition(":")[0])
 
 

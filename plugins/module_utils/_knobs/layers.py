@@ -48,12 +48,12 @@ def _similar_layer_hint(name: str) -> str:
     return f"; did you mean {words.get(near[0], near[0])}?" if near else "."
 
 
-def requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
+def filter_requests_of_layers(requests: Collection[str], layers: Collection[str]) -> list[str]:
     """Return the stored requests, by "KNOB/LABEL", that these layers have stored."""
     return [request for request in requests if ROLES.get(request) in layers]
 
 
-def _layer_of_setting(address: str) -> str:
+def _layer_of_address(address: str) -> str:
     """Return the layer of an address, an empty text for none.
 
     If layers share a knob, the variable that decides on the setting begins with the name of the layer.
@@ -87,15 +87,15 @@ class LayerSettings:
             if request not in ROLES and name in KNOBS and self._is_knob_of_layers(name):
                 self._kept.setdefault(name, set()).update(_addresses_of_request(planned, request, options))
 
-    def addresses_to_restore(self, name: str, originals: Settings) -> set[str] | None:
+    def addresses_to_restore(self, knob_name: str, originals: Settings) -> set[str] | None:
         """Return the addresses of a knob to restore; None for all addresses of the knob."""
-        if not self._is_knob_of_layers(name):
+        if not self._is_knob_of_layers(knob_name):
             return set()
-        kept = self._kept.get(name, set())
-        if not kept and all(role in self.layers for role in KNOBS[name].roles.values()):
+        kept = self._kept.get(knob_name, set())
+        if not kept and all(role in self.layers for role in KNOBS[knob_name].roles.values()):
             return None
-        candidates = (address for address in originals if address.startswith(f"{name}:") and address not in kept)
-        return {address for address in candidates if _layer_of_setting(address) in self.layers}
+        candidates = (address for address in originals if address.startswith(f"{knob_name}:") and address not in kept)
+        return {address for address in candidates if _layer_of_address(address) in self.layers}
 
     def _is_knob_of_layers(self, name: str) -> bool:
         return any(role in self.layers for role in KNOBS[name].roles.values())

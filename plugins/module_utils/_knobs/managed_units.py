@@ -112,7 +112,7 @@ class ManagedUnits(Knob):
         return word or None
 
 
-def list_drop_ins(root: str, name: str) -> list[str]:
+def list_drop_ins_of_unit(root: str, name: str) -> list[str]:
     """Return the paths of the drop-ins of a unit."""
     paths = []
     for folder in FOLDERS:
@@ -122,7 +122,7 @@ def list_drop_ins(root: str, name: str) -> list[str]:
     return paths
 
 
-def unit_address(prefix: str, name: str, kind: str) -> str:
+def unit_property_address(prefix: str, name: str, kind: str) -> str:
     """Return the address of a property of a unit, which is "enabled" or "active"."""
     return f"{prefix}:{name}/{kind}"
 

@@ -97,7 +97,7 @@ def restart_unit_and_wait(unit: str) -> None:
     command.run_command(["systemctl", "restart", unit])
 
 
-def read_start_time(fs: KernelFS, process: int) -> str:
+def read_process_start_time(fs: KernelFS, process: int) -> str:
     """Return the start time of a process in clock ticks since the boot, an empty text for a zombie.
 
     Start time and state are the fields 22 and 3 of proc_pid_stat(5), counted after the name, which may hold any
@@ -115,7 +115,7 @@ def _end_measuring_process(fs: KernelFS, journal: dict[str, Any]) -> None:
     signals = [signal.SIGTERM, signal.SIGKILL]
     while True:
         try:
-            if read_start_time(fs, process) != journal["started"]:
+            if read_process_start_time(fs, process) != journal["started"]:
                 return
             if signals and (len(signals) > 1 or time.monotonic() > last):
                 os.kill(process, signals.pop(0))

@@ -20,7 +20,7 @@ from .._io.store import REPAIRS, REQUESTS, TRIAL
 from . import trial
 from .catalogue import KNOBS, find_knob_row
 from .history import history_file
-from .layers import LayerSettings, requests_of_layers
+from .layers import LayerSettings, filter_requests_of_layers
 from .protocol.converge import LedgerNotUpdated, Outcome, converge_knobs
 from .protocol.ledger import RestoringKnob
 from .protocol.stored_requests import INTENT, StoredRequests, load_stored_requests
@@ -91,7 +91,7 @@ def undo_changes(host: Host, ledger: Ledger, check: bool = False, layers: Collec
         if layers:
             _refuse_during_trial(ledger)
             settings = LayerSettings(host, layers, intent, requests)
-            requests = {name: requests[name] for name in requests_of_layers(requests, layers)}
+            requests = {name: requests[name] for name in filter_requests_of_layers(requests, layers)}
         ledger.store.require_writable()
         work = _Undo(host, ledger, check, settings)
         work.run(requests)
@@ -137,19 +137,21 @@ class _Undo:
         """
         store = self.ledger.store
         if not self.check and self.settings is None:
-            self._attempt_step(
+            self._attempt_step_noting_failure(
                 "the trial that was under way", lambda: trial.end_trial(store, self.ledger.fs, lambda: True)
             )
         lost = self.ledger.has_lost_originals()
         if lost:
             self.remarks.append(_lost_originals_message(requests))
         for name in ["sysfs", *(name for name in reversed(KNOBS) if name != "sysfs")]:
-            self._attempt_step(KNOBS[name].title, partial(self._restore_settings_of_knob, name, lost))
-        self._attempt_step("the stored requests, which the next boot applies", partial(self._forget_requests, requests))
+            self._attempt_step_noting_failure(KNOBS[name].title, partial(self._restore_settings_of_knob, name, lost))
+        self._attempt_step_noting_failure(
+            "the stored requests, which the next boot applies", partial(self._forget_requests, requests)
+        )
         if not self.check:
             self._note_reboot_and_remove_files()
 
-    def _attempt_step(self, subject: str, step: Callable[[], None]) -> None:
+    def _attempt_step_noting_failure(self, subject: str, step: Callable[[], None]) -> None:
         """Do a step of the undo. A failure, even a bug, is noted, and the other steps are still done."""
         try:
             step()
@@ -208,12 +210,12 @@ class _Undo:
             )
             names = ", ".join(self.pending)
             subject = f"the note for reboot.yml that {names} waits for a reboot, which this host needs all the same"
-            self._attempt_step(subject, lambda: textfile.write_file(note, text))
+            self._attempt_step_noting_failure(subject, lambda: textfile.write_file(note, text))
         for name in (LAST_RUN, *([] if self.settings else [REPAIRS])):
-            self._attempt_step(f"the file {name}", partial(self.ledger.store.remove_file, name))
+            self._attempt_step_noting_failure(f"the file {name}", partial(self.ledger.store.remove_file, name))
         # Without the files of the ledger, the originals of stored requests would count as lost.
         if not self.ledger.store.has_file(REQUESTS):
-            self._attempt_step("the files of the ledger", self.ledger.remove_files_if_empty)
+            self._attempt_step_noting_failure("the files of the ledger", self.ledger.remove_files_if_empty)
 
 
 def _unreachable_messages(originals: Sequence[RestoringKnob], check: bool) -> list[str]:

@@ -22,7 +22,7 @@ from .._host.host import Host
 from .._io import textfile as textfiles
 from .._io.paths import HOST_TOOL_FOLDER, UNIT_FOLDER
 from .._knobs.managed_files import ManagedFiles
-from .._knobs.managed_units import ManagedUnits, unit_address
+from .._knobs.managed_units import ManagedUnits, unit_property_address
 from .._knobs.protocol.stored_requests import load_stored_requests
 from .._notation.cpulist import format_cpulist
 from .host_tool_files import choose_python_path
@@ -127,13 +127,16 @@ class AgentUnits(ManagedUnits, ManagedFiles):
     def wanted_settings(self) -> Settings:
         """Return the wanted files, and the socket as enabled and active; without files, all units as absent."""
         if self.files:
-            on = {unit_address(PREFIX, SOCKET, "enabled"): "enabled", unit_address(PREFIX, SOCKET, "active"): "active"}
+            on = {
+                unit_property_address(PREFIX, SOCKET, "enabled"): "enabled",
+                unit_property_address(PREFIX, SOCKET, "active"): "active",
+            }
             return {**super().wanted_settings(), **on}
         files = {name: f"{UNIT_FOLDER}/{name}" for name in UNITS}
         present = [name for name, path in files.items() if os.path.lexists(textfiles.path_in_tree(self.root, path))]
         wanted: Settings = {f"{PREFIX}:{files[name]}": None for name in present}
-        wanted.update({unit_address(PREFIX, name, "active"): None for name in present})
-        wanted.update({unit_address(PREFIX, name, "enabled"): None for name in present if name == SOCKET})
+        wanted.update({unit_property_address(PREFIX, name, "active"): None for name in present})
+        wanted.update({unit_property_address(PREFIX, name, "enabled"): None for name in present if name == SOCKET})
         return wanted
 
     def list_outdated_units(self, files: Sequence[Change]) -> list[str]:

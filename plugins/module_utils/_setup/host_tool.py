@@ -17,7 +17,7 @@ from .._errors import BadRequest
 from .._io import textfile as textfiles
 from .._io.paths import BOOT_SERVICE as BOOT
 from .._io.paths import HOST_TOOL, HOST_TOOL_FOLDER, INSTANCE_HEAD, UNIT_FOLDER
-from .._knobs.managed_units import ManagedUnits, unit_address
+from .._knobs.managed_units import ManagedUnits, unit_property_address
 from .host_tool_files import HostToolFiles
 
 TYPE_CHECKING = False
@@ -154,12 +154,14 @@ class HostTool(ManagedUnits, HostToolFiles):
         wanted = super().wanted_settings()
         if self.present:
             for state, names in (("enabled", STARTED_BY), ("active", (WATCH, TIMER))):
-                wanted.update({unit_address("host_tool", name, state): state for name in names if name in self.units})
+                wanted.update(
+                    {unit_property_address("host_tool", name, state): state for name in names if name in self.units}
+                )
             return wanted
         self._refuse_units_that_call_host_tool()
         wanted.update(dict.fromkeys(f"host_tool:{UNIT_FOLDER}/{name}" for name in self.units))
-        wanted.update(dict.fromkeys(unit_address("host_tool", name, "enabled") for name in STARTED_BY))
-        wanted.update(dict.fromkeys(unit_address("host_tool", name, "active") for name in self.units))
+        wanted.update(dict.fromkeys(unit_property_address("host_tool", name, "enabled") for name in STARTED_BY))
+        wanted.update(dict.fromkeys(unit_property_address("host_tool", name, "active") for name in self.units))
         if self.metrics:
             # After the removal of the check, its metrics would never change again, so their file is removed too.
             wanted[f"host_tool:{self.metrics}"] = None

@@ -97,11 +97,11 @@ def undo(boot: Boot) -> Any:
 
 
 def line(boot: Boot) -> str:
-    return " ".join(boot.grub.list_entry_words()[0])
+    return " ".join(boot.grub.list_parameters_by_entry()[0])
 
 
 def rescue(boot: Boot) -> str:
-    (only,) = grub.parse_linux_entries(boot.tree.fs.read(grub.RESULT), recovery=True)
+    (only,) = grub.parse_parameters_of_entries(boot.tree.fs.read(grub.RESULT), recovery=True)
     return " ".join(only)
 
 

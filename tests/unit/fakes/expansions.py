@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._host.topology import Topology
 from ansible_collections.sovereign.epyc.plugins.module_utils._kernel.resctrl import ResctrlFeatures
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.expand import Expansion
-from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse_request
+from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import parse_resctrl_request
 
 IDS = range(4)
 
@@ -48,7 +48,9 @@ class Case:
         self.found = {name: value for name, value in self.found.items() if f"/{resource}/" not in name}
 
     def wanted(self, *groups: dict[str, Any], default: dict[str, Any] | None = None) -> dict[str, str | None]:
-        expansion = Expansion(parse_request(groups, default, "none"), self.top, self.able, self.found, self.gone)
+        expansion = Expansion(
+            parse_resctrl_request(groups, default, "none"), self.top, self.able, self.found, self.gone
+        )
         wanted = expansion.wanted_settings()
         self.remarks = expansion.remarks
         return wanted

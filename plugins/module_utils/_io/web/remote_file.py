@@ -64,7 +64,7 @@ class RemoteFile:
             self._whole.close()
 
     @property
-    def fetched(self) -> int:
+    def received_bytes(self) -> int:
         """The number of bytes that were received."""
         return len(self._data)
 

@@ -63,9 +63,9 @@ class Grub:
         """Return the settings that the configuration files make together, the drop-in included."""
         return _parse_settings(*self._evaluate_config_files(with_drop_in=True))
 
-    def list_entry_words(self) -> list[list[str]]:
-        """Return the words of each kernel entry of grub.cfg, without the entries for recovery."""
-        return parse_linux_entries(self._read_grub_cfg())
+    def list_parameters_by_entry(self) -> list[list[str]]:
+        """Return the parameters of each kernel entry of grub.cfg, without the entries for recovery."""
+        return parse_parameters_of_entries(self._read_grub_cfg())
 
     def stale_drop_in_reason(self) -> str:
         """Return why the drop-in must be written again, as after a change by hand; else an empty text."""
@@ -133,21 +133,22 @@ class Grub:
         return messages
 
     def _overridden_setting_messages(
-        self, names: Sequence[str], others: Mapping[str, str], in_both: Mapping[str, str]
+        self, names: Sequence[str], elsewhere: Mapping[str, str], in_all_entries: Mapping[str, str]
     ) -> list[str]:
         """Return a remark on each parameter that another file sets too; the recovery entry may lose that setting."""
         keys = {name: cmdline.canonical_parameter_name(name) for name in names}
         return [
-            f"{name} is also set by {self._files_mentioning(name)}, to '{others[key]}'. {DROP_IN} takes that out "
-            f"for as long as it is there{', also of the entry for recovery' if key in in_both else ''}."
+            f"{name} is also set by {self._files_mentioning(name)}, to '{elsewhere[key]}'. {DROP_IN} takes that out "
+            f"for as long as it is there{', also of the entry for recovery' if key in in_all_entries else ''}."
             for name, key in keys.items()
-            if key in others
+            if key in elsewhere
         ]
 
     def _recovery_entry_messages(self, added: Mapping[str, str | None]) -> list[str]:
         """Return a remark on each parameter that reached the recovery entry too, by a script of another program."""
         lines = [
-            _parse_settings(" ".join(words)) for words in parse_linux_entries(self._read_grub_cfg(), recovery=True)
+            _parse_settings(" ".join(words))
+            for words in parse_parameters_of_entries(self._read_grub_cfg(), recovery=True)
         ]
         names = [
             name
@@ -167,7 +168,7 @@ class Grub:
     def _require_settings_in_entries(self, wanted: Mapping[str, str | None]) -> None:
         """Raise NotApplied, with the file that prevents it, if the files or grub.cfg lack a wanted setting."""
         configured = self.read_configured_settings()
-        lines = [_parse_settings(" ".join(words)) for words in self.list_entry_words()]
+        lines = [_parse_settings(" ".join(words)) for words in self.list_parameters_by_entry()]
         if not lines:
             raise NotApplied(
                 f"update-grub succeeded, but {RESULT} has no entry of a Linux kernel. See that /boot is mounted and "
@@ -232,8 +233,8 @@ class Grub:
             textfile.write_file(self._drop_in_path, text)
 
 
-def parse_linux_entries(text: str, recovery: bool = False) -> list[list[str]]:
-    """Return the words, without the kernel's path, of the ordinary entries of 10_linux, or of those for recovery."""
+def parse_parameters_of_entries(text: str, recovery: bool = False) -> list[list[str]]:
+    """Return the kernel parameters of the ordinary entries of 10_linux, or of those for recovery."""
     lines = []
     inside = for_recovery = False
     for row in text.splitlines():

@@ -41,8 +41,8 @@ class Grubby:
         entries = parse_grubby_info(self.run(["grubby", "--info=DEFAULT"]))
         return cmdline.parameters_to_settings(entries[0]) if entries else {}
 
-    def list_entry_words(self) -> list[list[str]]:
-        """Return the words of each entry, including those for rescue, because grubby changes all entries."""
+    def list_parameters_by_entry(self) -> list[list[str]]:
+        """Return the parameters of each entry, including those for rescue, because grubby changes all entries."""
         return parse_grubby_info(self.run(["grubby", "--info=ALL"]))
 
     def stale_drop_in_reason(self) -> str:
@@ -57,7 +57,7 @@ class Grubby:
         """Make the wanted settings in all entries (None removes a parameter); return remarks for the user."""
         for command in build_grubby_commands(wanted, self.read_configured_settings()):
             self.run(command)
-        lines = [cmdline.parameters_to_settings(words) for words in self.list_entry_words()]
+        lines = [cmdline.parameters_to_settings(words) for words in self.list_parameters_by_entry()]
         for name, text in wanted.items():
             if not lines or any(line.get(cmdline.canonical_parameter_name(name)) != text for line in lines):
                 raise NotApplied(
@@ -94,7 +94,7 @@ def build_grubby_commands(wanted: Mapping[str, str | None], present: Mapping[str
 
 
 def parse_grubby_info(text: str) -> list[list[str]]:
-    """Return the words of each entry in the output of ``grubby --info``."""
+    """Return the kernel parameters of each entry in the output of ``grubby --info``."""
     lines = []
     for row in text.splitlines():
         if row.startswith("args="):

@@ -91,7 +91,7 @@ class CommandLine(Knob):
         if not addresses:
             return {}
         configured = self.loader.read_configured_settings()
-        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_entry_words()]
+        self._entries = [cmdline.parameters_to_settings(words) for words in self.loader.list_parameters_by_entry()]
         self._loader_stale_reason = self.loader.stale_drop_in_reason()
         self._seen = {address: configured.get(_canonical_parameter_name(address)) for address in addresses}
         return dict(self._seen)
@@ -157,7 +157,7 @@ class CommandLine(Knob):
             for word in cmdline.setting_to_parameters(name, text)
         ]
         keys = {cmdline.canonical_parameter_name(name) for name in settings}
-        for words in self.loader.list_entry_words():
+        for words in self.loader.list_parameters_by_entry():
             others = [
                 word
                 for word in words

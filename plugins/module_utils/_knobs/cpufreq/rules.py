@@ -188,12 +188,12 @@ def _plan_preference(policy: Policy, governor: str | None, requested: Mapping[st
 
 
 def plan_boost(
-    policies: Sequence[Policy], requested: Mapping[str, bool], machine: str | None, may_be_hidden: bool = False
+    policies: Sequence[Policy], requested: Mapping[str, bool], machine_switch: str | None, may_be_hidden: bool = False
 ) -> dict[str, str]:
     """Return the wanted boost switches: by policy name, and as ``boost`` the switch of the whole machine.
 
-    ``policies`` are all policies of the host, ``requested`` the wanted boost by policy name, and ``machine`` the state
-    of the switch of the machine, None without such a switch. With ``may_be_hidden``, the boost of a policy may be
+    ``policies`` are all policies of the host, ``requested`` the wanted boost by policy name, and ``machine_switch`` the
+    state of the switch of the machine, None without such a switch. With ``may_be_hidden``, the boost of a policy may be
     unknown.
     """
     if not requested:
@@ -202,18 +202,18 @@ def plan_boost(
     values = set(requested.values())
     uniform = len(concerned) == len(policies) and len(values) == 1
     text = {True: "1", False: "0"}
-    whole = {BOOST: text[next(iter(values))]} if uniform and machine is not None else {}
+    whole = {BOOST: text[next(iter(values))]} if uniform and machine_switch is not None else {}
     driver = concerned[0].driver
-    if machine is None and not any(policy.own_boost for policy in concerned):
+    if machine_switch is None and not any(policy.own_boost for policy in concerned):
         _refuse_boost_without_switch(concerned, requested)
         return {}
     if not all(policy.own_boost for policy in concerned):
-        if whole or {text[value] for value in values} == {machine}:
+        if whole or {text[value] for value in values} == {machine_switch}:
             return whole or {BOOST: text[next(iter(values))]}
         near = "update the kernel" if driver == ACPI else "set max to base where boost is not wanted"
         raise BadRequest(
             f"{concerned[0]}: {driver} of this kernel has one boost switch for the whole machine (now "
-            f"{'on' if machine == '1' else 'off'}), so CPUs cannot differ. Ask the same of all, or {near}."
+            f"{'on' if machine_switch == '1' else 'off'}), so CPUs cannot differ. Ask the same of all, or {near}."
         )
     if any(policy.boost is None for policy in concerned):
         if whole:
@@ -221,7 +221,7 @@ def plan_boost(
         if not may_be_hidden:
             raise BadRequest(_unprovable_boost_message(concerned[0]))
     wanted = {name: text[value] for name, value in requested.items()}
-    if machine == "0" and True in values and not whole:
+    if machine_switch == "0" and True in values and not whole:
         # Boost of one policy needs the switch of the machine, so policies that were off are switched off again.
         whole = {BOOST: "1"}
         wanted.update({policy.name: "0" for policy in policies if policy.name not in requested and policy.boost == "0"})

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from ..._errors import TuningError
 from ..._io.store import HISTORY
 from ..address_kinds import find_address_kind
-from .run import RUN, Run, format_moment, new_run, parse_line
+from .run import RUN, Run, format_moment, new_run, parse_run_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class History:
         self._lines: list[str | Run] = []
         self.damage: list[str] = []
         for number, line in enumerate(store.load_lines(HISTORY), 1):
-            run = parse_line(line)
+            run = parse_run_line(line)
             if run is None:
                 self.damage.append(f"{store.file_path(HISTORY)}: line {number} is damaged, and is left out.")
             self._lines.append(run or line)

@@ -87,7 +87,7 @@ class Run:
         return f"{self.user}@{self.controller}" if self.controller else self.host_user
 
     def duration_seconds(self) -> float | None:
-        """Return how long the run took; None for a run that did not end, or whose begin was not noted."""
+        """Return the duration of the run; None for a run that did not end, or whose begin was not noted."""
         took = _parse_moment(self.ended) - _parse_moment(self.began) if self.ended else 0
         return took if took > 0 else None
 
@@ -112,7 +112,7 @@ def new_run(kind: str, now: float | None) -> Run:
         "id": f"{moment}-{os.urandom(4).hex()}",
         "kind": kind,
         "began": moment,
-        "host_user": os.environ.get("SUDO_USER") or _user_name(),
+        "host_user": os.environ.get("SUDO_USER") or _name_of_running_user(),
         "version": VERSION,
     }
     return Run(values)
@@ -130,7 +130,7 @@ def _read_playbook_environment() -> dict[str, Any]:
     return dict(values)
 
 
-def _user_name() -> str:
+def _name_of_running_user() -> str:
     import pwd
 
     try:
@@ -139,7 +139,7 @@ def _user_name() -> str:
         return str(os.getuid())
 
 
-def parse_line(line: str) -> Run | None:
+def parse_run_line(line: str) -> Run | None:
     """Return the run of a stored line, None for a damaged line."""
     import json
 

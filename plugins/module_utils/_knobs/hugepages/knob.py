@@ -92,7 +92,7 @@ class HugePages(Knob):
         return None
 
     def unrestorable_reasons(self, originals: Settings) -> dict[str, str]:
-        """Return pools that cannot be restored, such as a pool that cannot shrink because its pages are in use."""
+        """Return the pools that cannot be restored, as when pages are in use, each with the reason."""
         reasons = super().unrestorable_reasons(originals)
         table: Table = {}
         for name, pages in originals.items():
@@ -175,7 +175,7 @@ class HugePages(Knob):
         except Refused as error:
             if key[1] != GIGANTIC:
                 raise
-            raise Refused(f"{error} {self._boot_parameter_hint({key: pages})}", error.errno, path) from None
+            raise Refused(f"{error} {self._gigabyte_pages_boot_hint({key: pages})}", error.errno, path) from None
 
     def _count_missing_pages(self, table: Table) -> Table:
         """Return the number of missing pages of each pool that lacks some."""
@@ -217,7 +217,7 @@ class HugePages(Knob):
         sentences.append(f"The kernel was asked {len(WAITS) + 1} times, with compaction between.")
         gigantic = {key: pages for key, pages in table.items() if key[1] == GIGANTIC}
         if any(key in missing for key in gigantic):
-            sentences.append(self._boot_parameter_hint(gigantic))
+            sentences.append(self._gigabyte_pages_boot_hint(gigantic))
         else:
             sentences.append(
                 "Ask for less, stop what uses the memory, or set drop_caches to true; memory is least fragmented soon "
@@ -232,7 +232,7 @@ class HugePages(Knob):
             given={pool_address(*key): pages for key, pages in given.items()},
         )
 
-    def _boot_parameter_hint(self, wanted: Table) -> str:
+    def _gigabyte_pages_boot_hint(self, wanted: Table) -> str:
         """Return the boot parameters that make the pools of 1 GiB pages of all nodes."""
         table = {
             node: (read_pool(self.fs, node, GIGANTIC) or (0, 0))[0] for node in hugepages.nodes_with_memory(self.fs)

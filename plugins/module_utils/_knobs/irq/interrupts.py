@@ -118,20 +118,20 @@ def _irqs_of_device(fs: KernelFS, address: str) -> set[int]:
     return messages or ({int(line)} if line.strip().isdecimal() else set())
 
 
-def assign_irqs_to_cpus(present: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
-    """Return one CPU for each interrupt, spread evenly; ``present`` has each interrupt's present CPUs.
+def assign_irqs_to_cpus(present_cpus: Mapping[int, Sequence[int]], cpus: Sequence[int]) -> dict[int, int]:
+    """Return one CPU for each interrupt, spread evenly; ``present_cpus`` are those before.
 
     An interrupt that has one of the CPUs for itself stays there as long as the spread is even, so that a new interrupt
     does not move all others.
     """
-    most = -(-len(present) // len(cpus))
+    most = -(-len(present_cpus) // len(cpus))
     load = dict.fromkeys(cpus, 0)
     placed = {}
-    for number, irq_cpus in sorted(present.items()):
+    for number, irq_cpus in sorted(present_cpus.items()):
         if len(irq_cpus) == 1 and load.get(irq_cpus[0], most) < most:
             placed[number] = irq_cpus[0]
             load[irq_cpus[0]] += 1
-    for number in sorted(set(present) - set(placed)):
+    for number in sorted(set(present_cpus) - set(placed)):
         placed[number] = min(load, key=lambda cpu: (load[cpu], cpu))
         load[placed[number]] += 1
     return dict(sorted(placed.items()))

@@ -23,9 +23,9 @@ MODULE = "msr:module/"
 LOADED = "loaded"
 
 
-def has_device(fs: KernelFS, cpu: int, name: str) -> bool:
+def has_device(fs: KernelFS, cpu: int, device: str) -> bool:
     """Return whether a CPU has a device such as msr, which exists if the CPU is online and the module loaded."""
-    return name in fs.list_names(f"/dev/cpu/{cpu}")
+    return device in fs.list_names(f"/dev/cpu/{cpu}")
 
 
 def read_online_cpus(fs: KernelFS) -> tuple[int, ...]:

@@ -66,13 +66,15 @@ def format_value(address_rest: str, text: str) -> str:
 def _needs_cpuid(settings: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the request has a register that exists only on CPUs with a bit of CPUID."""
     return any(
-        item.register == registers.PREFETCH_CONTROL for setting in settings for item in registers.parse_setting(setting)
+        item.register == registers.PREFETCH_CONTROL
+        for setting in settings
+        for item in registers.parse_bit_requests(setting)
     )
 
 
-def split_address(name: str) -> tuple[int, int, int]:
+def split_address(address: str) -> tuple[int, int, int]:
     """Return the register, the bit and the CPU of an address."""
-    field, dummy, cpu = name[len("msr:") :].partition("]/cpu")
+    field, dummy, cpu = address[len("msr:") :].partition("]/cpu")
     register, dummy, bit = field.partition("[")
     return int(register, 16), int(bit), int(cpu)
 
@@ -98,7 +100,7 @@ class Msr(Knob):
     def wanted_settings(self) -> Settings:
         """Return the wanted bits of CPUs, refusing bits that the allow-list, the CPU or the kernel do not permit."""
         self._remarks = []
-        items = [item for setting in self.settings for item in registers.parse_setting(setting)]
+        items = [item for setting in self.settings for item in registers.parse_bit_requests(setting)]
         for register, bit in dict.fromkeys((item.register, item.bit) for item in items):
             registers.require_writable_bit(register, bit, self.host.topology, self.allow_undocumented)
         requested = self._requested_bits_by_cpu(items)

@@ -97,7 +97,7 @@ class BitRequest:
         self.source = source
 
 
-def parse_setting(setting: Mapping[str, Any]) -> Iterator[BitRequest]:
+def parse_bit_requests(setting: Mapping[str, Any]) -> Iterator[BitRequest]:
     """Yield the bits that one entry of the option ``settings`` requests. Raises BadRequest for an invalid entry."""
     cpus = str(setting["cpus"])
     count = 0

@@ -184,7 +184,7 @@ class Expansion:
                 self._add_remark(amount.rounded_up_message(count_ways(full), domain.bytes))
             for group in self.groups:
                 if group.name not in self.present_groups and group.name not in masks:
-                    masks[group.name] = full & ~self._exclusive_ways(resource, number, masks)
+                    masks[group.name] = full & ~self._ways_of_exclusive_groups(resource, number, masks)
                     if not masks[group.name]:
                         raise BadRequest(
                             f"Group {group.name}: exclusive groups own every way of L3 domain {number}, so that a new "
@@ -203,7 +203,7 @@ class Expansion:
                 table.update(request.values_by_domain(self._domain_ids(), f"group {group.name}: {option}"))
         return table
 
-    def _exclusive_ways(self, resource: str, domain: int, masks: dict[str, int]) -> int:
+    def _ways_of_exclusive_groups(self, resource: str, domain: int, masks: dict[str, int]) -> int:
         """Return the ways of a domain that exclusive groups have after this run; no new group may have these."""
         modes = {
             split_address(name)[0]: value for name, value in self.present.items() if split_address(name)[1] == "mode"
@@ -256,9 +256,9 @@ class Expansion:
         limits = [int(value or 0) for name, value in self.present.items() if split_address(name)[1] == resource]
         if of_cpuid and limits and of_cpuid > BUILT_IN >= max(limits):
             return BUILT_IN
-        return of_cpuid or self._unlimited_value_of_default(resource)
+        return of_cpuid or self._limit_of_unlimited_default_group(resource)
 
-    def _unlimited_value_of_default(self, resource: str) -> int | None:
+    def _limit_of_unlimited_default_group(self, resource: str) -> int | None:
         """Return the limit of an unlimited default group, None if it may be limited.
 
         It is the same power of two in every domain. Every CPU generation has at least 2048 (256 GB/s), so a smaller

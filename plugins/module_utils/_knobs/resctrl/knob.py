@@ -23,7 +23,7 @@ from . import obsolete, saved_threads
 from .expand import PRESENT, Expansion
 from .groups import FOREIGN, LABEL, TASKS, Groups
 from .mount import MOUNT, ResctrlMount
-from .request import parse_request
+from .request import parse_resctrl_request
 from .threads import Threads, missing_threads_reason
 
 TYPE_CHECKING = False
@@ -84,7 +84,7 @@ def _build_request(host: Host, options: Mapping[str, Any]) -> ResctrlRequest:
             raise BadRequest(host.plan.cannot["cat"])
         planned = host.plan.resctrl_options()
         groups, default = [*planned["groups"], *groups], default or planned["default"]
-    return parse_request(groups, default, options.get("purge", "none"))
+    return parse_resctrl_request(groups, default, options.get("purge", "none"))
 
 
 class Resctrl(Groups):

@@ -80,7 +80,9 @@ class ResctrlRequest:
         return [*(group for group in self.groups if group.present), self.default]
 
 
-def parse_request(groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str) -> ResctrlRequest:
+def parse_resctrl_request(
+    groups: Sequence[Mapping[str, Any]], default: Mapping[str, Any] | None, purge: str
+) -> ResctrlRequest:
     """Return the request of module options. Raises BadRequest for one that no host could satisfy."""
     parsed = [_parse_group(raw, validate_group_name(raw["name"])) for raw in groups]
     seen: set[str] = set()

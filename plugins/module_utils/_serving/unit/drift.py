@@ -17,7 +17,7 @@ from ..._drift.verdict import DRIFT, OK, Verdict, unreadable_address_verdict
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import UNIT_FOLDER
-from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins, read_unit_properties
+from ..._knobs.managed_units import BETWEEN_STATES, OLD, list_drop_ins_of_unit, read_unit_properties
 from ..catalogue import LLAMA
 from ..options.unit_names import WORKER_UNIT
 from .installed import (
@@ -132,7 +132,9 @@ def _judge_file(unit: str, text: str) -> Verdict:
 
 
 def _judge_drop_ins(unit: str, root: str) -> Verdict:
-    return _build_unit_verdict(unit, "drop-ins", None, ", ".join(list_drop_ins(root, unit)) or None, DROP_INS_ADDED)
+    return _build_unit_verdict(
+        unit, "drop-ins", None, ", ".join(list_drop_ins_of_unit(root, unit)) or None, DROP_INS_ADDED
+    )
 
 
 def _judge_loaded_files(unit: str, text: str, replaced: list[str] | None) -> Verdict:

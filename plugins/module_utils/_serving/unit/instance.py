@@ -18,7 +18,7 @@ from contextlib import suppress
 from ..._errors import TuningError
 from ..._io import textfile
 from ..._io.paths import HOST_TOOL, UNIT_FOLDER
-from ..._knobs.managed_units import ManagedUnits, list_drop_ins, run_systemctl, unit_address
+from ..._knobs.managed_units import ManagedUnits, list_drop_ins_of_unit, run_systemctl, unit_property_address
 from ..._knobs.protocol.knob import Knob
 from ..catalogue import LLAMA
 from ..options.unit_names import watchdog_unit_name
@@ -106,13 +106,13 @@ class Instance(ManagedUnits, UnitFiles):
         """
         wanted: Settings = dict.fromkeys(f"{PREFIX}:{UNIT_FOLDER}/{name}" for name in self.names)
         wanted.update(
-            dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in list_drop_ins(self.root, name))
+            dict.fromkeys(f"{PREFIX}:{path}" for name in self.names for path in list_drop_ins_of_unit(self.root, name))
         )
         wanted.update({f"{PREFIX}:{path}": text for path, text in self.files.items()})
         for name in self.names:
             is_wanted = f"{UNIT_FOLDER}/{name}" in self.files
-            wanted[unit_address(PREFIX, name, "active")] = "active" if is_wanted else None
-        wanted[unit_address(PREFIX, self.main_unit, "enabled")] = "enabled" if self.files else None
+            wanted[unit_property_address(PREFIX, name, "active")] = "active" if is_wanted else None
+        wanted[unit_property_address(PREFIX, self.main_unit, "enabled")] = "enabled" if self.files else None
         return wanted
 
     def write_changes(self, changes: Sequence[Change]) -> None:

@@ -58,7 +58,7 @@ class Booting:
         self.failures: list[str] = []
         self.put()
         Path(self.store.folder).parent.mkdir(parents=True)
-        patch.setattr(trial, "read_start_time", lambda fs, process: "9")
+        patch.setattr(trial, "read_process_start_time", lambda fs, process: "9")
         patch.setattr(boot_rounds, "write_originals_in_undo_order", self.hold)
         patch.setattr(boot_rounds.fingerprint, "read_values_of_stored_settings", lambda host: dict(self.running))
         patch.setattr(boot_rounds, "judge_requests", lambda host, store, requests: [])

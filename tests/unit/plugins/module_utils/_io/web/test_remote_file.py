@@ -98,12 +98,12 @@ def ranges(server: Server) -> list[str | None]:
 
 def test_parts_grow_as_they_are_asked_for(server: Server) -> None:
     with opened(server) as file:
-        assert (file.size, file.read(4), file.fetched) == (len(CONTENT), CONTENT[:4], MIB)
+        assert (file.size, file.read(4), file.received_bytes) == (len(CONTENT), CONTENT[:4], MIB)
         file.seek(MIB, os.SEEK_CUR)
         assert file.read(3) == CONTENT[MIB + 4 :][:3]
         file.seek(4)
         assert file.read(4 * MIB) == CONTENT[4:][: 4 * MIB]
-        assert file.fetched == 7 * MIB
+        assert file.received_bytes == 7 * MIB
     assert ranges(server) == [f"bytes=0-{MIB - 1}", f"bytes={MIB}-{3 * MIB - 1}", f"bytes={3 * MIB}-{7 * MIB - 1}"]
     assert [headers.get("If-Range") for dummy, dummy2, headers in server.requests] == [None, '"one"', '"one"']
 
@@ -120,7 +120,7 @@ def test_a_server_that_sends_no_parts_is_not_read_to_the_end(server: Server, mir
     mirror.ranges, mirror.size = False, HUGE
     with opened(server) as file:
         assert (file.size, file.read(100)) == (HUGE, CONTENT[:100])
-        assert file.fetched <= CHUNK
+        assert file.received_bytes <= CHUNK
     assert len(server.requests) == 1
     assert mirror.sent < 4 * MIB
 
@@ -231,4 +231,4 @@ def test_a_part_is_no_larger_than_was_asked_for(server: Server, monkeypatch: pyt
 
     server.answer = generous
     with opened(server) as file:
-        assert file.fetched == KIB
+        assert file.received_bytes == KIB

@@ -24,7 +24,7 @@ def raw(register: str, bits: str, value: str) -> dict[str, str]:
 @given(st.text(max_size=12), st.text(max_size=12), st.text(max_size=12))
 def test_any_text_is_understood_or_refused_with_a_sentence(register: str, bits: str, value: str) -> None:
     try:
-        items = list(registers.parse_setting(raw(register, bits, value)))
+        items = list(registers.parse_bit_requests(raw(register, bits, value)))
     except BadRequest as error:
         assert str(error).endswith(".")
     else:
@@ -35,7 +35,7 @@ def test_any_text_is_understood_or_refused_with_a_sentence(register: str, bits: 
 def test_the_bits_of_a_value_are_those_of_its_field(one: int, two: int, data: st.DataObject) -> None:
     high, low = max(one, two), min(one, two)
     value = data.draw(st.integers(0, (1 << high - low + 1) - 1))
-    items = list(registers.parse_setting(raw("0x123", f"{high}:{low}", hex(value))))
+    items = list(registers.parse_bit_requests(raw("0x123", f"{high}:{low}", hex(value))))
     assert sum(item.value << item.bit for item in items) == value << low
 
 
@@ -67,7 +67,7 @@ def test_the_list_of_forbidden_registers_is_in_order() -> None:
 )
 def test_what_makes_no_sense_is_refused(setting: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        list(registers.parse_setting(setting))
+        list(registers.parse_bit_requests(setting))
 
 
 def of_family(family: int, prefetch_control: bool | None = True) -> Topology:

@@ -14,7 +14,7 @@ from ansible_collections.sovereign.epyc.plugins.module_utils._errors import BadR
 from ansible_collections.sovereign.epyc.plugins.module_utils._knobs.resctrl.request import (
     GroupRequest,
     ResctrlRequest,
-    parse_request,
+    parse_resctrl_request,
     validate_group_name,
 )
 from ansible_collections.sovereign.epyc.plugins.module_utils._notation.cpulist import format_cpulist, parse_cpulist
@@ -23,12 +23,12 @@ IDS = [*range(8), *range(16, 24)]
 
 
 def group(**options: Any) -> GroupRequest:
-    return parse_request([{"name": "draft", **options}], None, "none").groups[0]
+    return parse_resctrl_request([{"name": "draft", **options}], None, "none").groups[0]
 
 
 def refused(*groups: dict[str, Any], default: dict[str, Any] | None = None) -> str:
     with pytest.raises(BadRequest) as caught:
-        parse_request(groups, default, "none")
+        parse_resctrl_request(groups, default, "none")
     return str(caught.value)
 
 
@@ -67,7 +67,7 @@ def test_every_option_is_read() -> None:
 
 
 def test_absent_groups_are_not_named_among_those_that_shall_be_there() -> None:
-    request: ResctrlRequest = parse_request([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
+    request: ResctrlRequest = parse_resctrl_request([{"name": "old", "state": "absent"}, {"name": "new"}], None, "own")
     assert request.wanted_group_names() == {"new"}
     assert [one.present for one in request.groups] == [False, True]
     assert (request.purge, request.default.name) == ("own", "default")
@@ -193,7 +193,7 @@ def test_contradictions_are_refused(groups: list[dict[str, Any]], words: str) ->
 
 
 def test_the_cpus_of_a_group_that_goes_are_free() -> None:
-    request = parse_request(
+    request = parse_resctrl_request(
         [{"name": "old", "state": "absent", "cpus": "0-3"}, {"name": "new", "cpus": "0-3"}], None, "none"
     )
     assert request.groups[1].cpus == (0, 1, 2, 3)
@@ -201,5 +201,5 @@ def test_the_cpus_of_a_group_that_goes_are_free() -> None:
 
 def test_monitors_of_different_groups_may_have_the_same_name() -> None:
     monitors = [{"name": "watch", "cpus": None}]
-    request = parse_request([{"name": "a", "monitors": monitors}], {"monitors": monitors}, "none")
+    request = parse_resctrl_request([{"name": "a", "monitors": monitors}], {"monitors": monitors}, "none")
     assert request.groups[0].monitors == request.default.monitors == {"watch": None}

@@ -70,11 +70,11 @@ cannot know.
 """
 #: The option that has a value.
 TEXTFILE = "--textfile"
-#: What the boot service says to apply; how often it tries again, and the seconds before that.
+#: The option of apply that the boot service uses, the number of repetitions, and the seconds before each.
 RETRY, RETRIES, PAUSE = "--retry", 3, 5.0
-#: Has the history dropped.
+#: The option of history that removes the history.
 FORGET = "--forget"
-#: The way out where both files of the ledger are lost.
+#: The option of restore for a host on which both files of the ledger are lost.
 WITHOUT_ORIGINALS = "--without-originals"
 #: systemd reads this at the beginning of a line as the priority "error".
 ERROR = "<3>"
@@ -174,7 +174,7 @@ def print_findings_of_check(as_json: bool) -> int:
 
 def check_and_write_metrics(as_json: bool, textfile: str) -> int:
     """Check and write metrics; a failed check is written too, so that an old file does not seem to be new."""
-    # It has clients of servers, which no other command needs.
+    # Imported here, because no other command needs clients of servers.
     from ._serving.unit import drift
     from ._serving.verify import metrics as service_metrics
 
@@ -274,7 +274,7 @@ def _has_request_for_threads_of_units() -> bool:
     try:
         requests = load_stored_requests(Store(read_only=True))[1]
     except TuningError:
-        return False  # The next look says so.
+        return False  # The next run of apply reports the error.
     return any(name.startswith("resctrl/") and "tasks_of" in str(options) for name, options in requests.items())
 
 
@@ -335,7 +335,7 @@ def _print_map(host: Host) -> None:
     except TuningError as error:
         print_lines(f"There is no map of this host: {error}", "")
     else:
-        # Its colours are for the terminal, and all else in it are numbers and words of ours.
+        # The page is not escaped, because it has colour codes, and otherwise only numbers and fixed words.
         sys.stdout.write(f"{page}\n\n")
 
 

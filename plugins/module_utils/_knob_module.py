@@ -86,7 +86,7 @@ def run_converging_module(
     def write(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
         host, ledger = make_host_and_ledger(store, check, params.get("intent"))
         host.stored = bool(params.get("persistent"))
-        # Under the lock from the first look on: what is stored now may be undone by the run that this one waits for.
+        # The lock is taken before settings are read, because the run that holds it may change them.
         with nullcontext() if check else ledger.hold_lock():
             knobs = knobs_of(params, host, ledger)
             outcome = converge_knobs(knobs, ledger, check) if check else _converge_and_count_in_history(knobs, ledger)

@@ -98,7 +98,7 @@ def wait_for_leader_and_run(address: Address, program: Sequence[str]) -> int:
             if begins:
                 break
             leader.close()
-    # Nobody else is let in from here on: another leader finds a closed port, and tries again.
+    # The port is closed now, so another leader cannot connect, and tries again.
     return _run_until_connection_breaks(program, {leader: source[0]})
 
 
@@ -140,7 +140,7 @@ def _run_until_connection_breaks(program: Sequence[str], connections: dict[socke
             child.kill()
             child.wait()
             return 1
-    # A program that a signal ended has a negative code, which is none that a process can end with.
+    # A program that a signal ended has a negative code, which cannot be an exit code.
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

@@ -44,12 +44,12 @@ options:
   models:
     description:
       - The C(models) of P(sovereign.epyc.gateway_plan#filter). Servers that M(sovereign.epyc.gateway_member) took out
-        of service stay so at the ports of these models, and servers that have gone are forgotten.
+        of service stay so at the ports of these models, and servers that are not in these models are forgotten.
     type: list
     elements: dict
     default: []
   url:
-    description: Where HAProxy answers with the digest of the configuration in force. It is waited for after a reload.
+    description: URL at which HAProxy answers with the digest of its configuration; the module waits for the new digest.
     type: str
     default: ""
 """

@@ -35,7 +35,7 @@ SERVICES = {
     "haproxy": ("/etc/haproxy/haproxy.cfg", ("/usr/sbin/haproxy", "-c", "-f")),
     "keepalived": ("/etc/keepalived/keepalived.conf", ("/usr/sbin/keepalived", "--config-test", "--use-file")),
 }
-#: Words in a configuration that stand for its own digest and for the path of the key file.
+#: Placeholders in a configuration: for the digest of its text, and for the path of the key file.
 DIGEST, KEY_FILE = "<digest>", "<key file>"
 #: Seconds until a reloaded configuration has to be in force.
 RELOAD_TIMEOUT = 10
@@ -60,7 +60,7 @@ class GatewayService:
         self.after: dict[str, str | None] = {}
 
     def refuse_foreign_keepalived(self) -> None:
-        """Raise BadRequest if somebody else has configured keepalived; a configuration of HAProxy is replaced."""
+        """Raise BadRequest if keepalived has a configuration that this collection has not written."""
         if self.name == "keepalived" and self._load_note_of_original_state() is None and os.path.exists(self.path):
             raise BadRequest(
                 "This host has a configuration of keepalived that is not from here: leave epyc_gateway_virtual_address "
@@ -77,28 +77,28 @@ class GatewayService:
     ) -> None:
         """Replace the configuration without ending a request, and have the service run now and after each boot.
 
-        ``key`` is sent to instances, ``script`` is the check of keepalived, ``models`` have the servers of HAProxy.
-        ``url`` answers with the digest of the configuration in force; without a URL the note has that digest.
+        HAProxy sends ``key`` to instances, ``script`` is the check of keepalived, and ``models`` have the servers. The
+        response from ``url`` is the digest of the configuration in force; without a URL, the note has that digest.
         """
         note = self._load_note_of_original_state()
         if note is None:
             note = self._save_original_and_note()
         key_path = f"{self.folder}/sovereign-epyc-{hashlib.sha256(key.encode()).hexdigest()[:16]}.key" if key else ""
         if key:
-            self._write_file(key_path, f"key {key}\n", 0o600, shown_in_diff="a key")
+            self._write_differing_file(key_path, f"key {key}\n", 0o600, shown_in_diff="a key")
         if script:
-            self._write_file(f"{self.folder}/sovereign-epyc-check", script)
+            self._write_differing_file(f"{self.folder}/sovereign-epyc-check", script)
         text = configuration.replace(KEY_FILE, key_path)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        self._write_file(self.path, text.replace(DIGEST, digest), validate=True)
+        self._write_differing_file(self.path, text.replace(DIGEST, digest), validate=True)
         self._update_addresses_of_drained_servers(models)
-        loaded = _fetch_text(url) if url else note.get("loaded")
+        loaded = _fetch_text_from_this_host(url) if url else note.get("loaded")
         self._start_or_reload_and_enable(reload=loaded != digest)
         if url and not self.check:
             self._wait_until_configuration_is_loaded(url, digest)
         if not url:
-            self._write_file(self.note_path, json.dumps({**note, "loaded": digest}), shown_in_diff="a note")
-        # The worker from before a reload has read its key at its start.
+            self._write_differing_file(self.note_path, json.dumps({**note, "loaded": digest}), shown_in_diff="a note")
+        # Older key files can be removed: a worker from before the reload has read its key at its start.
         for path in glob.glob(f"{self.folder}/sovereign-epyc-*.key"):
             if path != key_path:
                 self._remove_file(path)
@@ -110,12 +110,12 @@ class GatewayService:
             return
         active = note.get("active", False)
         if not active:
-            self._set_state("active", "stop")
+            self._run_verb_if_state_differs("active", "stop")
         if note.get("config"):
             self._restore_original_file(note)
         else:
             self._remove_file(self.path)
-        self._set_state("enabled", "enable" if note["enabled"] else "disable")
+        self._run_verb_if_state_differs("enabled", "enable" if note["enabled"] else "disable")
         if active:
             self._start_or_reload_and_enable(reload=True)
         for path in (*glob.glob(f"{self.folder}/sovereign-epyc*"), self.original_path, self.note_path):
@@ -137,10 +137,10 @@ class GatewayService:
                 note["owner"] = pwd.getpwuid(status.st_uid).pw_name
                 note["group"] = grp.getgrgid(status.st_gid).gr_name
             text = textfile.read_text(self.path) or ""
-            self._write_file(self.original_path, text, status.st_mode & 0o7777, shown_in_diff="a copy")
-        state = self._read_state()
+            self._write_differing_file(self.original_path, text, status.st_mode & 0o7777, shown_in_diff="a copy")
+        state = self._read_active_and_enabled_state()
         note.update(active=state["active"] == "active", enabled=state["enabled"] == "enabled")
-        self._write_file(self.note_path, json.dumps(note), shown_in_diff="a note")
+        self._write_differing_file(self.note_path, json.dumps(note), shown_in_diff="a note")
         return note
 
     def _restore_original_file(self, note: Mapping[str, Any]) -> None:
@@ -148,14 +148,14 @@ class GatewayService:
         with suppress(KeyError):
             owner, group = pwd.getpwnam(note["owner"]).pw_uid, grp.getgrnam(note["group"]).gr_gid
         text = textfile.read_text(self.original_path) or ""
-        self._write_file(self.path, text, os.stat(self.original_path).st_mode & 0o7777)
+        self._write_differing_file(self.path, text, os.stat(self.original_path).st_mode & 0o7777)
         if not self.check:
             textfile.set_owner_and_mode(self.path, owner, group)
 
-    def _write_file(
+    def _write_differing_file(
         self, path: str, text: str, mode: int = 0o644, shown_in_diff: str = "", validate: bool = False
     ) -> None:
-        """Write a file that differs; ``shown_in_diff`` stands for its text in the changes."""
+        """Write a file if its text, mode or owner differs; ``shown_in_diff`` stands for its text in ``after``."""
         old = textfile.read_text(path)
         if old == text:
             status = os.stat(path)
@@ -195,10 +195,10 @@ class GatewayService:
         if text is not None:
             servers = [(model["backend"], server) for model in models for server in model["servers"]]
             addresses = {f"{backend}/{server['name']}": str(server["address"]) for backend, server in servers}
-            self._write_file(path, update_addresses_in_state_file(text, addresses))
+            self._write_differing_file(path, update_addresses_in_state_file(text, addresses))
 
-    def _read_state(self) -> dict[str, str]:
-        """Return systemd's words for ``active`` and ``enabled``."""
+    def _read_active_and_enabled_state(self) -> dict[str, str]:
+        """Return the state of the service and of its unit file by ``active`` and ``enabled``."""
         properties = "--property=ActiveState,UnitFileState"
         output = command.run_command(["systemctl", "show", properties, f"{self.name}.service"])
         rows = dict(line.partition("=")[::2] for line in output.splitlines())
@@ -206,14 +206,14 @@ class GatewayService:
 
     def _start_or_reload_and_enable(self, reload: bool) -> None:
         """Start the service, or have it load its configuration; and have it start at boot."""
-        if not self._set_state("active", "start") and reload:
+        if not self._run_verb_if_state_differs("active", "start") and reload:
             self.before[f"{self.name}:loaded"], self.after[f"{self.name}:loaded"] = "another", "this configuration"
             self._run_systemctl_unless_check("reload")
-        self._set_state("enabled", "enable")
+        self._run_verb_if_state_differs("enabled", "enable")
 
-    def _set_state(self, key: str, verb: str) -> bool:
+    def _run_verb_if_state_differs(self, key: str, verb: str) -> bool:
         """Start, stop, enable or disable the service; return whether it was in another state."""
-        current = self._read_state()[key]
+        current = self._read_active_and_enabled_state()[key]
         positive = current in ("active", "activating", "reloading", "enabled")
         if positive == (verb in ("start", "enable")):
             return False
@@ -227,7 +227,7 @@ class GatewayService:
 
     def _wait_until_configuration_is_loaded(self, url: str, digest: str) -> None:
         for dummy in range(RELOAD_TIMEOUT):
-            if _fetch_text(url) == digest:
+            if _fetch_text_from_this_host(url) == digest:
                 return
             self.clock.sleep(1)
         raise NotApplied(
@@ -236,8 +236,8 @@ class GatewayService:
         )
 
 
-def _fetch_text(url: str) -> str | None:
-    """Return what a URL of this host answers, without a proxy; None where nobody answers."""
+def _fetch_text_from_this_host(url: str) -> str | None:
+    """Return the text at a URL of this host, without a proxy; None where no server answers."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=5) as response:

@@ -60,7 +60,7 @@ class Preflight:
         self._booted = True
 
     def find_refusals_of_layers(self) -> list[str]:
-        """Return a message for each refusal of a layer of this run."""
+        """Return the messages of all layers of this run that are refused."""
         in_container = self._refuse_container()
         self._booted = self._refuse_without_systemd()
         checks: dict[str, Callable[[], None]] = {"prerequisites": self._check_distribution_and_kernel}

@@ -77,7 +77,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Distributio
     fake = Distribution(tmp_path)
     monkeypatch.setattr(command, "run_command", fake.run_command)
     monkeypatch.setattr(command, "try_command", fake.try_command)
-    monkeypatch.setattr(service, "_fetch_text", lambda url: fake.loaded)
+    monkeypatch.setattr(service, "_fetch_text_from_this_host", lambda url: fake.loaded)
     return fake
 
 

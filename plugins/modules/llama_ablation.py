@@ -11,16 +11,17 @@ short_description: Measure which settings make an instance of llama-server faste
 version_added: 0.1.0
 description:
   - Measures the effect of each setting of the host that M(sovereign.epyc.llama_server) and the other modules of this
-    collection have changed, and of each option of the instance, by removing one at a time. Each round has all arms
-    once, in a random order, and they are compared with the tuned state of the same round.
-  - Settings that take effect at once share a server; those that take effect at a start get a start for each value.
-    Settings that need a reboot are not tested. Rounds continue until each interval has decided or the time is over.
-    Then the settings that are worth keeping are compared with the stock and the tuned state in new rounds, which alone
-    show their joint effect.
-  - The service is stopped and started many times, and slower at times. Before the first change a transient unit is
-    started that restores the stored settings when the run ends in any way; after a power cut the boot service does so.
-    Meanwhile the drift check reports that a trial is under way.
-  - A setting that does not take effect is rejected, and never reported to have no effect.
+    collection have changed, and of each option of the instance, by removing one at a time. The states that are measured
+    are called arms. C(tuned) has all settings and options, C(stock) has none of those that are tested, and each other
+    arm lacks one. Each round measures all arms once, in a random order, and compares them with C(tuned) of that round.
+  - Settings that take effect at once are tested on one running server. For all others the server is started again for
+    each arm. Settings that need a reboot are not tested. Rounds continue until each setting has a verdict or the time
+    is over. Then the settings that are worth keeping are compared together with C(stock) and C(tuned) in new rounds,
+    because only these rounds show the joint effect.
+  - The service is stopped and started many times, and is slower without some settings. The stored settings are restored
+    when the run ends for any reason, because a transient unit waits for its end; after a power cut the boot service
+    restores them. During the run the drift check reports that a trial is under way.
+  - A setting whose removal does not take effect is rejected. It is never reported to have no effect.
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -43,8 +44,8 @@ options:
   reboots:
     description:
       - Whether boot parameters are tested too, in boots that M(sovereign.epyc.llama_ablation_boot) measures afterwards.
-        That module continues the document of this run, which has not ended then. Stock keeps the boot parameters,
-        unless nothing else is tested.
+        That module continues the document of this run. The arm C(stock) keeps the boot parameters, unless only boot
+        parameters are tested.
     type: bool
     default: false
 notes:
@@ -88,8 +89,8 @@ reboots:
 verdicts:
   description:
     - The verdict on each setting. C(verdict) is C(pays), C(hurts), C(nothing), C(undecided), C(not tested) or
-      C(rejected); ratios are with the setting over without it, above 1 it is better, and C(low) and C(high) are the
-      ends of the interval.
+      C(rejected). C(ratio) is the speed with the setting divided by the speed without it, so above 1 the setting helps.
+      C(low) and C(high) are the ends of its confidence interval.
   returned: when it was measured
   type: list
   elements: dict
@@ -125,13 +126,14 @@ if TYPE_CHECKING:
 def measure_or_describe_ablation(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure and return the result of the module; in check mode return what would be measured."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-    # The option rounds limits the rounds of a class here, and does not say how many have to count.
-    asked, wanted = MeasuringRequest({**params, "rounds": None}), ablation.AblationRequest(params)
+    # Here the option rounds limits the rounds of a class of settings. In MeasuringRequest it would be the number of
+    # rounds that have to count.
+    request, options = MeasuringRequest({**params, "rounds": None}), ablation.AblationRequest(params)
     if check:
-        name, sentence = ablation.describe_planned_ablation(host, asked, wanted)
+        name, sentence = ablation.describe_planned_ablation(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "reboots": False, "text": sentence}
-    with progress.progress_file_writer() as tell:
-        path, document = ablation.run_ablation(host, asked, wanted, tell)
+    with progress.progress_file_writer() as report_step:
+        path, document = ablation.run_ablation(host, request, options, report_step)
     judgement = Judgement(document)
     return {
         "changed": True,

@@ -14,11 +14,12 @@ description:
     O(sovereign.epyc.llama_ablation#module:reboots). A call measures the arm that the host was booted into, adds its
     samples to the document of the run, and configures the next boot for the next arm. C(playbooks/ablation.yml) reboots
     the host between two calls, until no further boot is needed.
-  - A boot counts once. Each round has a boot of each arm, in a random order, and every second round reverses the order
-    of the round before. An arm is rejected if its setting is not in force after the boot, or another setting differs.
-  - Only the configuration of the next boot lacks a parameter, never the stored requests. The boot service restores it
-    in the configuration during that boot, so the boot after that is tuned again, even if the controller is lost. The
-    last call returns when the running kernel has all parameters.
+  - A boot gives one value of its arm. Each round has a boot of each arm, in a random order, and every second round
+    reverses the order of the round before. An arm is rejected if its setting is not in force after the boot, or another
+    setting differs.
+  - A parameter is removed only from the configuration of the next boot, never from the stored requests. During that
+    boot the boot service writes the parameter into the configuration again, so the following boot is tuned even if the
+    controller is lost. The last call returns when the running kernel has all parameters.
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -33,7 +34,7 @@ options:
     description: The return value C(booted) of the previous call. Without it nothing is measured in this boot.
     type: dict
   boots:
-    description: The largest number of boots of an arm. A verdict takes five that count, and often more.
+    description: The largest number of boots of an arm. A verdict needs at least five boots of the arm that count.
     type: int
     default: 10
   stop:
@@ -41,7 +42,7 @@ options:
     type: bool
     default: false
   streams:
-    description: The numbers of parallel streams to measure beside a single one, as the run began with.
+    description: The numbers of parallel streams to measure beside a single one, the same as at the start of the run.
     type: list
     elements: int
     default: []
@@ -112,14 +113,14 @@ def continue_ablation_after_boot(params: Mapping[str, Any], store: Store, check:
     boots = BootRounds(host, store, params["document"], MeasuringRequest(params), params["boots"])
     if check:
         return {"changed": True, "clean": True, "reboot": False, "text": "The run would go on, with a reboot."}
-    with progress.progress_file_writer() as tell:
-        following = boots.continue_after_boot(params["booted"], params["stop"], tell)
+    with progress.progress_file_writer() as report_step:
+        next_boot = boots.continue_after_boot(params["booted"], params["stop"], report_step)
     judgement = Judgement(boots.document)
     return {
         "changed": True,
         "clean": not judgement.faults,
-        "reboot": following is not None,
-        **({"booted": following} if following else {}),
+        "reboot": next_boot is not None,
+        **({"booted": next_boot} if next_boot else {}),
         "verdicts": judgement.to_rows(),
         "text": ablation_report.render_report_of_any_run(boots.document),
     }

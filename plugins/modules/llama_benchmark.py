@@ -17,8 +17,9 @@ description:
     swapping, requests of other clients, threads that were moved, and memory on other nodes than planned. Discarded
     rounds stay in the document and the report, and are repeated.
   - The read bandwidth of the instance's CPUs and nodes is measured while the instance is idle, with C(likwid-bench) if
-    that is installed, else with a small program that is compiled on the host. With the bytes that a step reads,
-    computed from the headers of the model, it gives the shortest time that a step can take.
+    that is installed, else with a small program that is compiled on the host. The bytes that a step reads
+    are computed from the headers of the model. These bytes divided by the bandwidth are the shortest possible time of
+    a step.
   - For vLLM all times are those of the client, and the bytes that a step reads are not known.
   - In check mode no prompt is sent and nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
@@ -35,13 +36,13 @@ options:
     type: int
     default: 5
   streams:
-    description: The numbers of parallel streams to measure beside a single one. By default the number of slots.
+    description: The numbers of parallel streams to measure beside a single one. By default only the number of slots.
     type: list
     elements: int
   install:
     description:
       - Whether to install the command C(sovereign-epyc bench) on the host, which measures without a controller. An
-        installed one of another version is replaced at the end of the run.
+        installed command of another version is replaced at the end of the run.
       - Nothing is installed on a host without the host tool, which the role sovereign.epyc.epyc_base installs.
     type: bool
     default: false
@@ -81,9 +82,9 @@ document:
 figures:
   description:
     - The figures by kind of prompt and number of streams. C(decode), C(prefill), C(low) and C(high) are tokens per
-      second of all streams together, the last two in the slowest and the fastest round. C(ttft_*), C(tpot*) and
-      C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of text. C(memory) is the
-      share of the time of a step that reading its bytes from memory takes at least.
+      second of all streams together; C(low) and C(high) are those of the slowest and the fastest round.
+      C(ttft_*), C(tpot*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of text. C(memory) is the
+      shortest time in which memory can deliver the bytes of a step, as a share of the measured time of a step.
   returned: when it was measured
   type: list
   elements: dict
@@ -126,21 +127,21 @@ if TYPE_CHECKING:
 def measure_or_describe_benchmark(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure and return the result of the module; in check mode return what would be measured."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-    asked = MeasuringRequest(params)
+    request = MeasuringRequest(params)
     if check:
-        name, sentence = benchmark.describe_planned_benchmark(host, asked)
+        name, sentence = benchmark.describe_planned_benchmark(host, request)
         return {"changed": True, "clean": True, "instance": name, "document": "", "text": sentence}
-    with progress.progress_file_writer() as tell:
-        path, document = benchmark.run_benchmark(host, asked, tell)
+    with progress.progress_file_writer() as report_step:
+        path, document = benchmark.run_benchmark(host, request, report_step)
     if params["install"]:
         command_line.install_command()
-    found = BenchmarkResult(document)
+    result = BenchmarkResult(document)
     return {
         "changed": True,
-        "clean": found.counts,
+        "clean": result.counts,
         "instance": document["instance"],
         "document": path,
-        "figures": found.figure_rows(),
+        "figures": result.figure_rows(),
         "bandwidth": document["bandwidth"],
         "text": render_benchmark_report(document),
     }

@@ -10,15 +10,18 @@ module: llama_tune
 short_description: Find the options with which an instance of llama-server is fastest on this host
 version_added: 0.1.0
 description:
-  - Starts the instance again and again with other options, and measures each. First every value is tried alone, then
-    the combinations that are predicted to be best are halved round by round, and the last few race. The best candidate
-    then has to beat the present options in new rounds, with its whole interval; else the present options stay.
-  - The time of whole requests with one stream decides. A proven loss in decoding a kind of prompt, with several
-    streams, or in reading prompts, keeps the default.
-  - Each candidate is planned as M(sovereign.epyc.llama_server) plans it. Options that it would refuse are rejected.
-  - The service is stopped and started many times. Before the first change a transient unit is started that starts the
-    service as its unit says when the run ends in any way; after a power cut the boot does so.
-  - No result is applied. C(tuned) holds it for the variable C(epyc_llama_tuned) of the role epyc_llama.
+  - Starts the instance again and again with other options, and measures each candidate. First every value is measured
+    alone. Then the combinations with the best predictions are measured, and the slower half of them is dropped again
+    and again. The last few candidates are measured until one is proven to be the best. This candidate must then be
+    faster than the present options in new rounds, with its whole confidence interval. Otherwise the present options,
+    which are called the default, stay.
+  - The time of whole requests with one stream decides. The default also stays if the candidate is proven to be slower
+    in reading prompts, in decoding any kind of prompt, or with several streams.
+  - Each candidate is planned as M(sovereign.epyc.llama_server) plans an instance. A candidate that this module would
+    refuse is rejected.
+  - The service is stopped and started many times. When the run ends for any reason, a transient unit starts the service
+    as its unit file says; after a power cut the next boot does so.
+  - The result is not applied. C(tuned) has the value for the variable C(epyc_llama_tuned) of the role epyc_llama.
   - In check mode no prompt is sent, and nothing is changed or written.
 author: The sovereign.epyc authors (@sovereign-epyc)
 extends_documentation_fragment:
@@ -41,7 +44,7 @@ options:
     elements: str
 notes:
   - The host needs the host tool, which the role sovereign.epyc.epyc_base installs.
-  - Two options that pay only together, and not each alone, are not found.
+  - Two options that help only together, and neither of them alone, are not found.
 seealso:
   - module: sovereign.epyc.llama_ablation
   - module: sovereign.epyc.llama_server
@@ -80,8 +83,8 @@ document:
 tuned:
   description:
     - The options that beat the default, for the variable C(epyc_llama_tuned) of the role epyc_llama; empty where the
-      default stays. C(ratio) is their speed over that of the default, C(low) and C(high) are the ends of the interval,
-      and C(measured_on) has the versions for which the result is valid.
+      default stays. C(ratio) is their speed divided by the speed of the default, C(low) and C(high) are the ends of its
+      confidence interval, and C(measured_on) has the versions for which the result is valid.
   returned: always
   type: dict
   sample:
@@ -122,19 +125,19 @@ if TYPE_CHECKING:
 def measure_or_describe_tuning(params: Mapping[str, Any], store: Store, check: bool) -> dict[str, Any]:
     """Measure and return the result of the module; in check mode return what would be tried."""
     host = Host(KernelFS(read_only=True), load_stored_requests(store)[0], stored=True)
-    asked, wanted = MeasuringRequest({**params, "instance": None, "rounds": None}), tuning.TuningRequest(params)
+    request, options = MeasuringRequest({**params, "instance": None, "rounds": None}), tuning.TuningRequest(params)
     if check:
-        name, sentence = tuning.describe_planned_tuning(host, asked, wanted)
+        name, sentence = tuning.describe_planned_tuning(host, request, options)
         return {"changed": True, "clean": True, "instance": name, "document": "", "tuned": {}, "text": sentence}
-    with progress.progress_file_writer() as tell:
-        path, document = tuning.run_tuning(host, asked, wanted, tell)
-    found = TuningResult(document)
+    with progress.progress_file_writer() as report_step:
+        path, document = tuning.run_tuning(host, request, options, report_step)
+    result = TuningResult(document)
     return {
         "changed": True,
-        "clean": not found.faults,
+        "clean": not result.faults,
         "instance": document["instance"],
         "document": path,
-        "tuned": found.to_tuned_options(),
+        "tuned": result.to_tuned_options(),
         "text": tuning_report.render_tuning_report(document),
     }
 

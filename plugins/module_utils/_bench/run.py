@@ -64,7 +64,7 @@ class Run:
         self.document["remarks"] += [*self.target.remarks, *move_off_instance_cpus(self.host, self.target.cpus)]
         report_step("it measures the bandwidth of the memory")
         bandwidth = instance_memory.measure_instance_bandwidth(self.host, self.target)
-        self.document["bandwidth"].append(instance_memory.bandwidth_to_record(bandwidth))
+        self.document["bandwidth"].append(instance_memory.bandwidth_to_run_record(bandwidth))
         if not bandwidth.measured:
             self.document["remarks"] += bandwidth.reasons
 

@@ -69,7 +69,7 @@ class Search:
             for dummy in range(CLIMBS):
                 best = self._best
                 left = self._halve_until_few_candidates(
-                    [*left, *(neighbour for neighbour in self._neighbours_of_best() if neighbour not in left)]
+                    [*left, *(neighbour for neighbour in self._neighbours_of_best_candidate() if neighbour not in left)]
                 )
                 if self._best == best:
                     break
@@ -125,7 +125,7 @@ class Search:
             best = best[:MAX_COMBINATIONS]
         return self._leave_out_rejected(best)
 
-    def _neighbours_of_best(self) -> list[Candidate]:
+    def _neighbours_of_best_candidate(self) -> list[Candidate]:
         """Return the candidates that differ from the best in one option by one step."""
         values = {**self.default, **dict(self._best)}
         neighbours = []

@@ -38,7 +38,7 @@ class SearchSpace:
         self.values: dict[str, list[Any]] = {}
         self.default: dict[str, Any] = {}
 
-    def add_option(self, option: str, default: Any, values_to_try: Iterable[Any]) -> None:
+    def add_option_with_other_values(self, option: str, default: Any, values_to_try: Iterable[Any]) -> None:
         """Add an option with its values to try, unless its present value is the only one."""
         values = list(values_to_try)
         if default not in values:
@@ -62,22 +62,30 @@ def build_search_space(service: InstancePlan, host: Host) -> SearchSpace:
     options, parameters, space = service.options, service.parameters, SearchSpace()
     cores = len(first_cpu_of_each_core(host.topology, choose_compute_cpus(options, host)))
     for option in ("threads", "threads_batch"):
-        space.add_option(option, parameters[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES}))
+        space.add_option_with_other_values(
+            option, parameters[option], sorted({max(1, round(cores * share)) for share in CORE_SHARES})
+        )
     if options.can_speculate or not options.speculation:
         kind = options.drafting_kind or ("draft" if options.draft_model else "")
         with_draft = (kind, f"ngram,{kind}") if kind else ()
-        space.add_option("speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft))
+        space.add_option_with_other_values(
+            "speculation", options.speculation_text, ("none", "ngram", "ngram_mod", *with_draft)
+        )
     if parameters.get("draft_max"):
-        space.add_option("draft_max", parameters["draft_max"], DRAFT_MAX)
-        space.add_option("draft_p_min", parameters["draft_p_min"], DRAFT_P_MIN)
+        space.add_option_with_other_values("draft_max", parameters["draft_max"], DRAFT_MAX)
+        space.add_option_with_other_values("draft_p_min", parameters["draft_p_min"], DRAFT_P_MIN)
     if "ngram_max" in parameters:
-        space.add_option("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
-        space.add_option("ngram_max", options.ngram_max, NGRAM_MAX)
+        space.add_option_with_other_values("ngram_lookup", options.ngram_lookup, NGRAM_LOOKUP)
+        space.add_option_with_other_values("ngram_max", options.ngram_max, NGRAM_MAX)
     most = options.batch or UBATCH[-1]
-    space.add_option("ubatch", options.ubatch or min(DEFAULT_UBATCH, most), [size for size in UBATCH if size <= most])
+    space.add_option_with_other_values(
+        "ubatch", options.ubatch or min(DEFAULT_UBATCH, most), [size for size in UBATCH if size <= most]
+    )
     if len(host.topology.nodes) > 1:
         several = len(service.placement.nodes) > 1
-        space.add_option("memory", service.placement.policy, POLICIES if several else ("local", "bind"))
+        space.add_option_with_other_values(
+            "memory", service.placement.policy, POLICIES if several else ("local", "bind")
+        )
     if options.hugepages != "hugetlbfs" and not options.lock:
-        space.add_option("hugepages", options.hugepages, ("none", "thp", "pool"))
+        space.add_option_with_other_values("hugepages", options.hugepages, ("none", "thp", "pool"))
     return space

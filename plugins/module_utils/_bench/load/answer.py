@@ -141,7 +141,7 @@ def fetch_answer(server: Server, prompt: Prompt) -> Answer:
     if not final:
         raise TuningError(_incomplete_answer_message(server, prompt, begun, chunks, ended >= end))
     timings = api.answer_timings(final, begun, chunks)
-    reason = _invalid_answer_reason(api, prompt, timings, chunks)
+    reason = _unmeasurable_answer_reason(api, prompt, timings, chunks)
     if reason:
         raise TuningError(f"{server.url}{api.path} {reason}.")
     return Answer(prompt, begun, chunks, ended, timings, "".join(texts))
@@ -202,7 +202,7 @@ def _incomplete_answer_message(
     )
 
 
-def _invalid_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, float], chunks: Sequence[float]) -> str:
+def _unmeasurable_answer_reason(api: Api, prompt: Prompt, timings: Mapping[str, float], chunks: Sequence[float]) -> str:
     """Return why a complete answer cannot be measured, an empty text where it can be measured."""
     missing = [name for name in api.required_timings if timings.get(name, 0) <= 0]
     if missing:

@@ -60,7 +60,7 @@ def _memory_policy_command(policy: str, nodes: str) -> list[str]:
     ]
 
 
-def bandwidth_to_record(bandwidth: Bandwidth) -> dict[str, Any]:
+def bandwidth_to_run_record(bandwidth: Bandwidth) -> dict[str, Any]:
     """Return a bandwidth in the format of the run document."""
     data = bandwidth.to_dict()
     return {"scope": INSTANCE, **{name: data[name] for name in ("cpus", "nodes", "gbps", "source")}}

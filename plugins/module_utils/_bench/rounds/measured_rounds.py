@@ -64,7 +64,7 @@ def rounds_of_document(document: Mapping[str, Any]) -> list[Round]:
             _fill_round_from_samples(measured, samples)
             measured.discard_reason = (
                 _disturbance_reason(samples)
-                or _missing_samples_reason(measured, samples, cells)
+                or _missing_sample_reason(measured, samples, cells)
                 or _wrong_server_start_reason(measured, samples, started)
             )
             rounds.append(measured)
@@ -131,7 +131,7 @@ def _disturbance_reason(samples: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
-def _missing_samples_reason(measured: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
+def _missing_sample_reason(measured: Round, samples: Iterable[Mapping[str, Any]], cells: set[tuple[str, int]]) -> str:
     """Return which sample an incomplete round lacks; the arms of such a round are not comparable."""
     present = {(sample["arm"], sample["kind"], sample["streams"]) for sample in samples}
     for arm in measured.planned_arms:

@@ -48,8 +48,8 @@ class Planner:
 
 def space(service: object, host: object) -> SearchSpace:
     found = SearchSpace()
-    found.add_option("threads", 8, (4, 8, 16))
-    found.add_option("ngram_max", 8, (4, 8, 16))
+    found.add_option_with_other_values("threads", 8, (4, 8, 16))
+    found.add_option_with_other_values("ngram_max", 8, (4, 8, 16))
     return found
 
 

@@ -17,9 +17,8 @@ description:
     swapping, requests of other clients, threads that were moved, and memory on other nodes than planned. Discarded
     rounds stay in the document and the report, and are repeated.
   - The read bandwidth of the instance's CPUs and nodes is measured while the instance is idle, with C(likwid-bench) if
-    that is installed, else with a small program that is compiled on the host. The bytes that a step reads
-    are computed from the headers of the model. These bytes divided by the bandwidth are the shortest possible time of
-    a step.
+    that is installed, else with a small program that is compiled on the host. The bytes that a step reads are computed
+    from the headers of the model. These bytes divided by the bandwidth are the shortest possible time of a step.
   - For vLLM all times are those of the client, and the bytes that a step reads are not known.
   - In check mode no prompt is sent and nothing is written.
 author: The sovereign.epyc authors (@sovereign-epyc)
@@ -83,8 +82,9 @@ figures:
   description:
     - The figures by kind of prompt and number of streams. C(decode), C(prefill), C(low) and C(high) are tokens per
       second of all streams together; C(low) and C(high) are those of the slowest and the fastest round.
-      C(ttft_*), C(tpot*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of text. C(memory) is the
-      shortest time in which memory can deliver the bytes of a step, as a share of the measured time of a step.
+      C(ttft_*), C(tpot*) and C(gap_*) are milliseconds to the first text, per token after it, and between two pieces of
+      text. C(memory) is the shortest time in which memory can deliver the bytes of a step, as a share of the measured
+      time of a step.
   returned: when it was measured
   type: list
   elements: dict
